@@ -112,7 +112,7 @@ static bool make_secret(gli_run_environment *job, gloo_error *error) {
   gli_secret_release(&said);
   if (security == GLI_SECURITY_REQUIRE &&
       gli_key_extract("", 0, "gloo run", 8, &key, error) != GLOO_OK) {
-    gli_error_prefix(error, "GLOO_SECURITY is require: ");
+    gli_error_prefix(error, "GLOO_SECURITY is required: ");
     return false;
   }
   if (has_one || gli_openssl_version() == NULL) return true;

@@ -20,6 +20,7 @@
 #include "engine/engine.h"
 #include "rendezvous/bootstrap.h"
 #include "rendezvous/bootstrap_failure.h"
+#include "rendezvous/store.h"
 #include "security/trust.h"
 
 /* ---- create -------------------------------------------------------------- */
@@ -47,8 +48,9 @@ static gloo_status check_world(int rank, int size, gloo_error *error) {
 }
 
 /* A rank alone has no peers that it could ask for a secret, but may take in
- * some. */
+ * some. The store may carry one of the launcher's. */
 static gloo_status context_trust(int size, const gloo_context_options *o,
+                                 const gloo_store *store,
                                  const gli_origin *origin, gli_trust *trust,
                                  gloo_error *error) {
   const uint8_t *before = origin != NULL ? origin->job_key : NULL;
@@ -59,7 +61,10 @@ static gloo_status context_trust(int size, const gloo_context_options *o,
     return GLOO_OK;
   }
   if (size == 1 && o->secret == NULL) return GLOO_OK;
-  return gli_trust_read(o->secret, o->secret_bytes, trust, error);
+  if (store == NULL)
+    return gli_trust_read(o->secret, o->secret_bytes, trust, error);
+  return gli_trust_read_told(o->secret, o->secret_bytes, &store->told, trust,
+                             error);
 }
 
 static gloo_status context_record_key(const gli_trust *trust,
@@ -72,27 +77,23 @@ static gloo_status context_record_key(const gli_trust *trust,
 
 static gloo_status context_open(gloo_device *device, int rank, int size,
                                 uint64_t key, const gloo_context_options *o,
+                                const gli_trust *trust,
                                 const gli_origin *origin,
                                 gli_agreement *agreement, gli_key *record_key,
-                                bool *open_to_all, gloo_context **context,
-                                gloo_error *error) {
-  gli_trust trust;
-  gloo_status status = context_trust(size, o, origin, &trust, error);
-  if (status == GLOO_OK && trust.asks)
-    status = gli_trust_mark(&trust, &agreement->mark, error);
-  if (status == GLOO_OK && trust.asks)
-    status = context_record_key(&trust, origin, record_key, error);
-  agreement->record_key = trust.asks ? record_key : NULL;
-  agreement->asks = trust.asks;
-  *open_to_all = !trust.asks && !trust.silent;
+                                gloo_context **context, gloo_error *error) {
+  gloo_status status = GLOO_OK;
+  if (trust->asks) status = gli_trust_mark(trust, &agreement->mark, error);
+  if (status == GLOO_OK && trust->asks)
+    status = context_record_key(trust, origin, record_key, error);
+  agreement->record_key = trust->asks ? record_key : NULL;
+  agreement->asks = trust->asks;
   agreement->tls = (gli_tls_kind)gli_device_tls(device);
   if (status == GLOO_OK && size > 1)
-    status = gli_tls_suffices(agreement->tls, trust.asks, error);
+    status = gli_tls_suffices(agreement->tls, trust->asks, error);
   if (status == GLOO_OK)
     status = gli_context_open(device, (uint32_t)rank, (uint32_t)size, key,
-                              trust.asks ? trust.key.bytes : NULL,
+                              trust->asks ? trust->key.bytes : NULL,
                               gli_context_timeout(o), context, error);
-  gli_trust_release(&trust);
   if (status != GLOO_OK) gli_wipe(record_key, sizeof *record_key);
   return status;
 }
@@ -105,7 +106,7 @@ static void context_warn(const gloo_context *context,
   char what[64];
   if (gloo_context_hosts(context) < 2) return;
   if (agreement->tls == GLI_TLS_BY_CERTIFICATE) return;
-  snprintf(what, sizeof what, "each of %d ranks", gloo_context_size(context));
+  snprintf(what, sizeof what, "one of %d ranks", gloo_context_size(context));
   gli_trust_exposed(&nobody_asked, what, "an address of its host");
 }
 
@@ -175,15 +176,19 @@ gloo_status gli_context_create(int rank, int size, gloo_store *store,
   gli_tuning *tuning;
   status = gli_tuning_load(&tuning, error);
   if (status != GLOO_OK) return status;
+  gli_trust trust; /* known before anything listens */
+  status = context_trust(size, &o, store, origin, &trust, error);
+  bool open_to_all = !trust.asks && !trust.silent;
   bool owns_device = device == NULL;
-  if (owns_device) status = gloo_device_create(NULL, &device, error);
+  if (status == GLOO_OK && owns_device)
+    status = gloo_device_create(NULL, &device, error);
   if (status != GLOO_OK) goto no_device;
   agreement.beats = heartbeat_ns > 0 && gli_device_beats(device);
   gloo_context *context = NULL;
   gli_key record_key = {{0}};
-  bool open_to_all = false;
-  status = context_open(device, rank, size, key, &o, origin, &agreement,
-                        &record_key, &open_to_all, &context, error);
+  status = context_open(device, rank, size, key, &o, &trust, origin, &agreement,
+                        &record_key, &context, error);
+  gli_trust_release(&trust);
   if (status != GLOO_OK) goto no_context;
   gli_context_set_tuning(context, tuning);
   tuning = NULL;
@@ -212,6 +217,7 @@ nobody_met:
 no_context:
   if (owns_device) gloo_device_destroy(device);
 no_device:
+  gli_trust_release(&trust);
   free(tuning);
   return status;
 }

@@ -21,6 +21,7 @@
 #include "gloo_c/collectives.h"
 #include "rendezvous/bootstrap.h"
 #include "rendezvous/store.h"
+#include "security/trust.h"
 
 /* In the store: the numbers that newcomers have taken, those of them that have
  * been dealt with, and the meetings that were called. */
@@ -62,6 +63,18 @@ static gloo_status grow_meet(gloo_store *store, const grow_round *round,
                               context, NULL, error);
   gloo_store_destroy(part);
   return status;
+}
+
+/* With GLOO_SECURITY=required a rank without a secret writes nothing to the
+ * store. */
+static gloo_status grow_check_secret(const gloo_store *store,
+                                     const gloo_context_options *options,
+                                     gloo_error *error) {
+  gloo_context_options o;
+  gloo_status status =
+      gli_options_load(&o, sizeof o, options, "gloo_context_options", error);
+  if (status != GLOO_OK) return status;
+  return gli_trust_check(o.secret, o.secret_bytes, &store->told, error);
 }
 
 /* ---- those that are there ------------------------------------------------ */
@@ -142,7 +155,8 @@ static gloo_status grow_call_in(gloo_store *store, int size,
                                 const gloo_grow_options *o, grow_plan *plan,
                                 gloo_error *error) {
   int64_t placed = 0, came = 0, ignored;
-  gloo_status status = grow_await(store, o, &placed, &came, error);
+  gloo_status status = grow_check_secret(store, o->context, error);
+  if (status == GLOO_OK) status = grow_await(store, o, &placed, &came, error);
   if (status != GLOO_OK || came == placed) return status;
   int32_t most = o->ranks_max > 0 ? o->ranks_max : (int32_t)GLI_RANKS_MAX;
   int64_t *chosen = calloc((size_t)(came - placed), sizeof *chosen);
@@ -314,8 +328,9 @@ gloo_status gloo_context_join(gloo_store *store, gloo_device *device,
   if (store == NULL || context == NULL)
     return gli_fail(error, GLOO_ERR_INVALID, -1, "gloo_context_join: no %s",
                     store == NULL ? "store" : "place for the context");
-  gloo_status status =
-      join_wait(store, timeout_ns, &round, &rank, &size, error);
+  gloo_status status = grow_check_secret(store, options, error);
+  if (status == GLOO_OK)
+    status = join_wait(store, timeout_ns, &round, &rank, &size, error);
   if (status != GLOO_OK) return status;
   return grow_meet(store, &round, rank, size, device, options, NULL, context,
                    error);

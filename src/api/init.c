@@ -256,6 +256,8 @@ gloo_status gloo_init(const gloo_init_options *options, gloo_context **context,
       gli_options_load(&d, sizeof d, o.device, "gloo_device_options", error);
   if (status != GLOO_OK) return status;
   launch.tls = d.tls;
+  status = gli_launch_check_secret(&launch, error);
+  if (status != GLOO_OK) return status;
   uint64_t deadline = gli_deadline_after(gli_context_timeout(&c));
   gloo_device *device = NULL;
   status = open_device(o.device, &at, deadline, &device, error);

@@ -42,6 +42,7 @@ static gloo_status launch_read_number(const char *name, const char *meaning,
   return GLOO_OK;
 }
 
+/* What is a URL is shown without its password. */
 static gloo_status launch_read_text(const char *name, const char *meaning,
                                     size_t max_bytes, char *out,
                                     gloo_error *error) {
@@ -51,7 +52,8 @@ static gloo_status launch_read_text(const char *name, const char *meaning,
     return gli_fail(error, GLOO_ERR_INVALID, -1,
                     "the environment variable %s is '%s' (%zu bytes), expected "
                     "%s of at most %zu bytes",
-                    name, gli_quote(text).text, bytes, meaning, max_bytes);
+                    name, gli_store_url_shown(text).text, bytes, meaning,
+                    max_bytes);
   memcpy(out, text, bytes + 1);
   return GLOO_OK;
 }

@@ -49,6 +49,12 @@ gloo_status gli_launch_read(gli_launch *out, gloo_error *error);
 gloo_status gli_launch_read_job(char job[GLI_JOB_MAX + 1], uint64_t *epoch,
                                 gloo_error *error);
 
+/* Fails where GLOO_SECURITY=required asks for a secret that neither the caller
+ * nor the environment has, and that the launcher carries to no rank; and where
+ * what they have is no secret. Called before anything listens or connects. */
+gloo_status gli_launch_check_secret(const gli_launch *launch,
+                                    gloo_error *error);
+
 /* Open the store at which the ranks meet. Where the launch says that rank 0
  * serves it, `serve` is for the process that does. */
 gloo_status gli_launch_open(const gli_launch *launch, bool serve,

@@ -57,13 +57,24 @@ static gloo_status simple_lost(const char *command, int code,
                             : uv_strerror(uv_translate_sys_error(code)));
 }
 
+/* A line of the launcher's as messages show it. A value may have the job's
+ * secret in it, and is left out. */
+static gli_text simple_shown(const char *line) {
+  char shown[LINE_BYTES];
+  const char *value = strstr(line, "value=");
+  size_t bytes = value != NULL ? (size_t)(value - line) + 6 : strlen(line);
+  snprintf(shown, sizeof shown, "%.*s%s", (int)bytes, line,
+           value != NULL ? "..." : "");
+  return gli_quote(shown);
+}
+
 static gloo_status simple_nonsense(const char *command, const char *answer,
                                    gloo_error *error) {
   return gli_fail(error, GLOO_ERR_PROTOCOL, -1,
                   "the launcher's answer to '%s' on the socket PMI_FD is '%s', "
                   "which makes no sense there: it speaks no PMI-1, or another "
                   "part of the program uses the socket at the same time",
-                  command, gli_quote(answer).text);
+                  command, simple_shown(answer).text);
 }
 
 /* Until one of `events` is possible. 0, or errno; ETIMEDOUT. */
@@ -152,7 +163,7 @@ static gloo_status simple_ask(const char *command, const char *answer,
              strcmp(text, "0") != 0) {
     status = gli_fail(&simple.broken, GLOO_ERR_PROTOCOL, -1,
                       "the launcher refused '%s' on the socket PMI_FD: '%s'",
-                      command, gli_quote(line).text);
+                      command, simple_shown(line).text);
   }
   if (status != GLOO_OK && error != NULL) *error = simple.broken;
   return status;

@@ -15,6 +15,7 @@
 #include "core/error.h"
 #include "core/fork.h"
 #include "gloo_c/store.h"
+#include "security/secret.h"
 
 #define GLI_JOB_MAX ((size_t)1024) /* bytes of a job's name */
 #define GLI_STORE_LABEL_BYTES 256
@@ -85,11 +86,14 @@ typedef struct gli_store_ops {
 } gli_store_ops;
 
 /* The common head: an implementation puts it first in its own struct. `label`
- * says which store it is in messages ("the file store in /tmp/job"). */
+ * says which store it is in messages ("the file store in /tmp/job"). `told` is
+ * the job's secret, where a launcher has carried it to the ranks together with
+ * the store's place (store_pmi.c); elsewhere its n_bytes is 0. */
 struct gloo_store {
   const gli_store_ops *ops;
   gli_birth birth;
   char label[GLI_STORE_LABEL_BYTES];
+  gli_secret told;
 };
 
 /* As the operations above, with a clear GLOO_ERR_UNSUPPORTED for those that

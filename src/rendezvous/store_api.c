@@ -195,5 +195,6 @@ gloo_status gloo_store_delete(gloo_store *store, const char *key,
 void gloo_store_destroy(gloo_store *store) {
   if (store == NULL) return;
   bool forked = gli_forked(&store->birth) && store->ops->abandon != NULL;
+  gli_secret_release(&store->told);
   (forked ? store->ops->abandon : store->ops->destroy)(store);
 }

@@ -6,6 +6,7 @@
 #include "rendezvous/store.h"
 #include "rendezvous/store_pmi.h"
 #include "rendezvous/store_url.h"
+#include "security/trust.h"
 
 static gloo_status open_file_url(const gli_store_url *url, int64_t timeout_ns,
                                  gloo_store **store, gloo_error *error) {
@@ -32,14 +33,36 @@ static gloo_status open_redis_url(const gli_store_url *url, int64_t timeout_ns,
   return gli_store_redis_open(url, tls, timeout_ns, store, error);
 }
 
-static gloo_status open_pmi_url(const gli_store_url *url, int64_t timeout_ns,
-                                gloo_store **store, gloo_error *error) {
+static bool is_pmi(const gli_store_url *url) {
+  return strcmp(url->scheme, "pmi") == 0 || strcmp(url->scheme, "pmix") == 0;
+}
+
+static gloo_status open_pmi(const gli_store_url *url,
+                            const gloo_store_tcp_options *how,
+                            gloo_store **store, gloo_error *error) {
   gli_pmi_kind kind =
       strcmp(url->scheme, "pmix") == 0 ? GLI_PMI_PMIX : GLI_PMI_SIMPLE;
   gli_pmi_job job;
-  gloo_status status = gli_pmi_join(kind, timeout_ns, &job, error);
+  gloo_status status = gli_pmi_join(kind, how->timeout_ns, &job, error);
   if (status != GLOO_OK) return status;
-  return gli_store_pmi_open(kind, job.rank, timeout_ns, store, error);
+  return gli_store_pmi_open(kind, job.rank, how, store, error);
+}
+
+static gloo_status open_pmi_url(const gli_store_url *url, int64_t timeout_ns,
+                                gloo_store **store, gloo_error *error) {
+  gloo_store_tcp_options o = GLOO_STORE_TCP_OPTIONS_INIT;
+  o.timeout_ns = timeout_ns;
+  return open_pmi(url, &o, store, error);
+}
+
+/* The launcher carries one to all ranks where they have none. */
+gloo_status gli_launch_check_secret(const gli_launch *launch,
+                                    gloo_error *error) {
+  gli_store_url url;
+  if (launch->size == 1) return GLOO_OK;
+  gloo_status status = gli_store_url_read(launch->store, &url, error);
+  if (status != GLOO_OK || is_pmi(&url)) return status;
+  return gli_trust_check(launch->secret, launch->secret_bytes, NULL, error);
 }
 
 gloo_status gli_launch_open(const gli_launch *launch, bool serve,
@@ -49,7 +72,7 @@ gloo_status gli_launch_open(const gli_launch *launch, bool serve,
   if (launch->size == 1) return gloo_store_memory_create(store, error);
   gloo_status status = gli_store_url_read(launch->store, &url, error);
   if (status != GLOO_OK) return status;
-  if (!launch->serves && strcmp(url.scheme, "tcp") != 0)
+  if (!launch->serves && strcmp(url.scheme, "tcp") != 0 && !is_pmi(&url))
     return gloo_store_open(launch->store, timeout_ns, store, error);
   gloo_store_tcp_options o = GLOO_STORE_TCP_OPTIONS_INIT;
   o.host = url.host;
@@ -63,7 +86,8 @@ gloo_status gli_launch_open(const gli_launch *launch, bool serve,
   o.secret = launch->secret;
   o.secret_bytes = launch->secret_bytes;
   o.tls = launch->tls;
-  return gloo_store_tcp_create(&o, store, error);
+  return is_pmi(&url) ? open_pmi(&url, &o, store, error)
+                      : gloo_store_tcp_create(&o, store, error);
 }
 
 static gloo_status open_environment(const gli_store_url *url,

@@ -15,8 +15,8 @@
 #include "rendezvous/tcp_address.h"
 #include "rendezvous/tcp_race.h"
 #include "rendezvous/text.h"
+#include "security/keys.h"
 #include "security/secret.h"
-#include "security/trust.h"
 
 /* The server is there before anybody hears of it: whoever does not get an
  * answer soon has the wrong address, or another host's. */
@@ -29,11 +29,17 @@
 
 #define SERVED "served"
 #define FAILED "failed"
+#define NO_SECRET "-"
+#define TOLD_BY "the launcher's"
 
-/* "served JOB PORT ADDRESS ADDRESS" */
+/* "served JOB SECRET PORT ADDRESS ADDRESS"; SECRET is NO_SECRET, or digits. */
 void gli_pmi_place_write(const gli_pmi_place *place, char *text) {
-  int used = snprintf(text, GLI_PMI_PLACE_BYTES, SERVED " %s %u", place->job,
-                      (unsigned)place->port);
+  char digits[2 * GLI_SECRET_MAX + 1] = NO_SECRET;
+  for (size_t i = 0; i < place->secret.n_bytes; i++)
+    snprintf(digits + 2 * i, 3, "%02x", (unsigned)place->secret.bytes[i]);
+  int used = snprintf(text, GLI_PMI_PLACE_BYTES, SERVED " %s %s %u", place->job,
+                      digits, (unsigned)place->port);
+  gli_wipe(digits, sizeof digits);
   for (size_t i = 0; i < place->n; i++)
     used += snprintf(text + used, GLI_PMI_PLACE_BYTES - (size_t)used, " %s",
                      place->addresses[i]);
@@ -57,45 +63,85 @@ static bool place_parse_address(const char *text, uint16_t port,
          uv_ip6_addr(text, port, (struct sockaddr_in6 *)out) == 0;
 }
 
-bool gli_pmi_place_read(const char *text, gli_pmi_place *place) {
-  gli_pmi_place p = {.n = 0};
-  char word[16];
-  uint64_t port;
-  struct sockaddr_storage address;
-  if (!place_word(&text, word, sizeof word) || strcmp(word, SERVED) != 0 ||
-      !place_word(&text, p.job, sizeof p.job) ||
-      !place_word(&text, word, sizeof word) ||
-      !gli_pmi_number(word, 65535, &port) || port == 0)
-    return false;
-  p.port = (uint16_t)port;
-  while (*text != '\0') {
-    if (p.n == GLI_PMI_ADDRESSES_MAX ||
-        !place_word(&text, p.addresses[p.n], sizeof p.addresses[p.n]) ||
-        !place_parse_address(p.addresses[p.n], p.port, &address))
-      return false;
-    p.n++;
-  }
-  if (p.n == 0) return false;
-  *place = p;
-  return true;
+static bool place_parse_secret(const char *digits, gli_secret *secret) {
+  if (strcmp(digits, NO_SECRET) == 0) return true;
+  return strlen(digits) == 2 * GLI_PMI_SECRET_BYTES &&
+         gli_secret_decode(digits, strlen(digits), "the launcher's secret",
+                           secret, NULL) == GLOO_OK;
 }
 
-/* The name of the job was drawn for it, and nobody but its ranks has been told:
- * where there is no secret, it is one. */
-static gloo_status place_secret(const gli_pmi_place *place,
-                                gloo_store_tcp_options *o, gloo_error *error) {
-  gli_trust trust;
-  size_t bytes = strlen(place->job);
-  gloo_status status = gli_trust_read(NULL, 0, &trust, error);
-  if (status != GLOO_OK) return status;
-  o->job = place->job;
-  if (!trust.asks && !trust.silent && gli_openssl_version() != NULL &&
-      bytes >= GLI_SECRET_MIN && bytes <= GLI_SECRET_MAX) {
-    o->secret = place->job;
-    o->secret_bytes = bytes;
+static bool place_parse(const char *text, gli_pmi_place *p) {
+  char word[16], digits[2 * GLI_PMI_SECRET_BYTES + 1];
+  uint64_t port;
+  struct sockaddr_storage address;
+  bool good = place_word(&text, word, sizeof word) &&
+              strcmp(word, SERVED) == 0 &&
+              place_word(&text, p->job, sizeof p->job) &&
+              place_word(&text, digits, sizeof digits) &&
+              place_parse_secret(digits, &p->secret);
+  gli_wipe(digits, sizeof digits);
+  if (!good || !place_word(&text, word, sizeof word) ||
+      !gli_pmi_number(word, 65535, &port) || port == 0)
+    return false;
+  p->port = (uint16_t)port;
+  while (*text != '\0') {
+    if (p->n == GLI_PMI_ADDRESSES_MAX ||
+        !place_word(&text, p->addresses[p->n], sizeof p->addresses[p->n]) ||
+        !place_parse_address(p->addresses[p->n], p->port, &address))
+      return false;
+    p->n++;
   }
-  gli_trust_release(&trust);
-  return GLOO_OK;
+  return p->n > 0;
+}
+
+bool gli_pmi_place_read(const char *text, gli_pmi_place *place) {
+  gli_pmi_place read = {.secret = {.source = TOLD_BY}};
+  bool good = place_parse(text, &read);
+  if (good) *place = read;
+  gli_secret_release(&read.secret);
+  return good;
+}
+
+/* ---- the secret ---------------------------------------------------------- */
+
+/* The first secret that counts on this rank: the options', the environment's,
+ * the one that was told. The store asks for it, and keeps the last for the
+ * context. A secret that was told is not for a rank that has one of its own:
+ * it comes in by the first, and all ranks see that it differs from theirs. */
+static gloo_status place_open(const gli_pmi_place *place,
+                              const gloo_store_tcp_options *how,
+                              gloo_store **store, gloo_error *error) {
+  gli_security security;
+  gloo_store_tcp_options o = *how;
+  gloo_status status = gli_security_read(&security, error);
+  if (status != GLOO_OK) return status;
+  o.job = place->job;
+  bool told = place->secret.n_bytes > 0 && security != GLI_SECURITY_OFF;
+  if (told) {
+    o.secret = place->secret.bytes;
+    o.secret_bytes = place->secret.n_bytes;
+  }
+  status = gloo_store_tcp_create(&o, store, error);
+  if (status == GLOO_OK && told) (*store)->told = place->secret;
+  return status;
+}
+
+/* One of the user's goes first. */
+static gloo_status place_draw_secret(gli_pmi_place *place,
+                                     const gloo_store_tcp_options *how,
+                                     gloo_error *error) {
+  gli_security security;
+  gli_secret own;
+  gloo_status status = gli_security_read(&security, error);
+  if (status != GLOO_OK || security == GLI_SECURITY_OFF) return status;
+  status = gli_secret_read(how->secret, how->secret_bytes, &own, error);
+  if (status != GLOO_OK) return status;
+  bool has_one = own.n_bytes > 0;
+  gli_secret_release(&own);
+  if (has_one || gli_openssl_version() == NULL) return GLOO_OK;
+  place->secret.source = TOLD_BY;
+  place->secret.n_bytes = GLI_PMI_SECRET_BYTES;
+  return gli_random_draw(place->secret.bytes, GLI_PMI_SECRET_BYTES, error);
 }
 
 /* ---- rank 0 -------------------------------------------------------------- */
@@ -135,18 +181,19 @@ static gloo_status place_addresses(gli_pmi_place *place, gloo_error *error) {
 }
 
 /* At all addresses of both kinds, or of IPv4 where the system has no IPv6. */
-static gloo_status place_serve(gli_pmi_place *place, gloo_store **store,
-                               gloo_error *error) {
-  gloo_store_tcp_options o = GLOO_STORE_TCP_OPTIONS_INIT;
+static gloo_status place_serve(gli_pmi_place *place,
+                               const gloo_store_tcp_options *how,
+                               gloo_store **store, gloo_error *error) {
+  gloo_store_tcp_options o = *how;
   gloo_status status = place_name(place, error);
-  if (status == GLOO_OK) status = place_secret(place, &o, error);
+  if (status == GLOO_OK) status = place_draw_secret(place, how, error);
   if (status != GLOO_OK) return status;
   o.host = "::";
   o.serve = 1;
-  status = gloo_store_tcp_create(&o, store, error);
+  status = place_open(place, &o, store, error);
   if (status == GLOO_ERR_ADDRESS) {
     o.host = "0.0.0.0";
-    status = gloo_store_tcp_create(&o, store, error);
+    status = place_open(place, &o, store, error);
   }
   if (status != GLOO_OK) return status;
   place->port = gloo_store_tcp_port(*store);
@@ -156,13 +203,14 @@ static gloo_status place_serve(gli_pmi_place *place, gloo_store **store,
 }
 
 /* All wait for the word of rank 0: they hear it when there is no store, too. */
-static gloo_status store_pmi_serve(gli_pmi_kind kind, int64_t timeout_ns,
+static gloo_status store_pmi_serve(gli_pmi_kind kind,
+                                   const gloo_store_tcp_options *how,
                                    gloo_store **store, gloo_error *error) {
   char text[GLI_PMI_PLACE_BYTES], heard[GLI_PMI_PLACE_BYTES];
-  gli_pmi_place place;
+  gli_pmi_place place = {.n = 0};
   gloo_error cause;
   gloo_store *served = NULL;
-  gloo_status status = place_serve(&place, &served, &cause);
+  gloo_status status = place_serve(&place, how, &served, &cause);
   if (status == GLOO_OK) {
     gli_pmi_place_write(&place, text);
   } else {
@@ -170,7 +218,10 @@ static gloo_status store_pmi_serve(gli_pmi_kind kind, int64_t timeout_ns,
   }
   gloo_error told;
   gloo_status telling =
-      gli_pmi_tell(kind, text, heard, sizeof heard, timeout_ns, &told);
+      gli_pmi_tell(kind, text, heard, sizeof heard, how->timeout_ns, &told);
+  gli_wipe(text, sizeof text);
+  gli_wipe(heard, sizeof heard);
+  gli_secret_release(&place.secret);
   if (status == GLOO_OK && telling != GLOO_OK) {
     status = telling;
     cause = told;
@@ -188,8 +239,9 @@ static gloo_status store_pmi_serve(gli_pmi_kind kind, int64_t timeout_ns,
 /* Until one answers, or all have failed: another job's server may have the port
  * at one of the addresses, on the host of this rank. */
 static gloo_status place_try(const gli_pmi_place *place,
-                             gloo_store_tcp_options o, uint64_t deadline_ns,
-                             gloo_store **store, gloo_error *error) {
+                             const gloo_store_tcp_options *how,
+                             uint64_t deadline_ns, gloo_store **store,
+                             gloo_error *error) {
   struct sockaddr_storage addresses[GLI_PMI_ADDRESSES_MAX];
   bool failed[GLI_PMI_ADDRESSES_MAX] = {false};
   uint64_t until = gli_deadline_after(ROUND_NS);
@@ -197,6 +249,7 @@ static gloo_status place_try(const gli_pmi_place *place,
   for (size_t i = 0; i < place->n; i++)
     (void)place_parse_address(place->addresses[i], place->port, &addresses[i]);
   gloo_error cause = {.status = GLOO_OK};
+  gloo_store_tcp_options o = *how;
   o.port = place->port;
   o.timeout_ns = GREETING_NS;
   for (;;) {
@@ -207,59 +260,68 @@ static gloo_status place_try(const gli_pmi_place *place,
                       uv_strerror(uv_translate_sys_error(code)));
     if (i < 0) return gli_fail(error, cause.status, -1, "%s", cause.message);
     o.host = place->addresses[i];
-    gloo_status status = gloo_store_tcp_create(&o, store, &cause);
+    gloo_status status = place_open(place, &o, store, &cause);
     if (status == GLOO_OK) return status;
     failed[i] = true;
   }
 }
 
 static gloo_status store_pmi_reach(const gli_pmi_place *place,
-                                   uint64_t deadline_ns, int64_t timeout_ns,
-                                   gloo_store **store, gloo_error *error) {
-  char text[GLI_PMI_PLACE_BYTES];
+                                   const gloo_store_tcp_options *how,
+                                   uint64_t deadline_ns, gloo_store **store,
+                                   gloo_error *error) {
+  char addresses[GLI_PMI_ADDRESSES_MAX * (GLI_ENDPOINT_TEXT_BYTES + 1)] = "";
   gloo_error cause;
-  gloo_store_tcp_options o = GLOO_STORE_TCP_OPTIONS_INIT;
-  gloo_status status = place_secret(place, &o, error);
-  if (status != GLOO_OK) return status;
   for (;;) {
-    status = place_try(place, o, deadline_ns, store, &cause);
+    gloo_status status = place_try(place, how, deadline_ns, store, &cause);
     if (status == GLOO_OK) return status;
     if (gli_deadline_left(deadline_ns) == 0) break;
     uv_sleep(PAUSE_MS);
   }
-  gli_pmi_place_write(place, text);
-  const char *addresses = strchr(strchr(strchr(text, ' ') + 1, ' ') + 1, ' ');
+  for (size_t i = 0, used = 0; i < place->n; i++)
+    used += (size_t)snprintf(addresses + used, sizeof addresses - used, " %s",
+                             place->addresses[i]);
   return gli_fail(error, GLOO_ERR_TIMEOUT, 0,
                   "rank 0 serves a store at port %u of%s, and this host "
                   "reaches it at none of these addresses (tried for %s): %s; "
                   "let the hosts' firewalls pass it",
                   (unsigned)place->port, addresses,
-                  gli_duration(timeout_ns).text, cause.message);
+                  gli_duration(how->timeout_ns).text, cause.message);
 }
 
-static gloo_status store_pmi_find(gli_pmi_kind kind, int64_t timeout_ns,
+static gloo_status store_pmi_find(gli_pmi_kind kind,
+                                  const gloo_store_tcp_options *how,
                                   gloo_store **store, gloo_error *error) {
   char text[GLI_PMI_PLACE_BYTES];
   gli_pmi_place place;
-  uint64_t deadline = gli_deadline_after(timeout_ns);
+  uint64_t deadline = gli_deadline_after(how->timeout_ns);
   gloo_status status =
-      gli_pmi_tell(kind, NULL, text, sizeof text, timeout_ns, error);
+      gli_pmi_tell(kind, NULL, text, sizeof text, how->timeout_ns, error);
   if (status != GLOO_OK) return status;
   if (strncmp(text, FAILED " ", sizeof FAILED) == 0)
     return gli_fail(error, GLOO_ERR_PEER, 0,
                     "rank 0 cannot serve the store in which the ranks meet: %s",
                     text + sizeof FAILED);
-  if (!gli_pmi_place_read(text, &place))
+  bool sense = gli_pmi_place_read(text, &place);
+  gli_wipe(text, sizeof text);
+  if (!sense)
     return gli_fail(error, GLOO_ERR_PROTOCOL, 0,
                     "what rank 0 told through the launcher makes no sense; do "
                     "all ranks run the same version?");
-  return store_pmi_reach(&place, deadline, timeout_ns, store, error);
+  status = store_pmi_reach(&place, how, deadline, store, error);
+  gli_secret_release(&place.secret);
+  return status;
 }
 
 gloo_status gli_store_pmi_open(gli_pmi_kind kind, uint32_t rank,
-                               int64_t timeout_ns, gloo_store **store,
-                               gloo_error *error) {
-  if (timeout_ns == GLOO_TIMEOUT_DEFAULT) timeout_ns = GLI_STORE_TIMEOUT_NS;
-  return rank == 0 ? store_pmi_serve(kind, timeout_ns, store, error)
-                   : store_pmi_find(kind, timeout_ns, store, error);
+                               const gloo_store_tcp_options *how,
+                               gloo_store **store, gloo_error *error) {
+  gloo_store_tcp_options o = GLOO_STORE_TCP_OPTIONS_INIT;
+  o.secret = how->secret;
+  o.secret_bytes = how->secret_bytes;
+  o.tls = how->tls;
+  o.timeout_ns = how->timeout_ns;
+  if (o.timeout_ns == GLOO_TIMEOUT_DEFAULT) o.timeout_ns = GLI_STORE_TIMEOUT_NS;
+  return rank == 0 ? store_pmi_serve(kind, &o, store, error)
+                   : store_pmi_find(kind, &o, store, error);
 }

@@ -7,23 +7,34 @@
 #include "core/endpoint.h"
 #include "gloo_c/store.h"
 #include "rendezvous/pmi.h"
+#include "security/secret.h"
 
 /* Rank 0 makes the server of a TCP store, at a free port of all of its host's
  * addresses, and the launcher tells the others where it is, and a name by which
  * it knows them. `rank` is that of gli_pmi_join. Collective: as often on each
- * rank as on the others. Where rank 0 fails, so do all, and hear why. */
+ * rank as on the others. Where rank 0 fails, so do all, and hear why.
+ *
+ * Where rank 0 has no secret of the user's, it draws one, which the launcher
+ * carries to the others: the store asks for it, and store->told has it for the
+ * context. GLOO_SECURITY=off, and a build without OpenSSL, make none.
+ *
+ * `how`: secret, tls and timeout_ns are the caller's, the rest is not looked
+ * at. */
 gloo_status gli_store_pmi_open(gli_pmi_kind kind, uint32_t rank,
-                               int64_t timeout_ns, gloo_store **store,
-                               gloo_error *error);
+                               const gloo_store_tcp_options *how,
+                               gloo_store **store, gloo_error *error);
 
 /* ---- its parts ----------------------------------------------------------- */
 
 #define GLI_PMI_ADDRESSES_MAX 16
 #define GLI_PMI_JOB_BYTES 33
+#define GLI_PMI_SECRET_BYTES ((size_t)32)
 
-/* Where a store is served, and by what name it knows its clients. */
+/* Where a store is served, by what name it knows its clients, and the job's
+ * secret, if one was drawn. */
 typedef struct gli_pmi_place {
   char job[GLI_PMI_JOB_BYTES];
+  gli_secret secret;
   uint16_t port;
   size_t n;
   char addresses[GLI_PMI_ADDRESSES_MAX]
@@ -31,8 +42,9 @@ typedef struct gli_pmi_place {
 } gli_pmi_place;
 
 /* As the text that is told, of at most GLI_PMI_PLACE_BYTES with its end. */
-#define GLI_PMI_PLACE_BYTES \
-  (GLI_PMI_ADDRESSES_MAX * GLI_ENDPOINT_TEXT_BYTES + 64)
+#define GLI_PMI_PLACE_BYTES                               \
+  (GLI_PMI_ADDRESSES_MAX * GLI_ENDPOINT_TEXT_BYTES + 64 + \
+   2 * GLI_PMI_SECRET_BYTES)
 void gli_pmi_place_write(const gli_pmi_place *place, char *text);
 bool gli_pmi_place_read(const char *text, gli_pmi_place *place);
 

@@ -215,6 +215,7 @@ static gloo_status prefix_visit(gloo_store *store, uint64_t deadline_ns,
   memcpy(copy, self, bytes);
   copy->base.ops = &prefix_visit_ops;
   copy->visited = self->inner;
+  gli_secret_release(&copy->base.told);
   gloo_status status =
       gli_store_visit(self->inner, deadline_ns, &copy->inner, error);
   if (status != GLOO_OK) {
@@ -246,6 +247,7 @@ gloo_status gloo_store_prefix_create(gloo_store *base, const char *prefix,
     return gli_fail(error, GLOO_ERR_NO_MEMORY, -1, "no memory for a store");
   self->base.ops = &prefix_ops;
   self->base.birth = gli_birth_here();
+  self->base.told = base->told;
   self->inner = base;
   self->prefix_bytes = bytes;
   memcpy(self->prefix, prefix, bytes + 1);

@@ -38,9 +38,8 @@ static bool digits_only(const char *text) {
   return *text == '\0';
 }
 
-/* `from` says where the digits come from, as the subject of a sentence. */
-static gloo_status secret_decode(const char *digits, size_t n, const char *from,
-                                 gli_secret *secret, gloo_error *error) {
+gloo_status gli_secret_decode(const char *digits, size_t n, const char *from,
+                              gli_secret *secret, gloo_error *error) {
   if (n < 2 * GLI_SECRET_MIN || n > 2 * GLI_SECRET_MAX || n % 2 != 0)
     return gli_fail(error, GLOO_ERR_INVALID, -1, "%s has %zu characters; %s",
                     from, n, EXPECTED);
@@ -110,7 +109,7 @@ static gloo_status secret_read_file(int fd, const char *from,
                  from, FILE_BYTES, EXPECTED);
   } else {
     if (n > 0 && text[n - 1] == '\n') n--;
-    status = secret_decode(text, n, from, secret, error);
+    status = gli_secret_decode(text, n, from, secret, error);
   }
   gli_wipe(text, sizeof text);
   return status;
@@ -202,9 +201,9 @@ gloo_status gli_secret_read(const void *given, size_t given_bytes,
     status = secret_from_options(given, given_bytes, &found, error);
   } else if (digits != NULL) {
     found.source = "GLOO_JOB_SECRET";
-    status = secret_decode(digits, strlen(digits),
-                           "the environment variable GLOO_JOB_SECRET", &found,
-                           error);
+    status = gli_secret_decode(digits, strlen(digits),
+                               "the environment variable GLOO_JOB_SECRET",
+                               &found, error);
   } else if (file != NULL) {
     found.source = "GLOO_JOB_SECRET_FILE";
     status = secret_from_named_file(file, &found, error);
@@ -228,7 +227,8 @@ gloo_status gli_security_read(gli_security *security, gloo_error *error) {
     const char *word;
     gli_security security;
   } words[] = {{"auth", GLI_SECURITY_AUTH},
-               {"require", GLI_SECURITY_REQUIRE},
+               {"required", GLI_SECURITY_REQUIRE},
+               {"require", GLI_SECURITY_REQUIRE}, /* its older name */
                {"off", GLI_SECURITY_OFF}};
   const char *said = gli_environment_read("GLOO_SECURITY");
   if (said == NULL) said = words[0].word;
@@ -239,6 +239,6 @@ gloo_status gli_security_read(gli_security *security, gloo_error *error) {
   }
   return gli_fail(error, GLOO_ERR_INVALID, -1,
                   "the environment variable GLOO_SECURITY is '%.40s'; it may "
-                  "be require, auth or off",
+                  "be required, auth or off",
                   said);
 }

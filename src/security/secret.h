@@ -32,6 +32,11 @@ typedef struct gli_secret {
 gloo_status gli_secret_read(const void *given, size_t given_bytes,
                             gli_secret *secret, gloo_error *error);
 
+/* `n` hexadecimal digits. `from` names their source, as the subject of a
+ * message, which has no digit. GLOO_ERR_INVALID. */
+gloo_status gli_secret_decode(const char *digits, size_t n, const char *from,
+                              gli_secret *secret, gloo_error *error);
+
 /* Wipes it. */
 void gli_secret_release(gli_secret *secret);
 

@@ -17,16 +17,17 @@
 
 static gloo_status trust_lacks_secret(gloo_error *error) {
   return gli_fail(error, GLOO_ERR_AUTH, -1,
-                  "GLOO_SECURITY is require, and there is no secret: set "
+                  "GLOO_SECURITY is required, and there is no secret: set "
                   "GLOO_JOB_SECRET to the same digits for all ranks (openssl "
                   "rand -hex 32 makes some), or GLOO_JOB_SECRET_FILE");
 }
 
 static gloo_status trust_lacks_openssl(gloo_error *error) {
-  return gli_fail(error, GLOO_ERR_UNSUPPORTED, -1,
-                  "GLOO_SECURITY is require, and this build of the library has "
-                  "no OpenSSL, so it cannot ask peers for the job's secret: "
-                  "build it with -Dopenssl=enabled");
+  return gli_fail(
+      error, GLOO_ERR_UNSUPPORTED, -1,
+      "GLOO_SECURITY is required, and this build of the library has "
+      "no OpenSSL, so it cannot ask peers for the job's secret: "
+      "build it with -Dopenssl=enabled");
 }
 
 static void warn_of_build(const gli_secret *secret) {
@@ -56,8 +57,9 @@ static gloo_status trust_from_secret(const gli_secret *secret, bool required,
   return status;
 }
 
-gloo_status gli_trust_read(const void *given, size_t given_bytes,
-                           gli_trust *trust, gloo_error *error) {
+gloo_status gli_trust_read_told(const void *given, size_t given_bytes,
+                                const gli_secret *told, gli_trust *trust,
+                                gloo_error *error) {
   gli_security security;
   gli_secret secret;
   gloo_status status = gli_security_read(&security, error);
@@ -66,12 +68,27 @@ gloo_status gli_trust_read(const void *given, size_t given_bytes,
   if (!read.silent) {
     status = gli_secret_read(given, given_bytes, &secret, error);
     if (status != GLOO_OK) return status;
+    if (secret.n_bytes == 0 && told != NULL) secret = *told;
     status = trust_from_secret(&secret, security == GLI_SECURITY_REQUIRE, &read,
                                error);
     gli_secret_release(&secret);
   }
   if (status == GLOO_OK) *trust = read;
   gli_wipe(&read, sizeof read);
+  return status;
+}
+
+gloo_status gli_trust_read(const void *given, size_t given_bytes,
+                           gli_trust *trust, gloo_error *error) {
+  return gli_trust_read_told(given, given_bytes, NULL, trust, error);
+}
+
+gloo_status gli_trust_check(const void *given, size_t given_bytes,
+                            const gli_secret *told, gloo_error *error) {
+  gli_trust trust;
+  gloo_status status =
+      gli_trust_read_told(given, given_bytes, told, &trust, error);
+  if (status == GLOO_OK) gli_trust_release(&trust);
   return status;
 }
 
@@ -158,12 +175,12 @@ void gli_trust_exposed(const gli_trust *trust, const char *what,
   static atomic_flag said = ATOMIC_FLAG_INIT;
   if (trust->asks || trust->silent || atomic_flag_test_and_set(&said)) return;
   gli_log(GLOO_LOG_WARN,
-          "%s listens at %s for whoever reaches that: there is no secret that "
-          "peers could be asked for%s. Set GLOO_JOB_SECRET for all ranks "
-          "(openssl rand -hex 32 makes one), or GLOO_SECURITY=off if this is "
-          "meant",
-          what, where,
+          "this job is open: its ranks have no secret%s, and anybody who "
+          "reaches %s, at %s, can join it, read its data and change it; give "
+          "all ranks the same GLOO_JOB_SECRET (openssl rand -hex 32 makes "
+          "one), or set GLOO_SECURITY=off if this is meant",
           gli_openssl_version() == NULL
               ? " (and this build of the library has no OpenSSL)"
-              : "");
+              : "",
+          what, where);
 }

@@ -9,6 +9,7 @@
 
 #include "gloo_c/status.h"
 #include "security/keys.h"
+#include "security/secret.h"
 
 typedef struct gli_trust {
   bool asks;   /* false: there is no key, and nobody is asked for anything */
@@ -19,12 +20,21 @@ typedef struct gli_trust {
 /* By the secret that `given` is (NULL: the environment's, see gli_secret_read),
  * and by GLOO_SECURITY. A build without OpenSSL asks nobody, and warns of it
  * once where there is a secret. Errors: those of gli_secret_read;
- * with GLOO_SECURITY=require GLOO_ERR_AUTH where there is no secret, and
+ * with GLOO_SECURITY=required GLOO_ERR_AUTH where there is no secret, and
  * GLOO_ERR_UNSUPPORTED in such a build. `trust` is set on success only, and
  * then is to be released.
  * Threads: any, while none changes the environment. */
 gloo_status gli_trust_read(const void *given, size_t given_bytes,
                            gli_trust *trust, gloo_error *error);
+/* As gli_trust_read; where neither options nor environment have a secret, the
+ * one that a launcher has told, if it has (NULL, or n_bytes 0: it has not). */
+gloo_status gli_trust_read_told(const void *given, size_t given_bytes,
+                                const gli_secret *told, gli_trust *trust,
+                                gloo_error *error);
+/* Fails where gli_trust_read_told would: called before a rank listens, connects
+ * or writes to a store. */
+gloo_status gli_trust_check(const void *given, size_t given_bytes,
+                            const gli_secret *told, gloo_error *error);
 /* Wipes it. */
 void gli_trust_release(gli_trust *trust);
 
@@ -73,9 +83,9 @@ typedef struct gli_trust_text {
 } gli_trust_text;
 gli_trust_text gli_trust_differs(uint32_t self, bool self_asks, bool peer_asks);
 
-/* `what` listens at `where`, an address that other hosts may reach. Unless
- * somebody is asked for a secret, or none is to be: warn of it, once in a
- * process. */
+/* `what`, the object of a sentence, listens at `where`, an address that other
+ * hosts may reach. Warns of it in one line, once in a process, unless peers are
+ * asked for a secret, or GLOO_SECURITY is off. */
 void gli_trust_exposed(const gli_trust *trust, const char *what,
                        const char *where);
 

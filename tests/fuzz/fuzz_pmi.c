@@ -62,8 +62,9 @@ static void fuzz_converse(uint32_t rank) {
   gloo_status status = simple_greet(GLI_NEVER, &job, &error);
   fuzz_check_error(status, &error);
   for (uint64_t round = 1; status == GLOO_OK && round < 4; round++) {
-    status = gli_pmi_simple_ops.tell(&job, round, "served job 4242 127.0.0.1 %",
-                                     told, sizeof told, GLI_NEVER, &error);
+    status =
+        gli_pmi_simple_ops.tell(&job, round, "served job - 4242 127.0.0.1 %",
+                                told, sizeof told, GLI_NEVER, &error);
     fuzz_check_error(status, &error);
     if (status == GLOO_OK)
       fuzz_check(strlen(told) < sizeof told, "what is told ends");

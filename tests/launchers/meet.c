@@ -51,8 +51,9 @@ static void meet(void) {
   gloo_error error;
   gloo_value value;
   char key[32], text[32];
-  check(gli_store_pmi_open(kind, job.rank, patience_ns, &store, &error),
-        &error);
+  gloo_store_tcp_options how = GLOO_STORE_TCP_OPTIONS_INIT;
+  how.timeout_ns = patience_ns;
+  check(gli_store_pmi_open(kind, job.rank, &how, &store, &error), &error);
   snprintf(text, sizeof text, "%d", meetings++);
   key_of(key, job.rank);
   check(gloo_store_set(store, key, text, strlen(text), &error), &error);

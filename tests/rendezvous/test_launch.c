@@ -135,6 +135,25 @@ static void texts_that_are_too_long_are_named(void **state) {
   assert_int_equal(gli_launch_read(&launch, &error), GLOO_OK);
 }
 
+static void a_password_is_not_told(void **state) {
+  static char url[GLI_STORE_URL_MAX + 40];
+  gli_launch launch;
+  gloo_error error;
+  (void)state;
+  int used = snprintf(url, sizeof url, "redis://user:swordfish@host/");
+  memset(url + used, 'x', sizeof url - 1 - (size_t)used);
+  setenv("GLOO_RANK", "0", 1);
+  setenv("GLOO_SIZE", "2", 1);
+  setenv("GLOO_STORE", url, 1);
+  gloo_status status = gli_launch_read(&launch, &error);
+  unsetenv("GLOO_RANK");
+  unsetenv("GLOO_SIZE");
+  unsetenv("GLOO_STORE");
+  assert_int_equal(status, GLOO_ERR_INVALID);
+  assert_non_null(strstr(error.message, "GLOO_STORE is 'redis://user:***@"));
+  assert_null(strstr(error.message, "swordfish"));
+}
+
 /* torchrun's name for the job stands in for one of ours, unless it is the one
  * that all its jobs without a name have. */
 static void torchrun_names_the_job(void **state) {
@@ -162,6 +181,7 @@ int main(void) {
       cmocka_unit_test(bad_values_are_named),
       cmocka_unit_test(torchrun_names_the_job),
       cmocka_unit_test(texts_that_are_too_long_are_named),
+      cmocka_unit_test(a_password_is_not_told),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

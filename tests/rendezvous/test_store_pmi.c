@@ -22,6 +22,8 @@
 
 #define LONG INT64_C(20000000000)
 #define SHORT INT64_C(700000000)
+#define DIGITS \
+  "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
 static int expect(bool good, const char *what, const gloo_error *error) {
   if (!good) fprintf(stderr, "# %s: %s\n", what, error->message);
@@ -29,6 +31,13 @@ static int expect(bool good, const char *what, const gloo_error *error) {
 }
 #define EXPECT(condition) \
   if (expect(condition, #condition, &error) != 0) return 1
+
+static gloo_status open_pmi(int rank, int64_t timeout_ns, gloo_store **store,
+                            gloo_error *error) {
+  gloo_store_tcp_options how = GLOO_STORE_TCP_OPTIONS_INIT;
+  how.timeout_ns = timeout_ns;
+  return gli_store_pmi_open(GLI_PMI_SIMPLE, (uint32_t)rank, &how, store, error);
+}
 
 /* ---- what is told -------------------------------------------------------- */
 
@@ -42,15 +51,17 @@ static void a_place_is_read_as_it_was_written(void **state) {
   (void)state;
   gli_pmi_place_write(&place, text);
   assert_string_equal(text,
-                      "served 0123456789abcdef0123456789abcdef 65535 10.0.0.1 "
-                      "fd00::2 127.0.0.1");
+                      "served 0123456789abcdef0123456789abcdef - 65535 "
+                      "10.0.0.1 fd00::2 127.0.0.1");
   assert_true(gli_pmi_place_read(text, &read));
   assert_string_equal(read.job, place.job);
   assert_int_equal(read.port, place.port);
   assert_int_equal(read.n, 3);
   for (int i = 0; i < 3; i++)
     assert_string_equal(read.addresses[i], place.addresses[i]);
-  /* The longest there is fits. */
+  /* The longest there is fits, with a secret. */
+  place.secret.n_bytes = GLI_PMI_SECRET_BYTES;
+  memset(place.secret.bytes, 0x5a, GLI_PMI_SECRET_BYTES);
   place.n = GLI_PMI_ADDRESSES_MAX;
   for (int i = 0; i < GLI_PMI_ADDRESSES_MAX; i++)
     snprintf(place.addresses[i], sizeof place.addresses[i],
@@ -58,6 +69,9 @@ static void a_place_is_read_as_it_was_written(void **state) {
   gli_pmi_place_write(&place, text);
   assert_true(gli_pmi_place_read(text, &read));
   assert_int_equal(read.n, GLI_PMI_ADDRESSES_MAX);
+  assert_int_equal(read.secret.n_bytes, GLI_PMI_SECRET_BYTES);
+  assert_memory_equal(read.secret.bytes, place.secret.bytes,
+                      GLI_PMI_SECRET_BYTES);
   assert_true(strlen(text) < GLI_PMI_TEXT_BYTES);
 }
 
@@ -66,19 +80,24 @@ static void places_that_make_no_sense_are_refused(void **state) {
       "",
       "served",
       "served j",
-      "served j 1",
-      "served j 1 ",
-      "served j 0 10.0.0.1",
-      "served j 65536 10.0.0.1",
-      "served j x 10.0.0.1",
-      "served  1 10.0.0.1",
-      "served j 1 10.0.0",
-      "served j 1 host-a",
-      "served j 1 10.0.0.1  10.0.0.2",
-      "served 0123456789abcdef0123456789abcdef0 1 10.0.0.1",
-      "served j 1 1111:2222:3333:4444:5555:6666:7777:8888:9999:aaaa:bbbb",
-      "failed j 1 10.0.0.1",
-      "served j 1 :: :: :: :: :: :: :: :: :: :: :: :: :: :: :: :: ::",
+      "served j - 1",
+      "served j - 1 ",
+      "served j - 0 10.0.0.1",
+      "served j - 65536 10.0.0.1",
+      "served j - x 10.0.0.1",
+      "served  - 1 10.0.0.1",
+      "served j - 1 10.0.0",
+      "served j - 1 host-a",
+      "served j - 1 10.0.0.1  10.0.0.2",
+      "served 0123456789abcdef0123456789abcdef0 - 1 10.0.0.1",
+      "served j - 1 1111:2222:3333:4444:5555:6666:7777:8888:9999:aaaa:bbbb",
+      "failed j - 1 10.0.0.1",
+      "served j - 1 :: :: :: :: :: :: :: :: :: :: :: :: :: :: :: :: ::",
+      "served j 1 10.0.0.1",
+      "served j 0123 1 10.0.0.1",
+      "served j " DIGITS "0 1 10.0.0.1",
+      "served j x123456789abcdef0123456789abcdef"
+      "0123456789abcdef0123456789abcdef 1 10.0.0.1",
   };
   (void)state;
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
@@ -175,8 +194,7 @@ static int ranks_meet(int rank, void *argument) {
     gloo_value value;
     int64_t n;
     char text[16];
-    EXPECT(gli_store_pmi_open(GLI_PMI_SIMPLE, (uint32_t)rank, LONG, &store,
-                              &error) == GLOO_OK);
+    EXPECT(open_pmi(rank, LONG, &store, &error) == GLOO_OK);
     snprintf(text, sizeof text, "%d", round);
     if (rank == 2)
       EXPECT(gloo_store_set(store, "key", text, 1, &error) == GLOO_OK);
@@ -213,8 +231,7 @@ static int hears_why_not(int rank, void *argument) {
     EXPECT(setrlimit(RLIMIT_NOFILE, &none) == 0);
     close(lowest);
   }
-  gloo_status status =
-      gli_store_pmi_open(GLI_PMI_SIMPLE, (uint32_t)rank, LONG, &store, &error);
+  gloo_status status = open_pmi(rank, LONG, &store, &error);
   EXPECT(setrlimit(RLIMIT_NOFILE, &before) == 0);
   EXPECT(status == (rank == 0 ? GLOO_ERR_IO : GLOO_ERR_PEER));
   EXPECT(strstr(error.message, "descriptor") != NULL);
@@ -244,8 +261,7 @@ static int rank_1_finds_none(int rank, void *argument) {
     return 0;
   }
   uint64_t begun = uv_hrtime();
-  EXPECT(gli_store_pmi_open(GLI_PMI_SIMPLE, 1, t->patience, &store, &error) ==
-         t->status);
+  EXPECT(open_pmi(1, t->patience, &store, &error) == t->status);
   for (int i = 0; i < 3 && t->words[i] != NULL; i++)
     EXPECT(strstr(error.message, t->words[i]) != NULL);
   EXPECT(error.rank == 0);
@@ -261,10 +277,39 @@ static void a_place_that_makes_no_sense_is_refused(void **state) {
           NULL);
 }
 
+/* The value may have the job's secret in it, and messages are printed. */
+static int rank_1_shows_no_value(int rank, void *argument) {
+  gloo_error error = {.message = ""};
+  char out[GLI_PMI_PLACE_BYTES];
+  (void)argument;
+  if (rank == 0) {
+    EXPECT(gli_pmi_tell(GLI_PMI_SIMPLE, "x", out, sizeof out, LONG, &error) ==
+           GLOO_OK);
+    return 0;
+  }
+  EXPECT(gli_pmi_tell(GLI_PMI_SIMPLE, NULL, out, sizeof out, LONG, &error) ==
+         GLOO_ERR_PROTOCOL);
+  EXPECT(strstr(error.message, "value=...") != NULL);
+  EXPECT(strstr(error.message, "0123") == NULL);
+  return 0;
+}
+
+static void a_value_that_makes_no_sense_is_not_shown(void **state) {
+  pmi_trick nonsense = {"cmd=get ", "cmd=get_result rc=0 value=" DIGITS "\n",
+                        0};
+  pmi_trick refusal = {"cmd=get ", "cmd=get_result rc=1 value=" DIGITS "\n", 0};
+  (void)state;
+  pmi_run(&(pmi_script){.ranks = 2, .trick = &nonsense}, rank_1_shows_no_value,
+          NULL, NULL);
+  pmi_run(&(pmi_script){.ranks = 2, .trick = &refusal}, rank_1_shows_no_value,
+          NULL, NULL);
+}
+
 static void an_address_that_nobody_has_is_named(void **state) {
   pmi_trick trick = {
       "cmd=get ",
-      "cmd=get_result rc=0 value=.served_20j_209_20127.0.0.2_20127.0.0.3\n", 0};
+      "cmd=get_result rc=0 value=.served_20j_20-_209_20127.0.0.2_20127.0.0.3\n",
+      0};
   told t = {SHORT,
             GLOO_ERR_TIMEOUT,
             {"port 9 of 127.0.0.2 127.0.0.3", "connection refused", "700 ms"}};
@@ -323,8 +368,7 @@ static int finds_its_own(int rank, void *argument) {
   gloo_value value;
   (void)argument;
   if (rank == 0) return serves_two();
-  EXPECT(gli_store_pmi_open(GLI_PMI_SIMPLE, 1, LONG, &store, &error) ==
-         GLOO_OK);
+  EXPECT(open_pmi(1, LONG, &store, &error) == GLOO_OK);
   EXPECT(gloo_store_get(store, "whose", LONG, &value, &error) == GLOO_OK);
   EXPECT(value.bytes == 4 && memcmp(value.data, "mine", 4) == 0);
   free(value.data);
@@ -347,6 +391,7 @@ int main(void) {
       cmocka_unit_test(ranks_meet_at_a_store_for_each_round),
       cmocka_unit_test(all_hear_why_rank_0_cannot_serve),
       cmocka_unit_test(a_place_that_makes_no_sense_is_refused),
+      cmocka_unit_test(a_value_that_makes_no_sense_is_not_shown),
       cmocka_unit_test(an_address_that_nobody_has_is_named),
       cmocka_unit_test(a_store_of_another_job_is_passed_over),
   };

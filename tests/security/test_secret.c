@@ -449,15 +449,15 @@ static void releasing_wipes_all_of_it(void **state) {
 }
 
 static void how_much_is_asked(void **state) {
-  static const char *const words[] = {"auth", "require", "off"};
+  static const char *const words[] = {"auth", "required", "off", "require"};
   static const gli_security meant[] = {GLI_SECURITY_AUTH, GLI_SECURITY_REQUIRE,
-                                       GLI_SECURITY_OFF};
+                                       GLI_SECURITY_OFF, GLI_SECURITY_REQUIRE};
   static const char *const bad[] = {"on", "Auth", "0", "off "};
   gli_security security = GLI_SECURITY_OFF;
   (void)state;
   assert_int_equal(gli_security_read(&security, &e), GLOO_OK);
   assert_int_equal(security, GLI_SECURITY_AUTH);
-  for (int i = 0; i < 3; i++) {
+  for (int i = 0; i < 4; i++) {
     setenv("GLOO_SECURITY", words[i], 1);
     assert_int_equal(gli_security_read(&security, &e), GLOO_OK);
     assert_int_equal(security, meant[i]);
@@ -466,8 +466,8 @@ static void how_much_is_asked(void **state) {
     setenv("GLOO_SECURITY", bad[i], 1);
     assert_int_equal(gli_security_read(&security, &e), GLOO_ERR_INVALID);
     assert_non_null(strstr(e.message, "GLOO_SECURITY"));
-    assert_non_null(strstr(e.message, "require, auth or off"));
-    assert_int_equal(security, GLI_SECURITY_OFF);
+    assert_non_null(strstr(e.message, "required, auth or off"));
+    assert_int_equal(security, GLI_SECURITY_REQUIRE);
   }
 }
 

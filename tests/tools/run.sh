@@ -116,17 +116,17 @@ equal "$? $(echo "$out" | wc -l | tr -d ' ')" "1 1" && has "$out" "GLOO_JOB_SECR
 result "what is no secret is told once, without what it is"
 
 out=$(GLOO_SECURITY=on "$gloo" run -n 1 -- true 2>&1)
-equal $? 1 && has "$out" "GLOO_SECURITY is 'on'; it may be require, auth or off"
+equal $? 1 && has "$out" "GLOO_SECURITY is 'on'; it may be required, auth or off"
 result "GLOO_SECURITY may not be anything else"
 
-out=$(GLOO_SECURITY=require "$gloo" run -n 1 -- sh -c "$tell" 2>&1)
+out=$(GLOO_SECURITY=required "$gloo" run -n 1 -- sh -c "$tell" 2>&1)
 status=$?
 if [ "$openssl" = with ]; then
   equal "$status ${#out}" "0 64"
-  result "with GLOO_SECURITY=require there is one"
+  result "with GLOO_SECURITY=required there is one"
 else
-  equal $status 1 && has "$out" "GLOO_SECURITY is require: this build cannot" && has "$out" "-Dopenssl=enabled"
-  result "GLOO_SECURITY=require takes OpenSSL"
+  equal $status 1 && has "$out" "GLOO_SECURITY is required: this build cannot" && has "$out" "-Dopenssl=enabled"
+  result "GLOO_SECURITY=required takes OpenSSL"
 fi
 
 # ---- several hosts ----------------------------------------------------------
@@ -178,7 +178,7 @@ out=$(GLOO_JOB_SECRET='' GLOO_JOB_SECRET_FILE=/my/file "$gloo" run -n 1 --hosts 
 equal "$out" "none /my/file"
 result "--by ssh passes on the name of a file with one"
 
-out=$(GLOO_JOB_SECRET=$digits GLOO_SECURITY=require "$gloo" run -n 2 --hosts a,b --by mpirun prog)
+out=$(GLOO_JOB_SECRET=$digits GLOO_SECURITY=required "$gloo" run -n 2 --hosts a,b --by mpirun prog)
 equal "$out" "mpirun -np 2 --host a:1,b:1 -x GLOO_SECURITY -x GLOO_JOB_SECRET 'prog'"
 result "--by mpirun passes on what is set by its name"
 
