@@ -66,10 +66,11 @@ static const gli_command command = {
         "of the rank that failed first (128 + signal for a signal). With\n"
         "--min-ranks the others go on (gloo_context_shrink), until fewer are\n"
         "left; the status is then that of the rank with which they became so.\n"
-        "A command line can be read by all users, so a secret is never on one\n"
-        "of --hosts. With ssh put it into a file on each host that is yours\n"
-        "alone: ~/.config/gloo_c/secret, or one for GLOO_JOB_SECRET_FILE. The\n"
-        "others pass the variable on; --execute makes one for them.\n",
+        "A command line can be read by all users, so no value of a variable "
+        "is on\n"
+        "one of --hosts: ssh gets GLOO_* variables by its standard input, the\n"
+        "others by the environment. Without a secret, what is printed or run\n"
+        "makes one.\n",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
     .stop_at_operand = true,
@@ -137,7 +138,7 @@ static int run_on_hosts(char **argv, int n_operands) {
   /* The file may be on the hosts only. */
   bool elsewhere = gli_environment_read("GLOO_JOB_SECRET_FILE") != NULL;
   if (!make_job_id(&job.environment, &error) ||
-      (execute && !elsewhere && !make_secret(&job.environment, &error)))
+      (!elsewhere && !make_secret(&job.environment, &error)))
     return fail(GLI_EXIT_FAILED, &error);
   char *list = strdup(hosts);
   int status = GLI_EXIT_FAILED;
@@ -148,6 +149,7 @@ static int run_on_hosts(char **argv, int n_operands) {
     status = gli_run_hosts(list, by, execute, &job, &error);
     if (status != GLI_EXIT_OK) (void)fail(status, &error);
   }
+  gli_wipe(job.environment.secret, sizeof job.environment.secret);
   free(job.arguments);
   free(list);
   return status;

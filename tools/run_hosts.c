@@ -77,17 +77,73 @@ static void put_program(FILE *out, char **arguments) {
 /* What a launcher that passes on nothing by itself is to pass on. */
 static const char *const secret_names[] = {"GLOO_SECURITY", "GLOO_JOB_SECRET",
                                            "GLOO_JOB_SECRET_FILE"};
-enum { SECRET_NAMES = sizeof secret_names / sizeof *secret_names };
+enum { SECRET = 1, SECRET_NAMES = sizeof secret_names / sizeof *secret_names };
 
-/* All users of a host can read its command lines. */
-static bool secret_stays_here(gloo_error *error) {
-  if (gli_environment_read("GLOO_JOB_SECRET") == NULL) return true;
-  gli_fail(error, GLOO_ERR_INVALID, -1,
-           "GLOO_JOB_SECRET cannot go to other hosts by ssh, whose command "
-           "line everybody can read: put it into a file on each host that is "
-           "yours alone (~/.config/gloo_c/secret, or one that "
-           "GLOO_JOB_SECRET_FILE names), and unset it");
-  return false;
+/* Where there is none, what starts the ranks makes one, and has it in its
+ * environment. */
+static void put_secret(FILE *out) {
+  fputs(
+      "[ -n \"$GLOO_JOB_SECRET\" ] || GLOO_JOB_SECRET=$(openssl rand -hex 32) "
+      "|| exit\nexport GLOO_JOB_SECRET\n",
+      out);
+}
+
+/* ---- variables ----------------------------------------------------------- */
+
+/* All users of a host can read its command lines, so no variable's value is on
+ * one: a store's URL may have a password. What ssh starts reads them from its
+ * standard input, and what is printed refers to those of the shell that runs
+ * it. */
+#define END_OF_VARIABLES "END_OF_VARIABLES"
+#define READ_VARIABLES "while IFS= read -r v; do export \"$v\"; done; "
+
+/* Returns the length of the name of a variable that ranks are passed, else 0:
+ * it is of this library, and no other one is made for each rank. */
+static size_t passed_name(const char *variable) {
+  static const char fine[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
+  static const char *const own[] = {"GLOO_JOB_ID=", "GLOO_RANK=", "GLOO_SIZE="};
+  size_t bytes = strspn(variable, fine);
+  if (strncmp(variable, "GLOO_", 5) != 0 || variable[bytes] != '=') return 0;
+  for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+    if (strncmp(variable, own[i], strlen(own[i])) == 0) return 0;
+  return bytes;
+}
+
+/* Each is a line. */
+static bool variables_are_lines(gloo_error *error) {
+  for (char **at = environ; *at != NULL; at++) {
+    int bytes = (int)passed_name(*at);
+    if (bytes == 0 || strchr(*at, '\n') == NULL) continue;
+    gli_fail(error, GLOO_ERR_INVALID, -1,
+             "the environment variable %.*s has a line break, and ssh passes "
+             "on a line for each: unset it, or take the break out",
+             bytes, *at);
+    return false;
+  }
+  return true;
+}
+
+/* Stops where the shell that runs this lacks one. */
+static void put_check(FILE *out) {
+  for (char **at = environ; *at != NULL; at++) {
+    int bytes = (int)passed_name(*at);
+    if (bytes > 0)
+      fprintf(out, ": \"${%.*s?is not set here, as it was for gloo run}\"\n",
+              bytes, *at);
+  }
+}
+
+static void put_variables(FILE *out, const gli_run_options *job) {
+  fputs(" <<" END_OF_VARIABLES " &\n", out);
+  bool has_secret = job->environment.secret[0] == '\0';
+  for (char **at = environ; *at != NULL; at++) {
+    int bytes = (int)passed_name(*at);
+    if (bytes == 0) continue;
+    has_secret = has_secret || strncmp(*at, "GLOO_JOB_SECRET=", 16) == 0;
+    fprintf(out, "%.*s=$%.*s\n", bytes, *at, bytes, *at);
+  }
+  if (!has_secret) fputs("GLOO_JOB_SECRET=$GLOO_JOB_SECRET\n", out);
+  fputs(END_OF_VARIABLES "\n", out);
 }
 
 /* ---- the launchers ------------------------------------------------------- */
@@ -112,7 +168,8 @@ static void put_mpirun(FILE *out, const hosts *h, const gli_run_options *job) {
   fprintf(out, "mpirun -np %d --host ", job->ranks);
   put_list(out, h, job->ranks, true);
   for (int i = 0; i < SECRET_NAMES; i++)
-    if (gli_environment_read(secret_names[i]) != NULL)
+    if (gli_environment_read(secret_names[i]) != NULL ||
+        (i == SECRET && job->environment.secret[0] != '\0'))
       fprintf(out, " -x %s", secret_names[i]);
   put_program(out, job->arguments);
   fputc('\n', out);
@@ -125,8 +182,7 @@ static void put_mpiexec(FILE *out, const hosts *h, const gli_run_options *job) {
   fputc('\n', out);
 }
 
-/* What one rank gets: our variables, and those of this library that are set
- * here. */
+/* What one rank gets on its line. */
 static void put_rank(FILE *out, const hosts *h, const gli_run_options *job,
                      int host, int local, int rank) {
   fprintf(out,
@@ -136,13 +192,24 @@ static void put_rank(FILE *out, const hosts *h, const gli_run_options *job,
           strchr(h->names[0], '@') != NULL ? strchr(h->names[0], '@') + 1
                                            : h->names[0],
           (unsigned)job->environment.port, job->environment.job);
-  for (char **at = environ; *at != NULL; at++) {
-    if (strncmp(*at, "GLOO_", 5) != 0) continue;
-    if (strncmp(*at, "GLOO_JOB_ID=", 12) == 0) continue;
-    if (strncmp(*at, "GLOO_JOB_SECRET=", 16) == 0) continue;
-    fputc(' ', out);
-    put_quoted(out, *at);
+}
+
+/* `word` is a command of sh, whatever shell the user has there. */
+static void put_one_ssh(FILE *out, const char *host, const char *word,
+                        const gli_run_options *job) {
+  char *line = NULL;
+  size_t bytes = 0;
+  FILE *inner = open_memstream(&line, &bytes);
+  if (inner == NULL) return;
+  fputs("exec sh -c ", inner);
+  put_quoted(inner, word);
+  if (fclose(inner) == 0) {
+    fprintf(out, "ssh %s ", host);
+    put_quoted(out, line);
+    put_variables(out, job);
+    fputs("pids=\"$pids $!\"\n", out);
   }
+  free(line);
 }
 
 /* A line for each rank; the first one that fails gives the status. */
@@ -150,6 +217,7 @@ static void put_ssh(FILE *out, const hosts *h, const gli_run_options *job) {
   char here[GLI_RUN_PATH_MAX];
   if (getcwd(here, sizeof here) == NULL) snprintf(here, sizeof here, "/");
   int rank = 0;
+  put_check(out);
   fputs("pids=\n", out);
   for (int i = 0; i < h->n; i++) {
     for (int local = 0; local < ranks_on(h, job->ranks, i); local++) {
@@ -157,16 +225,12 @@ static void put_ssh(FILE *out, const hosts *h, const gli_run_options *job) {
       size_t bytes = 0;
       FILE *inner = open_memstream(&words, &bytes);
       if (inner == NULL) return;
-      fputs("cd ", inner);
+      fputs(READ_VARIABLES "cd ", inner);
       put_quoted(inner, here);
       fputs(" && exec env", inner);
       put_rank(inner, h, job, i, local, rank++);
       put_program(inner, job->arguments);
-      if (fclose(inner) == 0) {
-        fprintf(out, "ssh %s ", h->names[i]);
-        put_quoted(out, words);
-        fputs(" &\npids=\"$pids $!\"\n", out);
-      }
+      if (fclose(inner) == 0) put_one_ssh(out, h->names[i], words, job);
       free(words);
     }
   }
@@ -181,13 +245,12 @@ static void put_ssh(FILE *out, const hosts *h, const gli_run_options *job) {
 typedef struct way {
   const char *name;
   void (*put)(FILE *out, const hosts *h, const gli_run_options *job);
-  bool exports; /* variables get from here to the ranks */
 } way;
 
-static const way ways[] = {{"ssh", put_ssh, false},
-                           {"srun", put_srun, true},
-                           {"mpirun", put_mpirun, true},
-                           {"mpiexec", put_mpiexec, true}};
+static const way ways[] = {{"ssh", put_ssh},
+                           {"srun", put_srun},
+                           {"mpirun", put_mpirun},
+                           {"mpiexec", put_mpiexec}};
 
 static const way *find_way(const char *name) {
   if (name == NULL)
@@ -213,14 +276,15 @@ int gli_run_hosts(char *list, const char *by, bool execute,
              job->ranks, found.n);
     return GLI_EXIT_USAGE;
   }
-  if (!w->exports && !secret_stays_here(error)) return GLI_EXIT_USAGE;
+  if (w->put == put_ssh && !variables_are_lines(error)) return GLI_EXIT_USAGE;
   if (job->environment.port == 0) job->environment.port = PORT_USUAL;
+  bool makes_one = job->environment.secret[0] != '\0';
   if (!execute) {
+    if (makes_one) put_secret(stdout);
     w->put(stdout, &found, job);
     return GLI_EXIT_OK;
   }
-  if (w->exports && job->environment.secret[0] != '\0' &&
-      setenv("GLOO_JOB_SECRET", job->environment.secret, 1) != 0) {
+  if (makes_one && setenv("GLOO_JOB_SECRET", job->environment.secret, 1) != 0) {
     gli_fail(error, GLOO_ERR_NO_MEMORY, -1, "out of memory");
     return GLI_EXIT_FAILED;
   }
