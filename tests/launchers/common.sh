@@ -135,6 +135,15 @@ beside_mpi() {
   result "$name: beside MPI: $words" "$scratch/all"
 }
 
+# carries NAME COMMAND...: a job of four ranks has a secret that no user has set.
+carries() {
+  local name=$1
+  shift
+  GLOO_SECURITY=required play "$@" "$rounds" 0
+  [ "$status" -eq 0 ] && [ "$(count ": well, in ")" -eq 4 ]
+  result "$name: the launcher carries a secret to all ranks" "$scratch/all"
+}
+
 # strangers NAME COMMAND...: four ranks beside which another user tries what it
 # can.
 strangers() {

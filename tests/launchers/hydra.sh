@@ -6,6 +6,7 @@
 hydra() { # name, library of MPI, mpiexec
   says_hello "$1" 3 "$3" -n 3
   meetings "$1" simple "$3" -n 4
+  carries "$1" "$3" -n 4
   strangers "$1" "$3" -n 4
   for words in "init meet end" "meet init meet end"; do
     beside_mpi "$1" simple "$2" "$words" "$3" -n 4

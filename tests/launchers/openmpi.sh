@@ -6,6 +6,7 @@
 openmpi() { # name, library of MPI, mpirun
   says_hello "$1" 3 "$3" -n 3
   meetings "$1" pmix "$3" -n 4
+  carries "$1" "$3" -n 4
   strangers "$1" "$3" -n 4
   beside_mpi "$1" pmix "$2" "init meet end" "$3" -n 4
   beside_mpi "$1" pmix "$2" "init meet end meet" "$3" -n 4

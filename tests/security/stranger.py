@@ -5,6 +5,8 @@ shows to everybody, and tries to learn, to join, to give values and to crowd.
 
 usage: stranger.py try SECONDS PROGRAM    whatever listens, again and again
        stranger.py take PORT,.. port|socket  have the store's place first
+       stranger.py reach SECONDS PID ADDRESS  from another host: whatever listens
+           in the network namespace of PID, at ADDRESS
 
 `try` prints what it has tried, and ends with 1 if anything came of it. It is to
 run in namespaces that are the job's alone: it touches all that it finds, but for
@@ -21,6 +23,9 @@ NOBODY = 65534
 MAGIC, VERSION = 0x65726F7473636C67, 4
 HELLO, SET, FETCH = 1, 2, 3
 JOBS = [b"", b"known", b"none"]
+
+TABLES = "/proc/net/"  # of the system's sockets
+HOSTS = {socket.AF_INET: "127.0.0.1", socket.AF_INET6: "::1"}
 
 tried = {}
 leaks = set()
@@ -54,7 +59,7 @@ def tcp_listeners(others):
     """(family, port) of the sockets that listen."""
     found = []
     for name, family in (("tcp", socket.AF_INET), ("tcp6", socket.AF_INET6)):
-        with open("/proc/net/" + name) as table:
+        with open(TABLES + name) as table:
             for line in table.readlines()[1:]:
                 words = line.split()
                 if words[3] == "0A" and "socket:[%s]" % words[9] not in others:
@@ -112,7 +117,9 @@ def opened(family, kind, place):
 
 
 def tcp(family, port):
-    return opened(family, socket.SOCK_STREAM, ("127.0.0.1" if family == socket.AF_INET else "::1", port))
+    host = HOSTS[family]
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    return opened(family, socket.SOCK_STREAM, (host, port))
 
 
 def ask(s, data):
@@ -203,7 +210,36 @@ def crowd(open_it, n):
         held.pop(0).close()
 
 
+def report():
+    for what in sorted(tried):
+        print("tried %s: %d" % (what, tried[what]))
+    for leak in sorted(leaks):
+        print("LEAK: %s" % leak)
+    return 1 if leaks else 0
+
+
+def try_tcp(others):
+    for family, port in tcp_listeners(others):
+        count("TCP listeners")
+        try_store(lambda: tcp(family, port))
+        try_listener(lambda: tcp(family, port))
+        crowd(lambda: tcp(family, port), 20)
+
+
+def reach(seconds, pid, address):
+    """It is told which ports there are, and may not look at anything else."""
+    global TABLES
+    TABLES = "/proc/%s/net/" % pid
+    HOSTS.update(dict.fromkeys(HOSTS, address))
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        try_tcp(())
+    return report()
+
+
 def main():
+    if sys.argv[1] == "reach":
+        return reach(float(sys.argv[2]), sys.argv[3], sys.argv[4])
     os.setgroups([])
     os.setresgid(NOBODY, NOBODY, NOBODY)
     os.setresuid(NOBODY, NOBODY, 0)
@@ -223,11 +259,7 @@ def main():
     end = time.monotonic() + float(sys.argv[2])
     while time.monotonic() < end:
         look_at_processes()
-        for family, port in tcp_listeners(sockets_of_others(sys.argv[3])):
-            count("TCP listeners")
-            try_store(lambda: tcp(family, port))
-            try_listener(lambda: tcp(family, port))
-            crowd(lambda: tcp(family, port), 20)
+        try_tcp(sockets_of_others(sys.argv[3]))
         for kind, name in abstract_sockets():
             count("abstract sockets")
             if kind == socket.SOCK_STREAM:
@@ -235,11 +267,7 @@ def main():
             else:
                 try_shared_memory(kind, name)
             crowd(lambda: opened(socket.AF_UNIX, kind, name), 20)
-    for what in sorted(tried):
-        print("tried %s: %d" % (what, tried[what]))
-    for leak in sorted(leaks):
-        print("LEAK: %s" % leak)
-    return 1 if leaks else 0
+    return report()
 
 
 if __name__ == "__main__":

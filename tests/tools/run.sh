@@ -228,8 +228,7 @@ for by in srun mpirun mpiexec; do
 done
 
 "$gloo" run -n 2 --hosts a,b --by ssh -- true > "$scratch/script"
-out=$(env -u GLOO_STORE PATH="$fake:$PATH" sh "$scratch/script" 2>&1)
-[ $? -ne 0 ] && has "$out" "GLOO_STORE" && has "$out" "is not set here"
+! out=$(env -u GLOO_STORE PATH="$fake:$PATH" sh "$scratch/script" 2>&1) && has "$out" "GLOO_STORE" && has "$out" "is not set here"
 result "what was printed does not run where a variable is missing"
 
 out=$(GLOO_STORE="file:///a

@@ -1,0 +1,131 @@
+#!/bin/sh
+# Ranks on two hosts, and a stranger on one of them who knows all that is public:
+# addresses, ports, the job's name. Two network namespaces stand for the hosts.
+# usage: two_hosts.sh GLOO ROUNDS PMI_LAUNCHER PYTHON with|without
+# The last says how it was built: with OpenSSL, or without.
+#
+# As in tests/faults/netns.sh the kernel removes it all when the processes end.
+gloo=$1 rounds=$2 launcher=$3 python=$4 openssl=$5
+here=$(cd "$(dirname "$0")" && pwd)
+# shellcheck source=tests/tools/tap.sh
+. "$here/../tools/tap.sh"
+
+skip() {
+  echo "1..0 # SKIP $*"
+  exit 0
+}
+
+[ "$openssl" = with ] || skip "a build without OpenSSL asks nobody"
+if [ "$6" != inside ]; then
+  for tool in unshare nsenter ip timeout; do
+    command -v $tool > /dev/null || skip "the command $tool is missing"
+  done
+  for flags in -n -rn; do
+    unshare $flags ip link add "ge$$" type veth peer name "gf$$" 2> /dev/null || continue
+    unshare $flags timeout -k 5 240 sh "$0" "$@" inside
+    exit
+  done
+  skip "network namespaces with veth links cannot be made here (root may)"
+fi
+
+near=ge$$ far=gf$$
+unshare -n sh -c 'echo ready; exec sleep 300' > "$scratch/ready" &
+other=$!
+trap 'kill $other; rm -rf "$scratch"' EXIT
+trap 'exit 1' INT TERM
+wait_until grep -q ready "$scratch/ready" &&
+  ip link add $near type veth peer name $far netns $other &&
+  ip addr add 10.213.78.1/24 dev $near && ip link set $near up && ip link set lo up &&
+  nsenter -t $other -n ip addr add 10.213.78.2/24 dev $far &&
+  nsenter -t $other -n ip link set $far up && nsenter -t $other -n ip link set lo up
+result "two network namespaces are joined by a link"
+
+export HOME="$scratch"
+for name in $(env | sed -nE 's/^(GLOO_[A-Z0-9_]*|RANK|WORLD_SIZE|LOCAL_[A-Z_]*|MASTER_[A-Z]*|PMI_[A-Z]*)=.*/\1/p'); do
+  unset "$name"
+done
+
+# stranger PORT [JOB]: takes the place of rank 1 from the other host, as soon as
+# rank 0 is there. The status is 0 if it is in.
+stranger() {
+  RANK=1 WORLD_SIZE=2 MASTER_ADDR=10.213.78.1 MASTER_PORT=$1 GLOO_JOB_ID=$2 GLOO_LOG_LEVEL=error \
+    timeout -k 5 60 nsenter -t $other -n "$rounds" 0 > "$scratch/stranger" 2>&1
+}
+
+# ---- no secret: the job starts, and one line says what that means ------------
+
+export RANK=0 WORLD_SIZE=2 MASTER_ADDR=10.213.78.1 MASTER_PORT=20101
+timeout -k 5 60 "$rounds" 0 > "$scratch/all" 2>&1 &
+first=$!
+stranger 20101 ''
+is_in=$?
+wait $first
+equal "$? $is_in" "0 0" && has "$(cat "$scratch/stranger")" "rank 1: well"
+result "without a secret the stranger is rank 1" "$scratch/all"
+equal "$(grep -c WARN "$scratch/all")" 1 &&
+  has "$(cat "$scratch/all")" "this job is open: its ranks have no secret, and anybody who reaches" &&
+  has "$(cat "$scratch/all")" "GLOO_JOB_SECRET (openssl rand -hex 32 makes one)"
+result "and rank 0 says so, in one line with a remedy" "$scratch/all"
+
+for word in required require; do
+  GLOO_SECURITY=$word timeout -k 5 60 "$rounds" 0 > "$scratch/all" 2>&1
+  equal $? 1 && has "$(cat "$scratch/all")" "GLOO_SECURITY is required, and there is no secret"
+  result "GLOO_SECURITY=$word: rank 0 does not start" "$scratch/all"
+done
+unset RANK WORLD_SIZE MASTER_ADDR MASTER_PORT
+
+# ---- gloo run --hosts --------------------------------------------------------
+
+# The rank of the other host comes when the stranger has had its turn.
+fake=$scratch/fake
+mkdir "$fake"
+cat > "$fake/ssh" << END
+#!/bin/sh
+host=\$1
+shift
+echo "\$*" >> $scratch/line
+[ \$host = 10.213.78.1 ] && exec sh -c "\$*"
+until [ -e $scratch/turn ]; do sleep 0.05; done
+exec nsenter -t $other -n sh -c "\$*"
+END
+chmod +x "$fake/ssh"
+PATH="$fake:$PATH" timeout -k 5 100 "$gloo" run -n 2 --hosts 10.213.78.1,10.213.78.2 --port 20102 --by ssh --execute -- \
+  "$rounds" 0 > "$scratch/all" 2>&1 &
+job=$!
+# The job's name is no secret: it is on command lines.
+wait_until grep -q GLOO_JOB_ID= "$scratch/line"
+stranger 20102 "$(sed -n 's/.*GLOO_JOB_ID=\([0-9a-f]*\).*/\1/p' "$scratch/line" | head -n 1)"
+is_in=$?
+: > "$scratch/turn"
+wait $job
+equal "$? $is_in $(grep -c ': well' "$scratch/all")" "0 1 2" &&
+  has "$(cat "$scratch/stranger")" "asks for the job's secret, which this client does not have"
+result "gloo run --hosts: the stranger stays outside, and the job works" "$scratch/all"
+equal "$(grep -c 'this job is open' "$scratch/all")" 0
+result "and there is nothing to warn of" "$scratch/all"
+
+# ---- a launcher that speaks PMI ----------------------------------------------
+
+# Ranks 0 and 1 here, 2 and 3 there; the stranger, there, at all that listens here.
+rank="$scratch/rank"
+cat > "$rank" << END
+#!/bin/sh
+[ \$PMI_RANK -lt 2 ] || exec nsenter -t $other -n "$rounds" 3000
+exec "$rounds" 3000
+END
+chmod +x "$rank"
+for security in auth required; do
+  GLOO_SECURITY=$security timeout -k 5 100 "$launcher" 4 "$rank" > "$scratch/all" 2>&1 &
+  job=$!
+  nsenter -t $other -n "$python" "$here/stranger.py" reach 2 $$ 10.213.78.1 > "$scratch/stranger" 2>&1
+  outside=$?
+  wait $job
+  equal "$? $outside $(grep -c ': well' "$scratch/all")" "0 0 4" &&
+    has "$(cat "$scratch/stranger")" "hellos to a store by name" &&
+    has "$(cat "$scratch/stranger")" "hellos to a rank over TCP"
+  result "PMI, GLOO_SECURITY=$security: the stranger gets nothing, and the job works" "$scratch/all"
+  sed 's/^/# /' "$scratch/stranger"
+  equal "$(grep -c 'this job is open' "$scratch/all")" 0
+  result "and there is nothing to warn of" "$scratch/all"
+done
+finish
