@@ -1,0 +1,105 @@
+"""PyTorch's own test files, and where they are had.
+
+distributed_test.py is part of the torch package. The others are not, nor of anything else on PyPI: they
+are in Debian's source package pytorch. That is downloaded by apt, from where this machine has its packages, with
+lists of its own: it changes nothing of the system's. It is kept in ~/.cache/gloo_c."""
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import tarfile
+import tempfile
+from pathlib import Path
+
+SUITE = "trixie"  # of Debian: what CI has must not change with the day
+APT = Path("/etc/apt")
+
+
+class NotToBeHad(Exception):
+    """Says why the files could not be fetched."""
+
+
+def own():
+    """distributed_test.py, which comes with torch."""
+    found = importlib.util.find_spec("torch.testing._internal.distributed")
+    return Path(found.submodule_search_locations[0]) / "distributed_test.py"
+
+
+def entries():
+    """(URI, distributions, components, the key's file) of what apt is set up with."""
+    for file in sorted((APT / "sources.list.d").glob("*.sources")):
+        for paragraph in re.split(r"\n\s*\n", file.read_text(encoding="utf-8")):
+            fields = dict(re.findall(r"^([A-Za-z-]+):[ \t]*(.*)$", paragraph, re.M))
+            for uri in fields.get("URIs", "").split():
+                yield uri, fields.get("Suites", "").split(), fields.get("Components", "").split(), fields.get("Signed-By", "")
+    for file in [APT / "sources.list", *sorted((APT / "sources.list.d").glob("*.list"))]:
+        said = file.read_text(encoding="utf-8") if file.exists() else ""
+        for options, uri, suite, components in re.findall(
+                r"^deb(?:-src)?\s+(?:\[(.*?)\]\s+)?(\S+)\s+(\S+)\s+(.*)$", said, re.M):
+            key = re.search(r"signed-by=(\S+)", options)
+            yield uri, [suite], components.split(), key[1] if key else ""
+
+
+def source_lines(suite):
+    """The lines that let apt have Debian's source packages of a suite."""
+    lines = [f"deb-src {f'[signed-by={key}] ' if key else ''}{uri} {suite} main"
+             for uri, suites, components, key in entries()
+             if "main" in components and uri.rstrip("/").endswith("/debian")
+             and not any("security" in each for each in suites)]
+    return list(dict.fromkeys(lines))
+
+
+def apt(folder, *command):
+    options = {"Dir::Etc::SourceList": folder / "sources.list", "Dir::Etc::SourceParts": "/dev/null",
+               "Dir::State::Lists": folder / "lists", "Dir::Cache": folder / "cache",
+               "APT::Sandbox::User": "", "Acquire::Retries": 2, "Acquire::http::Timeout": 60}
+    done = subprocess.run(
+        ["apt-get", "-q", *(f"-o{name}={value}" for name, value in options.items()), *command], cwd=folder,
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        errors="replace", check=False, timeout=1200)
+    if done.returncode:
+        wrong = [line for line in done.stdout.splitlines() if line.startswith(("E:", "Err:"))]
+        raise NotToBeHad(f"apt-get {command[0]} failed: {(wrong or ['no reason given'])[-1]}")
+
+
+def fetch(suite, target):
+    """Download the source package of a suite, and have target be its tests."""
+    if shutil.which("apt-get") is None:
+        raise NotToBeHad("this machine has no apt-get")
+    lines = source_lines(suite)
+    if not lines:
+        raise NotToBeHad("apt is not set up for Debian's packages on this machine")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent) as place:
+        folder = Path(place)
+        for each in ("lists/partial", "cache/archives/partial"):
+            (folder / each).mkdir(parents=True)
+        (folder / "sources.list").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        apt(folder, "update")
+        apt(folder, "source", "--download-only", "--only-source", "pytorch")
+        for archive in folder.glob("pytorch_*.orig.tar.*"):
+            with tarfile.open(archive) as source:
+                source.extractall(folder / "all", filter="data", members=(
+                    member for member in source if "/test/distributed/" in member.name))
+        for tests in folder.glob("all/*/test/distributed"):
+            tests.parents[1].joinpath("version").write_text(version(folder), encoding="utf-8")
+            tests.parents[1].rename(target)
+            return
+    raise NotToBeHad(f"the source package pytorch of {suite} has no folder test/distributed")
+
+
+def version(folder):
+    """Of the PyTorch that the source package is."""
+    archive = next(folder.glob("pytorch_*.orig.tar.*")).name
+    return re.search(r"_([0-9.]+)", archive)[1]
+
+
+def debian(suite=SUITE):
+    """(the folder test/distributed, the version) of Debian's PyTorch."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    target = cache / "gloo_c/pytorch" / suite
+    if not (target / "version").exists():
+        fetch(suite, target)
+    return target / "test/distributed", (target / "version").read_text(encoding="utf-8")

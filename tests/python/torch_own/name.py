@@ -1,0 +1,70 @@
+"""The name "gloo" of torch.distributed, answered by gloo_c.
+
+answer() replaces torch.distributed.ProcessGroupGloo by a group of gloo_c with the same constructors,
+so that whatever asks for backend "gloo" gets gloo_c, in this process. The folder start/ does the same in
+processes that this one starts."""
+
+import sys
+from datetime import timedelta
+
+import gloo_c.torch
+import torch.distributed as dist
+from torch._C import _distributed_c10d
+from torch.distributed import distributed_c10d
+
+_DEFAULT = timedelta(minutes=30)
+
+
+class Options:
+    """Holds what ProcessGroupGloo._Options holds."""
+
+    def __init__(self):
+        self._devices, self._threads, self._timeout = [], 2, _DEFAULT
+        self.backend, self.group_name, self.global_ranks_in_group = "gloo", "", []
+
+
+class ProcessGroupGloo(gloo_c.torch.Group):
+    """Is a group of gloo_c that calls itself gloo."""
+
+    Options = _Options = Options
+    Device = gloo_c.Device
+    options = None  # each has its own
+
+    def __init__(self, store, rank, size, options=None, timeout=_DEFAULT):
+        if not isinstance(options, (Options, type(None))):
+            options, timeout = None, options
+        self.options = options or Options()
+        timeout = timeout if options is None else options._timeout
+        if not isinstance(timeout, timedelta):  # pybind takes seconds, too
+            timeout = timedelta(seconds=timeout)
+        self.options._timeout = timeout
+        # The function that makes groups tells their name to the options only later.
+        name = sys._getframe(1).f_locals.get("group_name")
+        super().__init__(store, rank, size, timeout, name if isinstance(name, str) else "",
+                         next(iter(self.options._devices), None))
+
+    def set_timeout(self, timeout):
+        super().set_timeout(timeout)
+        self.options._timeout = timeout
+
+    _set_default_timeout = set_timeout
+
+    def name(self):
+        return "gloo"
+
+    # What asks in C++ gets gloo_c from getBackendName: it takes a "gloo" for gloo's own class.
+    _get_backend_name = name
+
+    @staticmethod
+    def create_device(hostname="", interface="", lazy_init=None):
+        return gloo_c.Device(host=hostname or None, interface=interface or None)
+
+    @staticmethod
+    def create_default_device(lazy_init=None):
+        return gloo_c.Device()
+
+
+def answer():
+    """Let "gloo" be gloo_c from now on."""
+    for module in (dist, distributed_c10d, _distributed_c10d):
+        module.ProcessGroupGloo = ProcessGroupGloo
