@@ -140,7 +140,7 @@ static gloo_status grow_await(gloo_store *store, const gloo_grow_options *o,
     gloo_status status = gloo_store_add(store, PLACED, 0, placed, error);
     if (status == GLOO_OK) status = gloo_store_add(store, CAME, 0, came, error);
     if (status != GLOO_OK) return status;
-    if (*came < *placed || *came - *placed > GLI_RANKS_MAX)
+    if (*placed < 0 || *came < *placed || *came - *placed > GLI_RANKS_MAX)
       return gli_fail(error, GLOO_ERR_PROTOCOL, -1,
                       "the store's count of ranks that came makes no sense: "
                       "%" PRId64 " after %" PRId64,
@@ -174,6 +174,14 @@ static gloo_status grow_call_in(gloo_store *store, int size,
   return status;
 }
 
+/* Returns true if rank 0 can have found that. */
+static bool grow_plan_is_sane(const grow_plan *plan, int size) {
+  bool fails = plan->status != GLOO_OK;
+  return plan->newcomers >= 0 &&
+         plan->newcomers <= (int32_t)GLI_RANKS_MAX - size &&
+         (!fails || gli_is_failure(plan->status));
+}
+
 /* All ranks learn what rank 0 has found. */
 static gloo_status grow_agree(gloo_context *context, gloo_store *store,
                               const gloo_grow_options *o, grow_plan *plan,
@@ -192,6 +200,12 @@ static gloo_status grow_agree(gloo_context *context, gloo_store *store,
                      GLOO_UINT8, 0, &call, error);
   if (status != GLOO_OK) return status;
   plan->text[sizeof plan->text - 1] = '\0';
+  if (!grow_plan_is_sane(plan, gloo_context_size(context)))
+    return gli_fail(error, GLOO_ERR_PROTOCOL, 0,
+                    "gloo_context_grow: what rank 0 says makes no sense: %d "
+                    "newcomers, status %d; do all ranks run the same version "
+                    "of the library?",
+                    (int)plan->newcomers, (int)plan->status);
   if (plan->status == GLOO_OK) return GLOO_OK;
   return gli_fail(error, (gloo_status)plan->status, -1,
                   "rank 0 took nobody in: %s", plan->text);
@@ -274,7 +288,7 @@ static bool grow_read_place(const gloo_value *value, grow_round *round,
   static const char digits[] = "0123456789abcdef";
   const size_t n = 2 * sizeof round->drawn;
   char text[PLACE_BYTES], *end;
-  if (value->bytes >= sizeof text) return false;
+  if (value->bytes == 0 || value->bytes >= sizeof text) return false;
   memcpy(text, value->data, value->bytes);
   text[value->bytes] = '\0';
   round->number = strtoll(text, &end, 10);

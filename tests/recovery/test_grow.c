@@ -395,6 +395,100 @@ static void threads_go_on_without_one_that_left(void **state) {
   gloo_store_destroy(store);
 }
 
+/* ---- rank 0 of another version, or worse --------------------------------- */
+
+/* As src/api/grow.c has it. */
+typedef struct told_plan {
+  int64_t round;
+  int32_t newcomers, status;
+  char text[GLOO_ERROR_MESSAGE_BYTES];
+} told_plan;
+
+typedef struct told_rank {
+  gloo_store *store;
+  told_plan plan;
+  int rank;
+  gloo_status status;
+  gloo_error error;
+} told_rank;
+
+/* Rank 0 tells its plan, and rank 1 grows by it. */
+static void told_main(void *argument) {
+  told_rank *r = argument;
+  gloo_device *device;
+  gloo_context *context, *more = NULL;
+  gloo_device_options d = GLOO_DEVICE_OPTIONS_INIT;
+  d.transport = "inproc";
+  r->status = gloo_device_create(&d, &device, &r->error);
+  if (r->status != GLOO_OK) return;
+  r->status = gloo_context_create(r->rank, 2, r->store, device, NULL, &context,
+                                  &r->error);
+  if (r->status == GLOO_OK && r->rank == 0)
+    r->status = gloo_broadcast(context, GLOO_IN_PLACE, (uint8_t *)&r->plan,
+                               sizeof r->plan, GLOO_UINT8, 0, NULL, &r->error);
+  else if (r->status == GLOO_OK)
+    r->status = gloo_context_grow(context, r->store, NULL, &more, &r->error);
+  if (more != NULL) r->status = GLOO_ERR_IO; /* a successor of nothing */
+  gloo_context_destroy(context);
+  gloo_device_destroy(device);
+}
+
+static void a_plan_that_makes_no_sense_is_refused(void **state) {
+  static const struct {
+    int32_t newcomers, status;
+  } told[] = {{INT32_MAX, 0}, {-1, 0}, {65535, 0}, {0, 5}, {0, -10000}};
+  (void)state;
+  for (size_t i = 0; i < sizeof told / sizeof told[0]; i++) {
+    uv_thread_t threads[2];
+    told_rank ranks[2];
+    gloo_store *store;
+    memset(ranks, 0, sizeof ranks);
+    assert_int_equal(gloo_store_memory_create(&store, NULL), GLOO_OK);
+    for (int k = 0; k < 2; k++) {
+      ranks[k].store = store;
+      ranks[k].rank = k;
+      ranks[k].plan.newcomers = told[i].newcomers;
+      ranks[k].plan.status = told[i].status;
+      assert_int_equal(uv_thread_create(&threads[k], told_main, &ranks[k]), 0);
+    }
+    for (int k = 0; k < 2; k++) uv_thread_join(&threads[k]);
+    assert_int_equal(ranks[0].status, GLOO_OK);
+    if (ranks[1].status != GLOO_ERR_PROTOCOL)
+      print_message("# %d newcomers, status %d: %s\n", (int)told[i].newcomers,
+                    (int)told[i].status, ranks[1].error.message);
+    assert_int_equal(ranks[1].status, GLOO_ERR_PROTOCOL);
+    assert_int_equal(ranks[1].error.rank, 0);
+    gloo_store_destroy(store);
+  }
+}
+
+static void a_count_below_zero_makes_no_sense(void **state) {
+  (void)state;
+  gloo_store *store;
+  gloo_device *device;
+  gloo_context *context, *more = NULL;
+  gloo_error error;
+  int64_t sum;
+  gloo_device_options d = GLOO_DEVICE_OPTIONS_INIT;
+  gloo_context_options c = GLOO_CONTEXT_OPTIONS_INIT;
+  gloo_grow_options o = GLOO_GROW_OPTIONS_INIT;
+  d.transport = "inproc";
+  c.timeout_ns = 10000000;
+  o.context = &c;
+  assert_int_equal(gloo_store_memory_create(&store, &error), GLOO_OK);
+  assert_int_equal(gloo_device_create(&d, &device, &error), GLOO_OK);
+  assert_int_equal(gloo_store_add(store, "gloo/grow/placed", -1, &sum, &error),
+                   GLOO_OK);
+  assert_int_equal(
+      gloo_context_create(0, 1, NULL, device, NULL, &context, &error), GLOO_OK);
+  assert_int_equal(gloo_context_grow(context, store, &o, &more, &error),
+                   GLOO_ERR_PROTOCOL);
+  assert_null(more);
+  gloo_context_destroy(context);
+  gloo_device_destroy(device);
+  gloo_store_destroy(store);
+}
+
 /* Argument: the transport. */
 int main(int argc, char **argv) {
   transport = argc > 1 ? argv[1] : "auto";
@@ -408,6 +502,8 @@ int main(int argc, char **argv) {
       cmocka_unit_test(a_place_that_makes_no_sense_is_an_error),
       cmocka_unit_test(nobody_takes_it_in),
       cmocka_unit_test(threads_go_on_without_one_that_left),
+      cmocka_unit_test(a_plan_that_makes_no_sense_is_refused),
+      cmocka_unit_test(a_count_below_zero_makes_no_sense),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
