@@ -214,14 +214,13 @@ static bool receive_refill(gli_ibv_pair *pair) {
 
 void gli_ibv_receive(gli_ibv_pair *pair, uint32_t bytes) {
   const uint8_t *at = receive_slot(pair);
-  uint32_t credits = frame_credits(at);
   pair->taken++;
   if (bytes < GLI_IBV_FRAME_HEAD || bytes > GLI_IBV_FRAME_MAX || at[1] != 0 ||
-      credits > GLI_IBV_SLOTS - pair->credits) {
+      frame_credits(at) > GLI_IBV_SLOTS - pair->credits) {
     gli_ibv_pair_spoil(pair, no_sense);
     return;
   }
-  take_credits(pair, credits);
+  take_credits(pair, frame_credits(at));
   const gli_ibv_frame frame = {.kind = at[0],
                                .number = gli_get_u32(at + 4),
                                .data = at + GLI_IBV_FRAME_HEAD,
@@ -244,8 +243,9 @@ static bool frame_is_expected(const gli_ibv_pair *pair, uint32_t bytes,
                               const gli_header *expected, gli_taken *taken) {
   const uint8_t *at = receive_slot(pair);
   gli_header header;
-  if (bytes > GLI_IBV_FRAME_MAX || at[0] != GLI_IBV_WHOLE || at[1] != 0 ||
+  if (bytes > GLI_IBV_FRAME_MAX ||
       bytes != GLI_IBV_FRAME_HEAD + GLI_HEADER_BYTES + expected->length ||
+      at[0] != GLI_IBV_WHOLE || at[1] != 0 ||
       frame_credits(at) > GLI_IBV_SLOTS - pair->credits ||
       !gli_header_decode(at + GLI_IBV_FRAME_HEAD, &header) ||
       !gli_header_is(&header, expected))
