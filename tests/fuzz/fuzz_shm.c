@@ -401,7 +401,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
   static shm_peer p;
   fuzz_input input = {data, bytes};
   if (p.use.t == NULL) {
-    use_open(&p.use, &gli_transport_shm);
+    use_open(&p.use, &gli_transport_shm, NULL);
     peer_make_memory(&p);
   }
   peer_begin(&p, fuzz_take_u8(&input));

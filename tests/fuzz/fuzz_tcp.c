@@ -239,7 +239,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
   static tcp_peer p;
   fuzz_input input = {data, bytes};
   if (p.use.t == NULL) {
-    use_open(&p.use, &gli_transport_tcp);
+    use_open(&p.use, &gli_transport_tcp, NULL);
     peer_listen(&p);
   }
   peer_begin(&p, fuzz_take_u8(&input));

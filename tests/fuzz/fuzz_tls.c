@@ -10,15 +10,13 @@
  * said, in that order, or else an error with a reason, and after it nothing;
  * where no byte was changed it hears all. */
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "../security/pki.h"
-#include "core/endpoint.h"
 #include "fuzz.h"
 #include "security/tls.h"
 #include "tls_keys.h"
+#include "tls_papers.h"
 #include "tls_wire.h"
 
 enum {
@@ -74,65 +72,16 @@ static void side_reach(int e, unsigned what, const char *why) {
 
 /* ---- settings ------------------------------------------------------------ */
 
-static struct {
-  gli_tls_settings *secret;
-  gli_tls_settings *rank[ENDS], *stranger[ENDS], *other_rank;
-  gli_endpoint at;
-} all;
+static tls_papers all;
 
-static gli_tls_settings *settings_of(const char *certificate,
-                                     const char *authority) {
-  gloo_tls_options o = GLOO_TLS_OPTIONS_INIT;
-  gli_tls_settings *settings;
-  gloo_error error;
-  o.use = 1;
-  o.certificate = certificate;
-  o.authority = authority;
-  fuzz_check(gli_tls_settings_read(&o, &settings, &error) == GLOO_OK,
-             error.message);
-  return settings;
-}
-
-static gli_tls_settings *settings_issue(const char *folder,
-                                        const pki_authority *by,
-                                        const char *names) {
-  const pki_paper paper = {.names = names};
-  char certificate[128], authority[128];
-  snprintf(certificate, sizeof certificate, "%s/own.pem", folder);
-  snprintf(authority, sizeof authority, "%s/authority.pem", folder);
-  pki_issue(by, &paper, certificate, NULL);
-  return settings_of(certificate, authority);
-}
-
-/* The files are gone before the first input: settings go on with what they
- * have, once they have seen that, and nothing is left behind when an input ends
- * the process. */
 static void settings_make(void) {
-  static const char *const names[ENDS] = {"URI:gloo:rank/0,IP:127.0.0.1",
-                                          "URI:gloo:rank/1,IP:127.0.0.1"};
-  char path[128];
-  pki_make_alike();
-  const char *folder = pki_folder();
-  pki_authority *known = pki_authority_new("known");
-  pki_authority *unknown = pki_authority_new("unknown");
-  snprintf(path, sizeof path, "%s/authority.pem", folder);
-  pki_authority_write(known, path);
-  for (int e = 0; e < ENDS; e++) {
-    all.rank[e] = settings_issue(folder, known, names[e]);
-    all.stranger[e] = settings_issue(folder, unknown, names[e]);
-  }
-  all.other_rank = settings_issue(folder, known, "URI:gloo:rank/7");
-  all.secret = settings_of(NULL, NULL);
-  pki_authority_free(known);
-  pki_authority_free(unknown);
-  pki_folder_remove(folder);
+  tls_papers_make(&all);
   for (int e = 0; e < ENDS; e++) {
     keys_listen(all.rank[e]);
     keys_listen(all.stranger[e]);
   }
   keys_listen(all.other_rank);
   keys_listen(all.secret);
-  fuzz_check(gli_endpoint_from_text("127.0.0.1", &all.at), "an address");
 }
 
 /* ---- what is said -------------------------------------------------------- */

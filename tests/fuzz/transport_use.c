@@ -3,10 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void use_drop_sink(transport_use *use) {
-  free(use->sink);
-  free(use->local);
-  use->sink = use->local = NULL;
+static void use_drop(use_arrival *arrival) {
+  free(arrival->sink);
+  free(arrival->local);
+  *arrival = (use_arrival){.sink = NULL};
 }
 
 static void use_sum(void *dst, const void *a, const void *b, size_t count) {
@@ -25,18 +25,21 @@ static gloo_status on_header(void *user, const gli_header *header,
   transport_use *use = user;
   use_check_header(header);
   if (header->length > USE_BYTES) return GLOO_ERR_PROTOCOL;
+  use_arrival *a = use->arrivals;
+  while (a < use->arrivals + USE_STREAMS && a->sink != NULL) a++;
+  fuzz_check(a < use->arrivals + USE_STREAMS,
+             "a stream has one message arriving");
   size_t bytes = (size_t)header->length;
-  use_drop_sink(use);
-  use->header = *header;
-  use->sink = malloc(bytes + 1);
-  use->local = calloc(1, bytes + 1);
-  fuzz_check(use->sink != NULL && use->local != NULL, "there is memory");
-  use->sink[bytes] = 0x77;
+  a->bytes = bytes;
+  a->sink = malloc(bytes + 1);
+  a->local = calloc(1, bytes + 1);
+  fuzz_check(a->sink != NULL && a->local != NULL, "there is memory");
+  a->sink[bytes] = 0x77;
   *sink = (gli_sink){
-      .dst = use->sink, .nontemporal = (header->tag & 1) != 0, .token = use};
+      .dst = a->sink, .nontemporal = (header->tag & 1) != 0, .token = a};
   if (header->dtype % 2 == 0 || bytes % 4 != 0) return GLOO_OK;
   sink->fn = use_sum;
-  sink->local = use->local;
+  sink->local = a->local;
   sink->elem_bytes = 4;
   sink->incoming_first = header->op % 2 == 0;
   return GLOO_OK;
@@ -44,19 +47,20 @@ static gloo_status on_header(void *user, const gli_header *header,
 
 static void on_received(void *user, void *token) {
   transport_use *use = user;
-  fuzz_check(token == use && use->sink != NULL, "it is what was announced");
-  fuzz_check(use->sink[use->header.length] == 0x77,
-             "nothing is written behind a message");
-  use_drop_sink(use);
+  use_arrival *a = token;
+  fuzz_check(
+      a >= use->arrivals && a < use->arrivals + USE_STREAMS && a->sink != NULL,
+      "it is what was announced");
+  fuzz_check(a->sink[a->bytes] == 0x77, "nothing is written behind a message");
+  use_drop(a);
 }
 
 /* Every other one is taken at once. */
 static gloo_status on_message(void *user, const gli_header *header,
                               const void *payload, bool *taken) {
-  const transport_use *use = user;
   uint8_t room[USE_BYTES];
+  (void)user;
   use_check_header(header);
-  fuzz_check(use->sink == NULL, "no other message is arriving");
   if (header->length > USE_BYTES) return GLOO_ERR_PROTOCOL;
   *taken = header->slot % 2 == 0;
   if (*taken && header->length > 0)
@@ -104,10 +108,12 @@ static const gli_upcalls use_upcalls = {.header = on_header,
                                         .expect = on_expect,
                                         .message = on_message};
 
-void use_open(transport_use *use, const gli_transport_ops *ops) {
+void use_open(transport_use *use, const gli_transport_ops *ops,
+              gli_tls_settings *tls) {
   gloo_error error;
   const gli_transport_config config = {.host = "127.0.0.1",
                                        .streams = 2,
+                                       .tls = tls,
                                        .upcalls = &use_upcalls,
                                        .device_user = use,
                                        .owed = &use->owed};
@@ -139,7 +145,7 @@ void use_close_pair(transport_use *use) {
   if (use->pair != NULL) use->pair->ops->pair_close(use->pair, NULL);
   use->pair = NULL;
   use->config.local_key = 0;
-  use_drop_sink(use);
+  for (int i = 0; i < USE_STREAMS; i++) use_drop(&use->arrivals[i]);
 }
 
 gli_header use_make_header(fuzz_input *input, size_t length) {

@@ -4,13 +4,23 @@
 #define TESTS_FUZZ_TRANSPORT_USE_H
 
 #include "fuzz.h"
+#include "security/tls.h"
 #include "transport/transport.h"
 
-enum { USE_BYTES = 4096 }; /* of a message; longer ones are refused */
+enum {
+  USE_BYTES = 4096, /* of a message; longer ones are refused */
+  USE_STREAMS = 2   /* each may have a message that is arriving */
+};
 
 /* Keys of pairs: of rank 0, which is the library's end, and of rank 1. */
 #define USE_KEY_OWN UINT64_C(0x1111111111111111)
 #define USE_KEY_PEER UINT64_C(0x2222222222222222)
+
+/* A message that is arriving. */
+typedef struct use_arrival {
+  size_t bytes;
+  uint8_t *sink, *local; /* for free(); NULL: there is none */
+} use_arrival;
 
 typedef struct transport_use {
   const gli_transport_ops *ops;
@@ -19,13 +29,14 @@ typedef struct transport_use {
   gli_pair *pair; /* NULL: not open */
   gli_pair_config config;
   bool failed;
-  gli_header header;     /* of the message that is arriving */
-  uint8_t *sink, *local; /* for free() */
+  use_arrival arrivals[USE_STREAMS];
   uint8_t job_key[GLI_JOB_KEY_BYTES];
 } transport_use;
 
-/* One end point, opened with the first input and used by all of them. */
-void use_open(transport_use *use, const gli_transport_ops *ops);
+/* One end point, opened with the first input and used by all of them. `tls` may
+ * be NULL. */
+void use_open(transport_use *use, const gli_transport_ops *ops,
+              gli_tls_settings *tls);
 /* Before an input: the pair that the peer may ask for. With `asks` it has to
  * show that it knows the job's key. */
 void use_expect(transport_use *use, const gli_address *peer, bool asks);

@@ -1,0 +1,40 @@
+/* A transport in place of TCP below that of RDMA: what the peer says by it is
+ * the input, and its clock is the device's. It keeps the contract of
+ * transport/transport.h: upcalls come from poll alone, and none after BYE,
+ * ABORT or a failure. */
+#ifndef TESTS_FUZZ_IBV_BELOW_H
+#define TESTS_FUZZ_IBV_BELOW_H
+
+#include "fuzz.h"
+#include "transport/transport.h"
+
+enum { BELOW_KEPT = 32, BELOW_BYTES = 512 };
+
+typedef struct below_end {
+  gli_transport base;
+  gli_pair pair;
+  const gli_upcalls *upcalls;
+  void *device_user, *user;
+  bool verbs;        /* the peer has a device, too */
+  bool keeps;        /* requests stay in progress until the next poll */
+  bool open, silent; /* the pair; no more upcalls are made for it */
+  gli_send_request *kept[BELOW_KEPT];
+  size_t n_kept;
+  /* What the library offers the peer; a number of 0: nothing yet. */
+  uint32_t offered_number, offered_psn;
+  gli_header said; /* to be handed up by the next poll, with its payload */
+  uint8_t payload[BELOW_BYTES];
+  bool says, whole, fails;
+} below_end;
+
+extern below_end below;
+
+/* Before an input. */
+void below_begin(bool verbs, bool keeps);
+/* Has the next poll hand up a message, as a `whole` or in parts; of a longer
+ * payload than BELOW_BYTES, nothing. */
+void below_say(const gli_header *header, const void *payload, bool whole);
+/* Has the next poll report that the connection is gone. */
+void below_fail(void);
+
+#endif
