@@ -108,9 +108,9 @@ bool gli_pmi_place_read(const char *text, gli_pmi_place *place) {
  * the one that was told. The store asks for it, and keeps the last for the
  * context. A secret that was told is not for a rank that has one of its own:
  * it comes in by the first, and all ranks see that it differs from theirs. */
-static gloo_status place_open(const gli_pmi_place *place,
-                              const gloo_store_tcp_options *how,
-                              gloo_store **store, gloo_error *error) {
+static gloo_status pmi_place_open(const gli_pmi_place *place,
+                                  const gloo_store_tcp_options *how,
+                                  gloo_store **store, gloo_error *error) {
   gli_security security;
   gloo_store_tcp_options o = *how;
   gloo_status status = gli_security_read(&security, error);
@@ -190,10 +190,10 @@ static gloo_status place_serve(gli_pmi_place *place,
   if (status != GLOO_OK) return status;
   o.host = "::";
   o.serve = 1;
-  status = place_open(place, &o, store, error);
+  status = pmi_place_open(place, &o, store, error);
   if (status == GLOO_ERR_ADDRESS) {
     o.host = "0.0.0.0";
-    status = place_open(place, &o, store, error);
+    status = pmi_place_open(place, &o, store, error);
   }
   if (status != GLOO_OK) return status;
   place->port = gloo_store_tcp_port(*store);
@@ -260,7 +260,7 @@ static gloo_status place_try(const gli_pmi_place *place,
                       uv_strerror(uv_translate_sys_error(code)));
     if (i < 0) return gli_fail(error, cause.status, -1, "%s", cause.message);
     o.host = place->addresses[i];
-    gloo_status status = place_open(place, &o, store, &cause);
+    gloo_status status = pmi_place_open(place, &o, store, &cause);
     if (status == GLOO_OK) return status;
     failed[i] = true;
   }

@@ -400,6 +400,7 @@ static void threads_go_on_without_one_that_left(void **state) {
 /* As src/api/grow.c has it. */
 typedef struct told_plan {
   int64_t round;
+  uint8_t drawn[16];
   int32_t newcomers, status;
   char text[GLOO_ERROR_MESSAGE_BYTES];
 } told_plan;

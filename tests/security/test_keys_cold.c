@@ -85,8 +85,8 @@ static int fork_beside_threads(void) {
   return made > 0 ? MADE : REFUSED;
 }
 
-/* The runtimes of gcc 12's sanitizers may leave their allocators locked for ever
- * in a child that is forked while other threads allocate. */
+/* The runtimes of gcc 12's sanitizers may leave their allocators locked for
+ * ever in a child that is forked while other threads allocate. */
 static void children_of_busy_parents_make_keys(void **state) {
   int made = 0;
   (void)state;
