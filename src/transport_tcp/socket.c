@@ -102,6 +102,10 @@ ssize_t gli_tcp_socket_peek(int fd, void *buffer, size_t bytes) {
   return tcp_socket_receive(fd, buffer, bytes, MSG_PEEK);
 }
 
+ssize_t gli_tcp_socket_read(int fd, void *buffer, size_t bytes) {
+  return tcp_socket_receive(fd, buffer, bytes, 0);
+}
+
 /* Linux acknowledges what is read unless it expects an answer to do so. It goes
  * on expecting one after every answer, and acknowledges each second message of
  * 536 bytes or more as it comes: its sender waits for that. */

@@ -30,6 +30,7 @@ ssize_t gli_tcp_socket_receive(int fd, const struct iovec *parts, int count);
 /* As recv. What is peeked at is there to be received again. What is skipped is
  * not stored, and acknowledged at once where the system can be asked for that;
  * some want room for it all the same. */
+ssize_t gli_tcp_socket_read(int fd, void *buffer, size_t bytes);
 ssize_t gli_tcp_socket_peek(int fd, void *buffer, size_t bytes);
 ssize_t gli_tcp_socket_skip(int fd, void *room, size_t bytes);
 

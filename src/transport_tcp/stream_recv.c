@@ -302,9 +302,8 @@ static bool should_peek(const gli_tcp_stream *stream) {
 static ssize_t read_or_peek(gli_tcp_stream *stream, uint8_t *to, size_t bytes) {
   gli_tcp_watch *watch = stream->watch;
   bool peek = should_peek(stream);
-  struct iovec part = {to, bytes};
   ssize_t got = peek ? gli_tcp_socket_peek(watch->eye.fd, to, bytes)
-                     : gli_tcp_watch_receive(watch, &part, 1);
+                     : gli_tcp_watch_read(watch, to, bytes);
   if (got <= 0) return got;
   stream->peeked = peek ? (size_t)got : 0;
   stream->unanswered = true;
@@ -449,16 +448,16 @@ bool gli_tcp_stream_take_now(gli_tcp_stream *stream, const gli_header *expected,
   if (t->tls != NULL) gli_tcp_stream_note_hidden(stream);
   if (got <= 0) return false;
   stream->pair->heard += (size_t)got;
-  gli_header header;
-  if ((size_t)got < bytes || !gli_header_decode(t->buffer, &header) ||
-      !gli_header_is(&header, expected)) {
+  gli_header *header = &stream->header; /* of none that is under way */
+  if ((size_t)got < bytes || !gli_header_decode(t->buffer, header) ||
+      !gli_header_is(header, expected)) {
     t->held = stream;
     t->held_bytes = (size_t)got;
     gli_tcp_touch(t);
     return false;
   }
-  taken->eager = header.eager;
-  taken->credit = header.credit;
+  taken->eager = header->eager;
+  taken->credit = header->credit;
   taken->payload = t->buffer + GLI_HEADER_BYTES;
   return true;
 }

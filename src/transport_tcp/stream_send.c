@@ -190,8 +190,8 @@ gli_post gli_tcp_stream_send(gli_tcp_stream *stream,
 }
 
 /* The system took only a part of a message that is to be over at once. */
-static void keep_rest(gli_tcp_stream *stream, const gli_header *header,
-                      const uint8_t *payload, size_t written) {
+GLI_COLD static void keep_rest(gli_tcp_stream *stream, const gli_header *header,
+                               const uint8_t *payload, size_t written) {
   uint8_t bytes[GLI_HEADER_BYTES];
   size_t length = (size_t)header->length;
   size_t left = GLI_HEADER_BYTES + length - written;

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "core/descriptor.h"
+#include "core/hints.h"
 #include "transport_tcp/tcp.h"
 
 gli_tcp_watch *gli_tcp_watch_new(gli_tcp *t, int fd, gli_ready ready,
@@ -30,6 +31,14 @@ void gli_tcp_watch_for(gli_tcp_watch *watch, int events) {
 void gli_tcp_watch_await(gli_tcp_watch *watch) {
   gli_tcp_watch_for(
       watch, GLI_READABLE | (gli_tcp_watch_unsent(watch) ? GLI_WRITABLE : 0));
+}
+
+/* Apart from gli_tcp_watch_read, which is not to have the struct on its stack.
+ */
+GLI_COLD ssize_t gli_tcp_watch_read_tls(gli_tcp_watch *watch, void *to,
+                                        size_t bytes) {
+  struct iovec part = {to, bytes};
+  return gli_tls_receive(watch->tls, &part, 1);
 }
 
 void gli_tcp_watch_close(gli_tcp_watch *watch) {

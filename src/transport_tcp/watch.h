@@ -33,6 +33,8 @@ void gli_tcp_watch_close(gli_tcp_watch *watch);
  * allowed. */
 void gli_tcp_watch_forked(gli_tcp_watch *watch);
 
+ssize_t gli_tcp_watch_read_tls(gli_tcp_watch *watch, void *to, size_t bytes);
+
 /* As gli_tcp_socket_send and _receive. With TLS what is sent may be unsent when
  * that returns, and more may have come than was received (security/tls.h). */
 static inline ssize_t gli_tcp_watch_send(gli_tcp_watch *watch,
@@ -45,6 +47,12 @@ static inline ssize_t gli_tcp_watch_receive(gli_tcp_watch *watch,
                                             int count) {
   if (watch->tls != NULL) return gli_tls_receive(watch->tls, parts, count);
   return gli_tcp_socket_receive(watch->eye.fd, parts, count);
+}
+/* Into one piece. */
+static inline ssize_t gli_tcp_watch_read(gli_tcp_watch *watch, void *to,
+                                         size_t bytes) {
+  if (watch->tls != NULL) return gli_tcp_watch_read_tls(watch, to, bytes);
+  return gli_tcp_socket_read(watch->eye.fd, to, bytes);
 }
 static inline bool gli_tcp_watch_hidden(const gli_tcp_watch *watch) {
   return watch->tls != NULL && gli_tls_hidden(watch->tls);

@@ -5,6 +5,7 @@
 #include "core/copy.h"
 #include "core/error.h"
 #include "engine/memory/memory.h"
+#include "engine/state/device.h"
 #include "engine/state/signature.h"
 #include "engine/wire/wire.h"
 #include "memory/region.h"
@@ -56,9 +57,9 @@ static bool is_better_copied(const gli_operation *op, uint32_t step,
 bool gli_expose_is_better(const gli_operation *op, uint32_t step,
                           gli_link *link, const void *memory, uint64_t bytes) {
   gli_pair *pair = link->pair;
-  uint64_t rkey;
   return pair->ops->rkey_pack != NULL && !is_better_copied(op, step, bytes) &&
-         pair->ops->rkey_pack(pair, memory, (size_t)bytes, false, &rkey);
+         pair->ops->rkey_pack(pair, memory, (size_t)bytes, false,
+                              &op->device->rkey);
 }
 
 void gli_expose_message(gli_transfer *t) {

@@ -118,15 +118,16 @@ typedef enum got { GOT_NOTHING, GOT_IT, GOT_AN_ERROR } got;
 /* The message of a step whose turn it is, if it is there already. */
 GLI_INLINE got take_message(gli_operation *op, uint32_t at, gli_message *m) {
   gloo_device *device = op->device;
-  gli_taken taken;
+  gli_taken *taken = &device->taken;
   if (m->pair == NULL || !gli_device_may_do_without(device)) return GOT_NOTHING;
-  if (!m->pair->ops->take_now(m->pair, &m->header, &taken)) return GOT_NOTHING;
+  if (!m->pair->ops->take_now(m->pair, &m->header, taken)) return GOT_NOTHING;
   device->unpolled++;
   gli_link *link = m->link;
-  gli_receive_now(op, at, m->step, link, taken.eager, m->header.length,
-                  taken.payload, m->elems);
-  if (gli_wire_credit_now(link, taken.credit) ||
-      take_credit(link, taken.credit)) {
+  gli_receive_now(op, at, m->step, link, taken->eager, m->header.length,
+                  taken->payload, m->elems);
+  /* Nothing in there takes another message. */
+  if (gli_wire_credit_now(link, taken->credit) ||
+      take_credit(link, taken->credit)) {
     return GOT_IT;
   }
   return GOT_AN_ERROR;

@@ -106,7 +106,11 @@ struct gloo_device {
   uint32_t attended; /* contexts that are, for which the same holds */
   uint32_t owners;   /* contexts that the device is to end with */
   unsigned unpolled; /* times that were done without a poll, since the last */
-  size_t completed;  /* ever; lets a poller see that something ended */
+  /* Results of a transport's functions: not on the stack of the hottest
+   * functions, which would get a canary for them. */
+  gli_taken taken;  /* of take_now */
+  uint64_t rkey;    /* of rkey_pack, where only its success is asked for */
+  size_t completed; /* ever; lets a poller see that something ended */
   union {
     struct {
       /* What peers are to get although no operation waits for it any more:
