@@ -52,6 +52,11 @@ static void file_name(uint8_t which, char name[PATH_BYTES]) {
              gli_boot_id_hash(), (unsigned)which);
 }
 
+/* A pipe has no size. */
+static void file_resize(int fd, off_t bytes) {
+  if (ftruncate(fd, bytes) != 0) return;
+}
+
 static void file_make(fuzz_input *input) {
   char name[PATH_BYTES];
   file_name(fuzz_take_u8(input), name);
@@ -60,7 +65,7 @@ static void file_make(fuzz_input *input) {
   if (kind == 1) {
     (void)mkdir(name, 0700);
   } else if (kind == 2) {
-    (void)symlink("gloo-store", name);
+    if (symlink("gloo-store", name) != 0) return;
   } else if (kind == 3) {
     (void)mkfifo(name, 0600);
   } else {
@@ -69,8 +74,8 @@ static void file_make(fuzz_input *input) {
     if (fd < 0) return;
     if (piece.left > 0 &&
         write(fd, piece.at, piece.left) != (ssize_t)piece.left)
-      (void)ftruncate(fd, 0);
-    if (kind == 5) (void)ftruncate(fd, (off_t)1 << 33);
+      file_resize(fd, 0);
+    if (kind == 5) file_resize(fd, (off_t)1 << 33);
     close(fd);
   }
 }
