@@ -240,7 +240,9 @@ GLOO_API gloo_status gloo_init(const gloo_init_options *options,
  * program holds the root context or another group of it: they can be waited
  * for, or released, as if the group were still there. Those of a root context,
  * and those of a group that is the last to go, are cancelled, which the other
- * ranks hear of (GLOO_ERR_CANCELLED). NULL is allowed.
+ * ranks hear of (GLOO_ERR_CANCELLED). Functions of its requests that are over
+ * have returned when this call returns (see gloo_request_on_done). NULL is
+ * allowed.
  * Errors: none. Threads: no other thread may use the context. Ownership: the
  * handle is not valid any more. Cost: may wait for connections to take what was
  * sent. */

@@ -52,8 +52,10 @@ typedef struct gloo_request gloo_request;
 typedef struct gloo_device gloo_device;
 
 /* Start a persistent request (made by `_init`) once more. Its timeout counts
- * from here.
- * Errors: GLOO_ERR_INVALID (NULL). GLOO_ERR_BUSY when it is under way.
+ * from here. A function of gloo_request_on_done that still runs for the last
+ * run returns first, unless it is what makes this call. Errors:
+ * GLOO_ERR_INVALID (NULL). GLOO_ERR_BUSY when it is under way, or (in its
+ * function) being destroyed.
  * GLOO_ERR_POISONED when its context has failed or was destroyed; `cause` says
  * what of, the latter as GLOO_ERR_CANCELLED unless it had failed before.
  * Threads: any; operations of one context and tag are started in the same order
@@ -136,7 +138,8 @@ typedef void (*gloo_request_fn)(void *user, gloo_request *request,
 
 /* Have `function` called with `user` at the end of each run of the request;
  * NULL takes that back. For a run that is over already it is called at once, by
- * the calling thread, unless it was called for it before.
+ * the calling thread, unless it was called for it before. The function that was
+ * set before is not called any more, and has returned, when this call returns.
  *
  * It is called exactly once per run: by the device's helper thread; on a device
  * that has none, by a thread that is in a call; and at the latest by the thread
@@ -145,9 +148,20 @@ typedef void (*gloo_request_fn)(void *user, gloo_request *request,
  * this one too. It should be short: while it runs, the helper thread calls no
  * other. It must not destroy a device, or a context that owns its device. It
  * must not throw: no C++ exception may leave it.
+ *
+ * While a function runs, these calls wait until it has returned:
+ * gloo_request_destroy, gloo_request_start, gloo_request_on_done and, of a
+ * request that is over, gloo_request_release, with that request;
+ * gloo_context_destroy with its context, or the last context of its family that
+ * the program holds. So no thread may make them while it holds a lock that the
+ * function takes. Two exceptions: a function that makes such a call itself does
+ * not wait for itself; and where functions in several threads would wait for
+ * each other, because each destroys the request of the next, the last call of
+ * the circle returns at once, while the function that it is about still runs.
  * Errors: GLOO_ERR_INVALID (NULL).
  * Threads: any. Ownership: `user` stays the caller's, and must be there until
- * the request is destroyed, or released and over. */
+ * the request is destroyed, the function is taken back, or, of a request that
+ * was released under way, the function has returned. */
 GLOO_API gloo_status gloo_request_on_done(gloo_request *request,
                                           gloo_request_fn function, void *user,
                                           gloo_error *error);
@@ -197,7 +211,9 @@ GLOO_API gloo_status gloo_request_error(const gloo_request *request,
 GLOO_API void gloo_request_release(gloo_request *request);
 
 /* Free a request, cancelling it first when it is under way (see
- * gloo_request_cancel). It can be destroyed after its context. NULL is allowed.
+ * gloo_request_cancel). It can be destroyed after its context. Its function was
+ * called, and has returned, when this call returns (see gloo_request_on_done).
+ * NULL is allowed.
  * Errors: none. Threads: any. Ownership: the handle is not valid any more. */
 GLOO_API void gloo_request_destroy(gloo_request *request);
 

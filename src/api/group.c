@@ -337,7 +337,7 @@ static void making_next(making *k) {
       k->records + (size_t)k->have * RECORD_BYTES, more * RECORD_BYTES, from,
       GLOO_UINT8, &k->m.options, &round, &k->error);
   if (status == GLOO_OK)
-    gli_operation_on_end(round, making_round_over, k);
+    (void)gloo_request_on_done(round, making_round_over, k, NULL);
   else
     making_settle(k, status);
 }

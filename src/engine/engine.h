@@ -155,11 +155,6 @@ void gli_operation_hold(gli_operation *op, gli_operation **owner);
 bool gli_operation_settle(gloo_device *device, gli_operation **owner,
                           const gloo_error *error, gloo_context **place,
                           gloo_context *value);
-/* As gloo_request_on_done, for functions of this library: the end of a context
- * waits for those that run. */
-void gli_operation_on_end(gli_operation *op, gloo_request_fn function,
-                          void *user);
-
 /* Make one handle of two operations of the same context: from now on `also` is
  * started, tested, waited for, cancelled and released with `op`. */
 void gli_operation_join(gli_operation *op, gli_operation *also);

@@ -12,7 +12,6 @@
 
 #include <cmocka.h>
 
-#include "engine/engine.h"
 #include "fork_job.h"
 
 /* The last rank sends to those that fork; of threads only one does. */
@@ -106,13 +105,9 @@ static void stay(void *user, gloo_request *request, gloo_status status) {
   wait_for(&leave);
 }
 
-/* `internal`: one of those that the end of a context waits for. */
-static void fork_beside(rank *r, bool internal) {
+static void fork_beside(rank *r) {
   late_start(r);
-  if (internal)
-    gli_operation_on_end(late, stay, NULL);
-  else
-    OK(gloo_request_on_done(late, stay, NULL, NULL));
+  OK(gloo_request_on_done(late, stay, NULL, NULL));
   late_ask(r);
   wait_for(&inside);
   fork_each(r);
@@ -121,11 +116,9 @@ static void fork_beside(rank *r, bool internal) {
 }
 
 static void beside_functions(rank *r) {
-  for (int internal = 0; internal < 2; internal++) {
-    if (forks(r, r->rank)) fork_beside(r, internal);
-    if (r->rank == SENDER) late_answer(r);
-    job_work(r, r->context);
-  }
+  if (forks(r, r->rank)) fork_beside(r);
+  if (r->rank == SENDER) late_answer(r);
+  job_work(r, r->context);
 }
 
 /* ---- functions that fork ------------------------------------------------- */

@@ -12,6 +12,7 @@
 #include "engine/run/run.h"
 #include "engine/state/device.h"
 #include "engine/state/fail.h"
+#include "engine/state/telling.h"
 #include "engine/wire/wire.h"
 
 /* The cause without "reported by rank N: ", which the next rank puts there. */
@@ -84,6 +85,7 @@ void gli_context_finish_teardown(gloo_context *context) {
 
 void gli_context_detach_operations(gloo_context *context) {
   gli_repeat_forget_all(context);
+  gli_telling_forget_context(context);
   bool failed = gli_context_poisoned(context);
   while (context->all != NULL) {
     gli_operation *op = context->all;

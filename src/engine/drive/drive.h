@@ -6,6 +6,7 @@
 #include "engine/drive/device.h"
 #include "engine/run/run.h"
 #include "engine/state/device.h"
+#include "engine/state/telling.h"
 
 /* ---- the lock ------------------------------------------------------------ */
 
@@ -71,14 +72,22 @@ void gli_operation_release_all(gli_operation *head);
 /* The lock is left while functions are called: nothing that the caller knows of
  * operations holds afterwards. */
 void gli_device_tell_of(gloo_device *device, gli_operation *head);
+/* Calls the function of a request; `device` is NULL where it has no context,
+ * and so no device. The lock is left meanwhile. */
+void gli_operation_call(gloo_device *device, gli_operation *head);
 void gli_device_tell_all(gloo_device *device);
 /* Where the helper does not. */
 static inline void gli_device_tell(gloo_device *device) {
   if (device->tells_pending && !device->helper.exists)
     gli_device_tell_all(device);
 }
-/* Until no other thread is in a function of the library that was told. */
-void gli_device_await_telling(gloo_device *device);
+/* Waits until a function that `match` finds has returned, and leaves the lock
+ * of `device` (NULL: there is none) meanwhile. False: there is none that this
+ * thread can wait for, and the lock was not left. */
+bool gli_device_await_return(gloo_device *device, gli_telling_match match,
+                             const void *what);
+/* Until that of a request has. */
+void gli_operation_await_return(gloo_device *device, const gli_operation *head);
 
 /* ---- waiting (wait.c, helper.c) ------------------------------------------ */
 

@@ -78,7 +78,6 @@ void gli_device_part(gloo_device *device) {
   device->helper.exists = false;
   device->owed = device->windows = device->attended = 0;
   device->wait.waiters = device->wait.sleepers = device->wait.to_wake = 0;
-  device->telling = 0;             /* the threads that did are not here */
   gli_event_close(&device->event); /* the parent has the same pipe */
   if (device->fork.torn) {
     device->runnable = device->deferred = device->unlisted = NULL;
@@ -130,6 +129,7 @@ static void forked_child(void *object, bool held) {
 
 bool gli_device_watch_forks(gloo_device *device) {
   static const gli_fork_care care = {forked_hold, forked_release, forked_child};
+  if (!gli_telling_prepare()) return false;
   device->birth = gli_birth_here();
   return gli_fork_watch_begin(&device->fork.watch, GLI_FORK_OBJECTS, &care,
                               device);

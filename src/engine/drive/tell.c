@@ -1,7 +1,6 @@
 /* Telling the callers of requests that are over: their functions run without
  * the lock, in the helper thread, or where there is none in a thread that is in
  * a call. */
-#include "core/cpu.h"
 #include "engine/contexts/contexts.h"
 #include "engine/drive/drive.h"
 #include "engine/life/life.h"
@@ -22,10 +21,16 @@ static bool has_queued(const gloo_context *context) {
   return false;
 }
 
+static bool tell_is_of_context(const gli_telling *telling, const void *what) {
+  return telling->context == what;
+}
+
 static gloo_context *find_idle_closing(const gloo_device *device) {
   for (gloo_context *c = device->contexts; c != NULL; c = c->next) {
     for (gloo_context *g = c->family->groups; g != NULL; g = g->next) {
-      if (g->closing && !gli_context_is_busy(g) && !has_queued(g)) return g;
+      if (g->closing && !gli_context_is_busy(g) && !has_queued(g) &&
+          !gli_telling_runs(tell_is_of_context, g))
+        return g;
     }
   }
   return NULL;
@@ -43,39 +48,51 @@ static void end_closing(gloo_device *device) {
 void gli_operation_release_all(gli_operation *head) {
   while (head != NULL) {
     gli_operation *next = head->also;
+    if (head->odd & (GLI_ODD_TELLING | GLI_ODD_ORPHANED))
+      gli_telling_forget(head);
     gli_operation_release(head);
     head = next;
   }
 }
 
-/* This thread is in functions of the library, so many deep. */
-static _Thread_local unsigned tells_now;
+bool gli_device_await_return(gloo_device *device, gli_telling_match match,
+                             const void *what) {
+  gli_telling_waiter waiter;
+  if (!gli_telling_enlist(&waiter, match, what)) return false;
+  if (device != NULL) gli_device_unlock(device);
+  gli_telling_await(&waiter);
+  if (device != NULL) gli_device_lock(device);
+  return true;
+}
 
-void gli_device_await_telling(gloo_device *device) {
-  while (device->telling > 0 && tells_now == 0) {
-    gli_device_unlock(device);
-    gli_cpu_yield();
-    gli_device_lock(device);
-  }
+static bool tell_is_of_request(const gli_telling *telling, const void *what) {
+  const gli_operation *op = what;
+  while (op != NULL && op != telling->head) op = op->also;
+  return op != NULL;
+}
+
+void gli_operation_await_return(gloo_device *device,
+                                const gli_operation *head) {
+  while (gli_device_await_return(device, tell_is_of_request, head)) continue;
+}
+
+void gli_operation_call(gloo_device *device, gli_operation *head) {
+  gloo_status status = gli_operation_result(head);
+  gloo_request_fn function = head->notice.function;
+  void *user = head->notice.user;
+  head->notice.told = true;
+  gli_telling telling;
+  gli_telling_begin(&telling, device, head);
+  if (device != NULL) gli_device_unlock(device);
+  function(user, head, status); /* may free it, unless it is released */
+  if (device != NULL) gli_device_lock(device);
+  gli_telling_end(&telling);
 }
 
 void gli_device_tell_of(gloo_device *device, gli_operation *head) {
   gli_operation_unqueue(head);
   bool released = head->notice.released;
-  gloo_request_fn function = head->notice.function;
-  if (function != NULL) {
-    gloo_status status = gli_operation_result(head);
-    void *user = head->notice.user;
-    bool internal = head->notice.internal;
-    head->notice.told = true;
-    device->telling += internal;
-    gli_device_unlock(device);
-    tells_now += internal;
-    function(user, head, status); /* may free it, unless it is released */
-    tells_now -= internal;
-    gli_device_lock(device);
-    device->telling -= internal;
-  }
+  if (head->notice.function != NULL) gli_operation_call(device, head);
   if (released) gli_operation_release_all(head);
   end_closing(device);
 }

@@ -145,14 +145,19 @@ static gloo_context *find_closing_group(const gli_family *family) {
 
 /* A group with operations under way goes on until they are over, as long as
  * there is a context of the family that the caller holds. */
-static bool context_lingers(gloo_context *context) {
-  if (gli_context_is_root(context) || gli_context_poisoned(context) ||
-      !others_are_held(context))
-    return false;
-  context->closing = true;
-  context->device->closings++;
-  gli_context_will_tell(context);
-  return true;
+static bool context_lingers(const gloo_context *context) {
+  return gli_context_is_busy(context) && !gli_context_is_root(context) &&
+         !gli_context_poisoned(context) && others_are_held(context);
+}
+
+/* Is it a function of a request that goes with the context? */
+static bool contexts_end_before(const gli_telling *telling, const void *what) {
+  const gloo_context *context = what;
+  if (telling->context == NULL) return false;
+  if (telling->mixed) return telling->device == context->device;
+  if (telling->family != context->family) return false;
+  return telling->context == context || telling->context == context->control ||
+         !others_are_held(context);
 }
 
 /* And all that linger, when the caller holds none of the family after it. */
@@ -176,6 +181,27 @@ static bool any_busy(const gloo_context *context) {
          find_closing_group(context->family) != NULL;
 }
 
+/* What is under way ends, and is told of. */
+static void contexts_cancel(gloo_context *context) {
+  if (any_busy(context)) {
+    gloo_error cause;
+    gli_fail(&cause, GLOO_ERR_CANCELLED, (int)context->root_rank,
+             "rank %u destroyed its context while operations were running",
+             context->root_rank);
+    gli_context_poison(context, &cause);
+  }
+  gli_device_settle(context->device);
+  gli_device_tell_all(context->device);
+}
+
+/* Functions run, or have begun operations since the last look. */
+static bool contexts_wait_or_cancel_again(gloo_context *context) {
+  if (gli_device_await_return(context->device, contexts_end_before, context))
+    return true;
+  return gli_context_is_busy(context) && !gli_context_poisoned(context) &&
+         !context_lingers(context);
+}
+
 void gli_context_close(gloo_context *context) {
   gloo_device *device = context->device;
   bool owns_device = context->family->root->owns_device;
@@ -184,23 +210,17 @@ void gli_context_close(gloo_context *context) {
     gli_device_unlock(device);
     return;
   }
-  if (gli_context_is_busy(context) && context_lingers(context)) {
+  do {
+    if (!context_lingers(context)) contexts_cancel(context);
+  } while (contexts_wait_or_cancel_again(context));
+  if (context_lingers(context)) {
+    context->closing = true;
+    device->closings++;
+    gli_context_will_tell(context);
     gli_device_kick_locked(device);
     gli_device_unlock(device);
     return;
   }
-  if (any_busy(context)) {
-    gloo_error cause;
-    gli_fail(&cause, GLOO_ERR_CANCELLED, (int)context->root_rank,
-             "rank %u destroyed its context while operations were running",
-             context->root_rank);
-    gli_context_poison(context, &cause);
-  }
-  gli_device_settle(device);
-  do {
-    gli_device_tell_all(device);
-    gli_device_await_telling(device);
-  } while (device->told != NULL);
   bool ended = end_contexts(context);
   if (device->contexts == NULL && device->helper.exists)
     gli_device_stir_helper(device); /* for ranks that come too late */

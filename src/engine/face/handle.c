@@ -133,18 +133,29 @@ GLI_COLD static gloo_status refuse_running(const gli_operation *op,
                   gli_describe_call(&op->signature, text));
 }
 
+/* The function of its last run is called, and returns, before the next one. */
+static void handle_finish_telling(gloo_device *device, gli_operation *op) {
+  if (op->notice.queued) gli_device_tell_of(device, op);
+  if (op->odd & GLI_ODD_TELLING) gli_operation_await_return(device, op);
+}
+
 /* Running, several, nothing, one whose last end is still to be told, or one
  * whose context failed or has just gone. */
 GLI_COLD static gloo_status start_odd(gli_operation *op, gloo_error *error) {
+  gloo_device *device = op->device;
+  bool over = !gli_operation_any_running(op) && !(op->odd & GLI_ODD_ORPHANED);
+  if (over && !gli_context_poisoned(op->context))
+    handle_finish_telling(device, op); /* after which nothing is as it was */
+  if (op->odd & GLI_ODD_ENDING)
+    return gli_fail(error, GLOO_ERR_BUSY, -1,
+                    "the request is being destroyed, and was cancelled: its "
+                    "function cannot start it again");
   if (gli_operation_any_running(op)) return refuse_running(op, error);
   if (op->odd & GLI_ODD_ORPHANED) return refuse_orphan(op, error);
-  gloo_device *device = op->device;
   gloo_error why;
   gli_error_clear(&why);
   gloo_status status = GLOO_OK;
-  bool poisoned = gli_context_poisoned(op->context);
-  if (!poisoned && (op->odd & GLI_ODD_QUEUED)) gli_device_tell_of(device, op);
-  if (poisoned) {
+  if (gli_context_poisoned(op->context)) {
     status = refuse_start(op, &why);
   } else if (op->odd & GLI_ODD_JOINED) {
     status = handle_begin_all(op, &why);
@@ -361,13 +372,15 @@ gloo_status gloo_request_cancel(gli_operation *op, gloo_error *error) {
 void gloo_request_destroy(gli_operation *op) {
   if (!is_usable(op)) return;
   if (gli_operation_is_orphaned(op)) {
+    gli_operation_await_return(NULL, op);
     gli_operation_release_all(op);
     return;
   }
   gloo_device *device = op->device;
   gli_device_lock(device);
+  op->odd |= GLI_ODD_ENDING;
   cancel_all_of(device, op);
-  if (op->notice.queued) gli_device_tell_of(device, op);
+  handle_finish_telling(device, op);
   gli_operation_release_all(op);
   handle_leave(device);
 }

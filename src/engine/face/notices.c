@@ -67,19 +67,11 @@ gloo_status gloo_requests_join(gli_operation *const *ops, size_t n,
 
 /* ---- functions ----------------------------------------------------------- */
 
-/* True: it is over, and no function was called for it; the caller is to do
- * that. */
-static bool notices_set(gli_operation *op, gloo_request_fn function,
-                        void *user) {
-  op->notice.function = function;
-  op->notice.user = user;
-  gli_operation_will_tell(op);
-  if (function == NULL) gli_operation_unqueue(op);
-  bool over = gli_operation_is(op, GLI_OPERATION_DONE) &&
-              !gli_operation_any_running(op);
-  bool now = over && function != NULL && !op->notice.told && !op->notice.queued;
-  if (now) op->notice.told = true;
-  return now;
+/* It is over, and no function was called for that, nor is to be soon. */
+static bool notices_is_untold(const gli_operation *op) {
+  return gli_operation_is(op, GLI_OPERATION_DONE) &&
+         !gli_operation_any_running(op) && !op->notice.told &&
+         !op->notice.queued;
 }
 
 gloo_status gloo_request_on_done(gli_operation *op, gloo_request_fn function,
@@ -91,22 +83,19 @@ gloo_status gloo_request_on_done(gli_operation *op, gloo_request_fn function,
   if (gli_custom_op_inside()) return gli_custom_op_refuse(name, error);
   gloo_device *device = gli_operation_is_orphaned(op) ? NULL : op->device;
   if (device != NULL) gli_device_lock(device);
-  bool now = notices_set(op, function, user);
-  gloo_status status = gli_operation_result(op);
+  op->notice.function = function;
+  op->notice.user = user;
+  gli_operation_will_tell(op);
+  if (function == NULL) gli_operation_unqueue(op);
+  gli_operation_await_return(device, op); /* the function before this one */
+  if (op->notice.function != NULL && notices_is_untold(op)) {
+    if (device != NULL)
+      gli_device_tell_of(device, op);
+    else
+      gli_operation_call(NULL, op);
+  }
   if (device != NULL) gli_device_unlock(device);
-  if (now) function(user, op, status);
   return GLOO_OK;
-}
-
-void gli_operation_on_end(gli_operation *op, gloo_request_fn function,
-                          void *user) {
-  gloo_device *device = op->device;
-  gli_device_lock(device);
-  op->notice.internal = true;
-  bool now = notices_set(op, function, user);
-  gloo_status status = gli_operation_result(op);
-  gli_device_unlock(device);
-  if (now) function(user, op, status);
 }
 
 /* ---- requests that are held ---------------------------------------------- */

@@ -127,7 +127,6 @@ struct gloo_device {
   /* Requests that are over, and whose callers are to be told (gli_notice). */
   gli_operation *told, *told_last;
   uint32_t closings; /* groups that end with their last operation */
-  uint32_t telling;  /* functions of the library that run now */
   gli_event event;
 
   gli_birth birth;

@@ -170,10 +170,13 @@ enum {
 
 /* Requests that are started and tested with more ado than others: flags. */
 enum {
-  GLI_ODD_JOINED = 1,  /* others to it */
-  GLI_ODD_NOTHING = 2, /* a message that goes nowhere */
-  GLI_ODD_QUEUED = 4,  /* its last run is yet to be told of */
-  GLI_ODD_ORPHANED = 8 /* its context is gone */
+  GLI_ODD_JOINED = 1,   /* others to it */
+  GLI_ODD_NOTHING = 2,  /* a message that goes nowhere */
+  GLI_ODD_QUEUED = 4,   /* its last run is yet to be told of */
+  GLI_ODD_ORPHANED = 8, /* its context is gone */
+  GLI_ODD_TELLING = 16, /* its function runs (state/telling.h); without a
+                           context it may be set although that has returned */
+  GLI_ODD_ENDING = 32   /* it is being destroyed */
 };
 
 /* One of the requests that it waits for; the thread's, as the bell is. */
@@ -198,7 +201,6 @@ typedef struct gli_notice {
   gli_watcher *watchers;
   gli_operation *next; /* in device->told */
   bool queued, told;
-  bool internal; /* the function is the library's: contexts end after it */
   bool released; /* no handle: it is freed when it is over */
 } gli_notice;
 
