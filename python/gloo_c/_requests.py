@@ -23,8 +23,10 @@ if TYPE_CHECKING:
 _SLICE = 100_000_000
 
 
-# Functions that are called when requests are over, by what the library hands back.
-_functions: dict[int, tuple[Callable[[Request], object], Request]] = {}
+# Functions that are called when requests are over, by what the library hands back. The handle is
+# there so that the function's thread is the last to let go of it: destroying it elsewhere waits for
+# the function, with whatever locks the program has taken. None where it is called again.
+_functions: dict[int, tuple[Callable[[Request], object], Request, RequestHandle | None]] = {}
 _tokens = itertools.count(1)
 
 
@@ -34,13 +36,14 @@ def py_request_done(user: Any, _pointer: Any, _status: int) -> None:
     found = _functions.get(token)
     if found is None:
         return
-    function, request = found
+    function, request, handle = found
     if not request._persistent:
         _functions.pop(token, None)
     try:
         function(request)
     except BaseException:  # there is no caller that it could go to
         _report(function)
+    del found, handle  # while the request holds its context
 
 
 def _report(function: Callable[[Request], object]) -> None:
@@ -212,7 +215,7 @@ class Request:
         if handle.token:
             raise ValueError("this request has such a function already")
         handle.token = token = next(_tokens)
-        _functions[token] = function, self
+        _functions[token] = function, self, None if self._persistent else handle
         try:
             checked(lib.gloo_request_on_done, handle.pointer, lib.py_request_done,
                     ffi.cast("void *", token))

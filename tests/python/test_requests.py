@@ -98,6 +98,47 @@ def test_functions_at_the_end(pair):
     pair.run(play)
 
 
+def test_functions_may_take_locks_of_threads_that_wait(pair):
+    def play(c):
+        mine, begun, ended = threading.Lock(), threading.Event(), threading.Event()
+
+        def take(request):
+            begun.set()
+            with mine:
+                ended.set()
+
+        with mine:
+            request = c.allreduce_start(np.ones(3))
+            request.on_done(take)
+            assert begun.wait(60)
+            request.wait()  # lets go of what the library has of it
+            del request
+            assert not ended.is_set()
+        assert ended.wait(60)
+
+    pair.run(play)
+
+
+def test_closing_waits_for_functions(pair):
+    def play(c):
+        begun, ended = threading.Event(), []
+
+        def stay(request):
+            begun.set()
+            time.sleep(0.1)
+            ended.append(request)
+
+        group = c.split(0)
+        request = group.allreduce_start(np.ones(3))
+        request.on_done(stay)
+        assert begun.wait(60)
+        group.close()
+        assert ended == [request]
+        c.barrier()
+
+    pair.run(play)
+
+
 def test_what_such_a_function_raises_is_told(pair, monkeypatch):
     told = []
     monkeypatch.setattr(sys, "unraisablehook", told.append)
