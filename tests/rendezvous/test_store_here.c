@@ -524,10 +524,12 @@ int getsockopt(int fd, int level, int option, void *value, socklen_t *bytes) {
   return real(fd, level, option, value, bytes);
 }
 
-static int come_once(int port, void *unused) {
+/* Once the server's process, and not this one, is lied to. */
+static int come_once(int port, void *told) {
   gloo_store *store;
   gloo_error e;
-  (void)unused;
+  char byte;
+  if (read(*(int *)told, &byte, 1) != 1) return 3;
   if (open_at("127.0.0.1", (uint16_t)port, false, PATIENCE, &store, &e) !=
       GLOO_ERR_NO_MEMORY)
     return 1;
@@ -550,9 +552,14 @@ static void what_the_system_does_not_say_is_not_another_user(void **state) {
   assert_null(strstr(e.message, "another user"));
   expect_words(e.message, "memory");
   server = served_at("127.0.0.1", 0);
-  pid_t client = child_start(come_once, gloo_store_tcp_port(server), NULL);
+  int told[2];
+  assert_int_equal(pipe(told), 0);
+  pid_t client = child_start(come_once, gloo_store_tcp_port(server), &told[0]);
   peer_code = ENOMEM; /* of the server's process from now on */
+  assert_int_equal(write(told[1], "", 1), 1);
   int result = child_wait(client);
+  close(told[0]);
+  close(told[1]);
   peer_code = 0;
   gloo_store_destroy(server);
   assert_int_equal(result, 0);
