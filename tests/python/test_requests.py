@@ -101,15 +101,18 @@ def test_functions_at_the_end(pair):
 def test_functions_may_take_locks_of_threads_that_wait(pair):
     def play(c):
         mine, begun, ended = threading.Lock(), threading.Event(), threading.Event()
+        data, other = bytearray(1), 1 - c.rank
 
         def take(request):
             begun.set()
             with mine:
                 ended.set()
 
+        request = c.recv_start(data, other)
+        request.on_done(take)
         with mine:
-            request = c.allreduce_start(np.ones(3))
-            request.on_done(take)
+            c.barrier(tag=1)  # nothing was sent until now
+            c.send(b"1", other)
             assert begun.wait(60)
             request.wait()  # lets go of what the library has of it
             del request
