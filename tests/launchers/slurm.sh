@@ -16,6 +16,11 @@ for needed in slurmctld:slurmctld slurmd:slurmd srun:slurm-client munged:munge; 
     skip_all "$why"
 done
 
+# Slurm's plugin opens libpmix.so, which Debian has with the headers alone, when slurmd
+# starts. A step with --mpi=pmix makes a slurmd hang that could not load it.
+loadable() { find /usr/lib -path '*/pmix2/lib/libpmix.so' | grep -q .; }
+loadable || (install_packages libpmix-dev) >"$scratch/all" 2>&1
+
 d=$scratch/slurm
 mkdir -p "$d"/{ctld,munge,spool.n1,spool.n2,spool.n3,spool.n4}
 chmod 755 "$scratch" "$d" "$d/munge"
@@ -87,10 +92,6 @@ result "srun starts programs" "$d/slurmctld.log"
 for mpi in none pmi2; do
   says_hello "srun --mpi=$mpi on four nodes" 6 srun --mpi="$mpi" -N 4 -n 6
 done
-# Slurm's plugin opens libpmix.so, which Debian has with the headers alone. This
-# is not tried out: a program that does not call it makes slurmd hang.
-loadable() { find /usr/lib -path '*/pmix2/lib/libpmix.so' | grep -q .; }
-loadable || (install_packages libpmix-dev) >"$scratch/all" 2>&1
 # Of one machine that pretends to be several, they would use the same files.
 if srun --mpi=list 2>&1 | grep -q pmix && loadable; then
   says_hello "srun --mpi=pmix on one node" 4 srun --mpi=pmix -N 1 -n 4
