@@ -96,8 +96,8 @@ static void places_that_make_no_sense_are_refused(void **state) {
       "served j 1 10.0.0.1",
       "served j 0123 1 10.0.0.1",
       "served j " DIGITS "0 1 10.0.0.1",
-      "served j x123456789abcdef0123456789abcdef"
-      "0123456789abcdef0123456789abcdef 1 10.0.0.1",
+      ("served j x123456789abcdef0123456789abcdef"
+       "0123456789abcdef0123456789abcdef 1 10.0.0.1"),
   };
   (void)state;
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
