@@ -7,15 +7,15 @@
 #include "gloo_c/context.h"
 #include "security/trust.h"
 
-/* What a context comes from. */
+/* Origin of a context: the job or the meeting that it starts from. */
 typedef struct gli_origin {
   gli_trust_scope scope;  /* of what its ranks publish */
   const uint8_t *job_key; /* of the context before it, which goes on unless the
                              options have a secret; NULL: there is none */
 } gli_origin;
 
-/* `origin` NULL: the program says where ranks meet, and they may be of several
- * jobs, so records are bound to the secret alone.
+/* A NULL `origin` binds records to the secret alone: the program provides the
+ * store, and its ranks may belong to several jobs.
  * `meeting`: of ranks that start from the environment, NULL for others. These
  * measure links by default, and what fails after they have met is told to all
  * in the store. */

@@ -31,8 +31,8 @@
 
 enum { KEY_BYTES = 64, PLACE_BYTES = 128, PAUSE_MS = 20 };
 
-/* A meeting: its number in the store, and one that rank 0 draws for it alone,
- * so that nothing of another meeting is believed in this one. */
+/* Identifies a meeting by its number in the store and by a nonce of rank 0,
+ * which keeps records of other meetings out. */
 typedef struct grow_round {
   int64_t number;
   uint8_t drawn[16];
@@ -44,7 +44,7 @@ static void grow_key(char key[KEY_BYTES], const char *what, int64_t number) {
 
 /* ---- the meeting --------------------------------------------------------- */
 
-/* `job_key` is that of the ranks that are there. */
+/* Creates the successor; `job_key` is the key of the running job, or NULL. */
 static gloo_status grow_meet(gloo_store *store, const grow_round *round,
                              int rank, int size, gloo_device *device,
                              const gloo_context_options *options,

@@ -1,4 +1,4 @@
-/* Whose process listens at a TCP port of this host. */
+/* Looks up the user whose process listens at a TCP port of this host. */
 #ifndef GLI_CORE_PORT_HOLDER_H
 #define GLI_CORE_PORT_HOLDER_H
 

@@ -436,8 +436,8 @@ static gloo_status check_complete(const launcher *l, bool place,
 /* ---- the job ------------------------------------------------------------- */
 
 /* torchrun names its jobs, if it is told a name: it is "none" otherwise. */
-gloo_status gli_launch_read_job(char job[GLI_JOB_MAX + 1], uint64_t *epoch,
-                                gloo_error *error) {
+static gloo_status launch_read_job(char job[GLI_JOB_MAX + 1], uint64_t *epoch,
+                                   gloo_error *error) {
   const char *run = gli_environment_read("TORCHELASTIC_RUN_ID");
   gloo_status status = GLOO_OK;
   if (gli_environment_read("GLOO_JOB_ID") != NULL) {
@@ -490,7 +490,7 @@ gloo_status gli_launch_read(gli_launch *out, gloo_error *error) {
       status = read_place(l, &launch, error);
   }
   if (status == GLOO_OK)
-    status = gli_launch_read_job(launch.job, &launch.epoch, error);
+    status = launch_read_job(launch.job, &launch.epoch, error);
   if (status != GLOO_OK) return status;
   gli_log(
       GLOO_LOG_INFO, "rank %u of %u (recognised: %s); ranks meet at %s",

@@ -44,11 +44,6 @@ typedef struct gli_launch {
  * that are missing. `out` is set on success only. */
 gloo_status gli_launch_read(gli_launch *out, gloo_error *error);
 
-/* The name of the job and the number of the attempt alone; what the environment
- * does not say stays as it is. Errors: as above. */
-gloo_status gli_launch_read_job(char job[GLI_JOB_MAX + 1], uint64_t *epoch,
-                                gloo_error *error);
-
 /* Fails where GLOO_SECURITY=required asks for a secret that neither the caller
  * nor the environment has, and that the launcher carries to no rank; and where
  * what they have is no secret. Called before anything listens or connects. */

@@ -181,7 +181,7 @@ static bool any_busy(const gloo_context *context) {
          find_closing_group(context->family) != NULL;
 }
 
-/* What is under way ends, and is told of. */
+/* Cancels pending operations and calls their completion functions. */
 static void contexts_cancel(gloo_context *context) {
   if (any_busy(context)) {
     gloo_error cause;

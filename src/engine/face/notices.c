@@ -67,7 +67,8 @@ gloo_status gloo_requests_join(gli_operation *const *ops, size_t n,
 
 /* ---- functions ----------------------------------------------------------- */
 
-/* It is over, and no function was called for that, nor is to be soon. */
+/* Returns true if the request has completed and no call of its function has
+ * been made or queued. */
 static bool notices_is_untold(const gli_operation *op) {
   return gli_operation_is(op, GLI_OPERATION_DONE) &&
          !gli_operation_any_running(op) && !op->notice.told &&
