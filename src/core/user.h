@@ -1,10 +1,10 @@
-/* Users, as this process's user namespace shows them.
+/* User ids, as the kernel maps them into this process's user namespace.
  *
- * A user without a number in the namespace is shown as the system's overflow
- * user (65534 unless configured otherwise), so that number may stand for every
- * such user of the host: a process shown as it is nobody's own. In a namespace
- * where all users have numbers, as on a host without containers, 65534 is a
- * user like any other. */
+ * A user that the namespace does not map appears as the overflow user id (65534
+ * unless configured otherwise). That id may therefore stand for any unmapped
+ * user of the host, and a process with it never counts as the caller's own. In a
+ * namespace that maps every id, as on a host without containers, 65534 is an
+ * ordinary user. */
 #ifndef GLI_CORE_USER_H
 #define GLI_CORE_USER_H
 

@@ -42,7 +42,7 @@ static gloo_status launch_read_number(const char *name, const char *meaning,
   return GLOO_OK;
 }
 
-/* What is a URL is shown without its password. */
+/* An error quotes a URL without its password. */
 static gloo_status launch_read_text(const char *name, const char *meaning,
                                     size_t max_bytes, char *out,
                                     gloo_error *error) {

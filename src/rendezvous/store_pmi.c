@@ -104,10 +104,10 @@ bool gli_pmi_place_read(const char *text, gli_pmi_place *place) {
 
 /* ---- the secret ---------------------------------------------------------- */
 
-/* The first secret that counts on this rank: the options', the environment's,
- * the one that was told. The store asks for it, and keeps the last for the
- * context. A secret that was told is not for a rank that has one of its own:
- * it comes in by the first, and all ranks see that it differs from theirs. */
+/* The secret of this rank: from the options, else from the environment, else the
+ * one that rank 0 distributed. The store authenticates with it, and the context
+ * inherits the distributed one. A rank with a secret of its own ignores the
+ * distributed one, so that the mismatch shows in the store's handshake. */
 static gloo_status pmi_place_open(const gli_pmi_place *place,
                                   const gloo_store_tcp_options *how,
                                   gloo_store **store, gloo_error *error) {
@@ -126,7 +126,7 @@ static gloo_status pmi_place_open(const gli_pmi_place *place,
   return status;
 }
 
-/* One of the user's goes first. */
+/* A secret of the user takes precedence: no secret is drawn then. */
 static gloo_status place_draw_secret(gli_pmi_place *place,
                                      const gloo_store_tcp_options *how,
                                      gloo_error *error) {

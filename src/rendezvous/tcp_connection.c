@@ -129,12 +129,12 @@ static bool wait_for(gli_tcp_connection *self, short events,
 
 /* ---- open and close ----------------------------------------------------- */
 
-/* The server is at an address of this host. False: not this way, for the system
- * has none. */
+/* A connection over the server's local socket, for an address of this host.
+ * Returns false where the system has no such sockets. */
 static bool connection_open_locally(gli_tcp_connection *self,
                                     uint64_t deadline_ns) {
   gli_tcp_local_way way = gli_tcp_local_connect(&self->address);
-  /* A queue that is full is not waited in. */
+  /* A full accept queue is tried again until the deadline. */
   while (way.fd < 0 && gli_would_block(way.code) && !way.holder.local &&
          gli_deadline_left(deadline_ns) != 0) {
     uv_sleep(QUEUE_FULL_MS);

@@ -118,8 +118,8 @@ static bool hello_came_from(const gli_session *session, bool *here,
   return true;
 }
 
-/* Where a server asks nobody for a secret, clients of its host must be its own
- * user's. `error` says why one is not let in. */
+/* A server without a secret refuses a client of its own host that another user
+ * runs. `error` holds the reason. */
 static bool hello_is_strange(const gli_session *session, gloo_error *error) {
   const gli_tcp_service *service = session->service;
   const gli_tcp_process *who = &session->who;

@@ -14,7 +14,7 @@
 #include "core/log.h"
 #include "rendezvous/tcp_address.h"
 
-/* ---- who is there -------------------------------------------------------- */
+/* ---- credentials of the peer -------------------------------------------- */
 
 gli_tcp_process gli_tcp_local_peer(int fd, const gli_user *here) {
   gli_tcp_process peer = {.local = true};

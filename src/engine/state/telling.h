@@ -1,14 +1,14 @@
-/* Functions of requests that are over (gli_notice) while they run, in any
- * thread, and the threads that wait for one of them to return.
+/* Completion functions (gli_notice) that are running, in any thread, and the
+ * threads that wait for one of them to return.
  *
- * One table is for the whole process: such a function may destroy a request of
- * another device, whose function runs in another thread, and waits for that.
- * Each thread waits for one function at a time. A thread does not wait where
- * that function is its own, or its thread waits, itself or through others, for
- * one of this thread: they would wait for ever.
+ * The table is one for the process: a completion function may destroy a request
+ * of another device, whose function runs in another thread, and then waits for
+ * that thread. A thread waits for one function at a time. It does not wait for a
+ * function that it runs itself, nor for one whose thread waits, directly or
+ * through others, for this thread: that is a deadlock.
  *
- * The table has a mutex of its own, which is taken with a device's lock held or
- * without one, and under which nothing else is taken. */
+ * The table's own mutex is taken with or without a device's lock held, and no
+ * other lock is taken under it. */
 #ifndef GLI_ENGINE_STATE_TELLING_H
 #define GLI_ENGINE_STATE_TELLING_H
 
@@ -18,8 +18,8 @@
 #include "engine/state/context.h"
 #include "engine/state/operation.h"
 
-/* One call of a function. Written with the mutex held, by the thread that calls
- * it and by those that destroy what it is about. */
+/* One call of a completion function. Fields are written with the mutex held, by
+ * the calling thread and by threads that destroy the request or the context. */
 typedef struct gli_telling {
   uv_thread_t thread;
   const gloo_device *device;   /* NULL: the request had no context any more */
@@ -30,7 +30,7 @@ typedef struct gli_telling {
   struct gli_telling *next;
 } gli_telling;
 
-/* Is it a function that matters to `what`? Called with the mutex held. */
+/* A predicate: whether a call concerns `what`. The mutex is held. */
 typedef bool (*gli_telling_match)(const gli_telling *telling, const void *what);
 
 /* A thread that waits. */
