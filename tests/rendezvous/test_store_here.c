@@ -512,11 +512,11 @@ static void a_client_waits_for_its_own_server(void **state) {
 
 /* ---- what the system does not say ---------------------------------------- */
 
-static int peer_code; /* errno of who asks for a socket's peer; 0: none */
+static _Atomic int peer_code; /* errno of who asks for a socket's peer; 0: none */
 
 int getsockopt(int fd, int level, int option, void *value, socklen_t *bytes) {
-  static int (*real)(int, int, int, void *, socklen_t *);
-  if (real == NULL) *(void **)&real = dlsym(RTLD_NEXT, "getsockopt");
+  int (*real)(int, int, int, void *, socklen_t *);
+  *(void **)&real = dlsym(RTLD_NEXT, "getsockopt");
   if (peer_code != 0 && level == SOL_SOCKET && option == SO_PEERCRED) {
     errno = peer_code;
     return -1;
