@@ -124,7 +124,7 @@ gloo_status gli_host_towards(const char *host, int64_t timeout_ns,
   if (status != GLOO_OK)
     return gli_fail(error, status, -1, "%s", cause.message);
   if (gli_endpoint_from_text(text, &own) && gli_endpoint_is_loopback(&own) &&
-      gli_host_name_is_own(bare))
+      gli_host_name_may_be_own(bare))
     text[0] = '\0';
   return GLOO_OK;
 }

@@ -26,6 +26,40 @@ bool gli_host_name_is_own(const char *name) {
          strcasecmp(name, "localhost") != 0;
 }
 
+/* Whether `word` is in `name`, in capitals or not. */
+static bool name_has(const char *name, const char *word) {
+  size_t bytes = strlen(word);
+  for (; strlen(name) >= bytes; name++)
+    if (strncasecmp(name, word, bytes) == 0) return true;
+  return false;
+}
+
+bool gli_host_name_may_be_own(const char *name) {
+  gli_endpoint figures;
+  return !gli_endpoint_from_text(name, &figures) &&
+         !name_has(name, "localhost") && !name_has(name, "loopback");
+}
+
+const char *gli_host_name_fault(const char *name) {
+  char bare[GLI_HOST_NAME_BYTES];
+  gli_endpoint figures;
+  if (gli_host_name_bare(name, bare) && gli_endpoint_from_text(bare, &figures))
+    return NULL;
+  for (const char *at = name; *at != '\0'; at++)
+    if ((unsigned char)*at <= ' ' || *at == 0x7f)
+      return "holds a blank, an end of line or another control character: "
+             "remove it";
+  if (strstr(name, "://") != NULL)
+    return "begins with a scheme: give the name or address alone";
+  if (strchr(name, '/') != NULL)
+    return "holds a slash: give the name or address alone";
+  const char *colon = strchr(name, ':');
+  if (colon != NULL && strchr(colon + 1, ':') == NULL)
+    return "ends in a port: give the name or address alone, and the port by "
+           "itself";
+  return NULL;
+}
+
 gloo_status gli_host_resolve(const char *name, int64_t timeout_ns,
                              gli_endpoints *out, gloo_error *error) {
   char bare[GLI_HOST_NAME_BYTES];

@@ -11,9 +11,18 @@
 enum { GLI_HOST_NAME_BYTES = 256 };
 bool gli_host_name_bare(const char *name, char bare[GLI_HOST_NAME_BYTES]);
 
-/* Is it what this host calls itself, with a domain or without? To it alone that
- * may mean loopback (as /etc/hosts has it on Debian). */
+/* Whether it is what this host calls itself, with a domain or without. */
 bool gli_host_name_is_own(const char *name);
+
+/* Whether a name that resolves to a loopback address here may be this host's
+ * own name, which resolves to another address elsewhere: Debian's /etc/hosts
+ * maps the host's name to 127.0.1.1, and a pod's its name to 127.0.0.1. False
+ * for figures and for the names of loopback itself, such as localhost. */
+bool gli_host_name_may_be_own(const char *name);
+
+/* Why `name` can be no host: a blank, a scheme, a port or a path in it. NULL:
+ * it can. The text ends a sentence that begins with the name. */
+const char *gli_host_name_fault(const char *name);
 
 /* All addresses that a name or figures stand for, port 0; looked up as
  * gli_look_up_patiently does. Timeout 0: once, however long that takes. */

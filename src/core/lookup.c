@@ -9,6 +9,7 @@
 
 #include "core/descriptor.h"
 #include "core/error.h"
+#include "core/host_name.h"
 #include "core/lack.h"
 #include "core/log.h"
 #include "core/signals.h"
@@ -160,6 +161,10 @@ gloo_status gli_look_up(const char *what, const char *host, const char *port,
                         int type, int64_t timeout_ns, struct addrinfo **list,
                         gloo_error *error) {
   if (lookup_figures(host, port, type, list)) return GLOO_OK;
+  const char *fault = gli_host_name_fault(host);
+  if (fault != NULL)
+    return gli_fail(error, GLOO_ERR_INVALID, -1, "%s '%.200s' %s", what, host,
+                    fault);
   lookup *self = lookup_new(host, port, type);
   if (self == NULL)
     return gli_fail(error, GLOO_ERR_NO_MEMORY, -1, "no memory to look up %s",

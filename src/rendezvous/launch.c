@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/environment.h"
+#include "core/host_name.h"
 #include "core/log.h"
 #include "rendezvous/bootstrap.h"
 #include "rendezvous/pmi.h"
@@ -56,6 +57,20 @@ static gloo_status launch_read_text(const char *name, const char *meaning,
                     max_bytes);
   memcpy(out, text, bytes + 1);
   return GLOO_OK;
+}
+
+/* The host that MASTER_ADDR names. */
+static gloo_status launch_read_host(char host[HOST_MAX + 1],
+                                    gloo_error *error) {
+  gloo_status status =
+      launch_read_text("MASTER_ADDR", "the host name or address of rank 0",
+                       HOST_MAX, host, error);
+  const char *fault = status == GLOO_OK ? gli_host_name_fault(host) : NULL;
+  if (fault == NULL) return status;
+  return gli_fail(error, GLOO_ERR_INVALID, -1,
+                  "the environment variable MASTER_ADDR is '%s', expected the "
+                  "host name or address of rank 0: it %s",
+                  gli_quote(host).text, fault);
 }
 
 static gloo_status launch_take_place(gli_launch *launch, uint64_t rank,
@@ -148,9 +163,7 @@ static gloo_status torchrun_agent(gli_launch *launch, const char *host,
 static gloo_status where_by_torchrun(gli_launch *launch, gloo_error *error) {
   char host[HOST_MAX + 1];
   uint64_t port;
-  gloo_status status =
-      launch_read_text("MASTER_ADDR", "the host name or address of rank 0",
-                       HOST_MAX, host, error);
+  gloo_status status = launch_read_host(host, error);
   if (status == GLOO_OK)
     status =
         launch_read_number("MASTER_PORT", "the port that rank 0 listens on", 1,

@@ -100,8 +100,8 @@ int gli_tcp_address_is_here(const struct sockaddr_storage *address,
 
 static bool addresses_loop_back(const gli_tcp_addresses *addresses) {
   for (size_t i = 0; i < addresses->n; i++)
-    if (!gli_tcp_address_is_loopback(&addresses->list[i])) return false;
-  return true;
+    if (gli_tcp_address_is_loopback(&addresses->list[i])) return true;
+  return false;
 }
 
 static gloo_status resolve_patiently(const char *host, int64_t timeout_ns,
@@ -128,7 +128,9 @@ gloo_status gli_tcp_listen_at(const char *host, int64_t timeout_ns,
     status = resolve_patiently(host, timeout_ns, addresses, error);
   if (status != GLOO_OK) return status;
   if (bound.n == 0) {
-    if (!addresses_loop_back(addresses) || !gli_host_name_is_own(host))
+    char bare[GLI_HOST_NAME_BYTES];
+    if (!addresses_loop_back(addresses) || !gli_host_name_bare(host, bare) ||
+        !gli_host_name_may_be_own(bare))
       return GLOO_OK;
     (void)gli_endpoint_from_text("::", &bound.at[bound.n++]);
     (void)gli_endpoint_from_text("0.0.0.0", &bound.at[bound.n++]);

@@ -67,7 +67,11 @@ static gloo_status tcp_cannot_listen(const gli_endpoint *at,
                     "one where it serves a store",
                     text, range);
   const char *advice = "";
-  if (code == EADDRINUSE) advice = "; choose another port, or 0 for any";
+  if (code == EADDRINUSE)
+    advice = gli_endpoint_port(at) != 0
+                 ? "; choose another port, or 0 for any"
+                 : "; the system has no free port left: end programs that hold "
+                   "some";
   if (code == EACCES) advice = "; ports below 1024 need privileges";
   if (code == EADDRNOTAVAIL)
     advice = "; the address is not one of this machine's";

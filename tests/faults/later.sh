@@ -66,4 +66,20 @@ wait_until all_try_again && grep -q "does not resolve" "$scratch/log.1" &&
   echo "127.0.0.1 master.later" >> "$scratch/hosts" && end_ranks
 result "ranks wait for a name that is not known"
 
+# Debian's /etc/hosts, and that of a pod in the host's network, map the host's own
+# name to loopback; other hosts get another address for it.
+echo "127.0.0.1 localhost head" > "$scratch/hosts"
+echo "10.213.79.1 head" > "$scratch/elsewhere"
+ip addr add 10.213.79.1/32 dev lo
+RANK=0 WORLD_SIZE=2 MASTER_ADDR=head MASTER_PORT=20002 GLOO_JOB_ID=own \
+  timeout -k 5 60 "$gloo" info > "$scratch/log.0" 2>&1 < /dev/null &
+ranks=$!
+# shellcheck disable=SC2016 # of the other shell
+RANK=1 WORLD_SIZE=2 MASTER_ADDR=head MASTER_PORT=20002 GLOO_JOB_ID=own unshare -m sh -c '
+  mount --bind "$1/elsewhere" /etc/hosts && exec timeout -k 5 60 "$2" info' sh "$scratch" "$gloo" \
+  > "$scratch/log.1" 2>&1 < /dev/null &
+ranks="$ranks $!"
+end_ranks
+result "rank 0 listens where others find its name, though that is loopback to itself"
+
 finish

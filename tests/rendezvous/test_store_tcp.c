@@ -122,15 +122,15 @@ static void a_port_in_use_is_named(void **state) {
   gloo_store_destroy(store);
 }
 
-/* Two names, here, have two addresses: "2.1.test" is 127.0.0.2 and 127.0.0.1,
- * "1.2.test" the other way round. */
+/* Two names, here, have two addresses: "2.1.localhost" is 127.0.0.2 and 127.0.0.1,
+ * "1.2.localhost" the other way round. */
 int getaddrinfo(const char *name, const char *service,
                 const struct addrinfo *hints, struct addrinfo **result) {
   int (*real)(const char *, const char *, const struct addrinfo *,
               struct addrinfo **);
   *(void **)&real = dlsym(RTLD_NEXT, "getaddrinfo");
-  bool up = name != NULL && strcmp(name, "1.2.test") == 0;
-  bool down = name != NULL && strcmp(name, "2.1.test") == 0;
+  bool up = name != NULL && strcmp(name, "1.2.localhost") == 0;
+  bool down = name != NULL && strcmp(name, "2.1.localhost") == 0;
   if (!up && !down) return real(name, service, hints, result);
   const char *first = up ? "127.0.0.1" : "127.0.0.2";
   const char *second = up ? "127.0.0.2" : "127.0.0.1";
@@ -143,7 +143,7 @@ int getaddrinfo(const char *name, const char *service,
 
 /* Else clients would meet somebody else at the other one. */
 static void a_port_in_use_at_any_address_is_refused(void **state) {
-  static const char *const hosts[] = {"1.2.test", "2.1.test"};
+  static const char *const hosts[] = {"1.2.localhost", "2.1.localhost"};
   (void)state;
   for (int i = 0; i < 2; i++) {
     gloo_store *store;
