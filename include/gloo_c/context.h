@@ -138,7 +138,8 @@ GLOO_API void gloo_device_destroy(gloo_device *device);
 typedef struct gloo_context_options {
   size_t struct_size;
   int64_t timeout_ns;  /* default for every operation, and the time to wait for
-                          the other ranks here; GLOO_TIMEOUT_DEFAULT: 30 s */
+                          the other ranks here; GLOO_TIMEOUT_DEFAULT: what
+                          GLOO_TIMEOUT and GLOO_START_TIMEOUT say, or 30 s */
   const char *host_id; /* which host this rank is on, where collectives go by
                           that: ranks with the same text share one. Any text of
                           up to 255 bytes; NULL: GLOO_HOST_ID, or found out. */
@@ -269,9 +270,9 @@ GLOO_API int gloo_context_host(const gloo_context *context, int rank);
 
 /* Change what GLOO_TIMEOUT_DEFAULT means for calls that are made or prepared on
  * this context from now on; the others keep what they have. Groups made of it
- * later start with it. GLOO_TIMEOUT_DEFAULT: 30 s again.
- * Errors: GLOO_ERR_INVALID (NULL, or in a custom operation).
- * Threads: any. Ownership: the context stays the caller's. */
+ * later start with it. GLOO_TIMEOUT_DEFAULT: GLOO_TIMEOUT, or 30 s.
+ * Errors: GLOO_ERR_INVALID (NULL, in a custom operation, or GLOO_TIMEOUT is no
+ * number). Threads: any. Ownership: the context stays the caller's. */
 GLOO_API gloo_status gloo_context_set_timeout(gloo_context *context,
                                               int64_t timeout_ns,
                                               gloo_error *error);
@@ -457,7 +458,8 @@ typedef struct gloo_grow_options {
   int newcomers; /* wait until so many have come, or the time is up; 0: take in
                     who is there */
   int ranks_max; /* no more in all; 0: no limit */
-  int64_t timeout_ns; /* for that; GLOO_TIMEOUT_DEFAULT: 30 s */
+  int64_t timeout_ns; /* for that; GLOO_TIMEOUT_DEFAULT: GLOO_START_TIMEOUT, or
+                         30 s */
 } gloo_grow_options;
 #define GLOO_GROW_OPTIONS_INIT \
   { sizeof(gloo_grow_options), 0, 0, 0, 0 }

@@ -5,11 +5,11 @@
  *
  * All functions: any thread; one store may be used by many threads at once.
  * `error` may be NULL; when given it is filled on failure only. Timeouts are as
- * status.h says; GLOO_TIMEOUT_DEFAULT is 30 s. Values handed out are
- * allocated with malloc and belong to the caller: release them with free(). A
- * store belongs to the process that made it, see context.h: in a forked child
- * everything fails with GLOO_ERR_FORKED, also with the program's own stores,
- * whose callbacks are not called there, `destroy` included.
+ * status.h says; GLOO_TIMEOUT_DEFAULT is GLOO_START_TIMEOUT, or 30 s. Values
+ * handed out are allocated with malloc and belong to the caller: release them
+ * with free(). A store belongs to the process that made it, see context.h: in a
+ * forked child everything fails with GLOO_ERR_FORKED, also with the program's
+ * own stores, whose callbacks are not called there, `destroy` included.
  *
  * Errors of all operations: GLOO_ERR_INVALID (an argument that is NULL, empty
  * or too long), GLOO_ERR_FORKED, GLOO_ERR_NO_MEMORY; of files GLOO_ERR_IO and

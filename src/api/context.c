@@ -17,6 +17,7 @@
 #include "core/error.h"
 #include "core/options.h"
 #include "core/random.h"
+#include "core/timeout.h"
 #include "engine/engine.h"
 #include "rendezvous/bootstrap.h"
 #include "rendezvous/bootstrap_failure.h"
@@ -24,11 +25,6 @@
 #include "security/trust.h"
 
 /* ---- create -------------------------------------------------------------- */
-
-int64_t gli_context_timeout(const gloo_context_options *options) {
-  return options->timeout_ns == GLOO_TIMEOUT_DEFAULT ? GLI_TIMEOUT_NS
-                                                     : options->timeout_ns;
-}
 
 static gloo_status check_world(int rank, int size, gloo_error *error) {
   if (size < 1) {
@@ -93,7 +89,7 @@ static gloo_status context_open(gloo_device *device, int rank, int size,
   if (status == GLOO_OK)
     status = gli_context_open(device, (uint32_t)rank, (uint32_t)size, key,
                               trust->asks ? trust->key.bytes : NULL,
-                              gli_context_timeout(o), context, error);
+                              o->timeout_ns, context, error);
   if (status != GLOO_OK) gli_wipe(record_key, sizeof *record_key);
   return status;
 }
@@ -119,25 +115,16 @@ gloo_status gli_context_give_up(gli_meeting *meeting, gloo_store *store,
   return cause->status;
 }
 
-/* A program that a debugger holds gives no signs of life. */
-static gloo_status heartbeat_read(uint64_t *limit_ns, gloo_error *error) {
-  enum { LEAST_MS = 100, MOST_S = 3600, USUAL_S = 5 };
-  const char *value = gli_environment_read("GLOO_HEARTBEAT");
-  double seconds = USUAL_S;
-  char *end = NULL;
-  if (value != NULL) seconds = strtod(value, &end);
-  bool good = value == NULL || (end != value && *end == 0);
-  *limit_ns = 0;
-  if (good && seconds >= 0 && seconds <= 0) return GLOO_OK;
-  if (good && seconds >= LEAST_MS / 1e3 && seconds <= MOST_S) {
-    *limit_ns = (uint64_t)(seconds * 1e9);
-    return GLOO_OK;
-  }
-  return gli_fail(error, GLOO_ERR_INVALID, -1,
-                  "GLOO_HEARTBEAT is \"%.40s\"; it must be a number of "
-                  "seconds, 0.1 to 3600, or 0 for none",
-                  value);
-}
+/* A program that a debugger holds gives no signs of life: 0 switches them off.
+ */
+static const gli_seconds heartbeat = {
+    .name = "GLOO_HEARTBEAT",
+    .none = "0",
+    .least_ms = 100,
+    .most_ms = 3600000,
+    .none_ns = 0,
+    .usual_ns = INT64_C(5000000000),
+};
 
 gloo_status gli_context_create(int rank, int size, gloo_store *store,
                                gloo_device *device,
@@ -167,8 +154,12 @@ gloo_status gli_context_create(int rank, int size, gloo_store *store,
   status = gli_switch_read(o.shared_buffers, "GLOO_SHARED_BUFFERS", false,
                            &agreement.shared_buffers, error);
   if (status != GLOO_OK) return status;
-  uint64_t heartbeat_ns;
-  status = heartbeat_read(&heartbeat_ns, error);
+  int64_t heartbeat_ns, start_ns;
+  status = gli_seconds_read(&heartbeat, &heartbeat_ns, error);
+  if (status == GLOO_OK)
+    status = gli_timeout_of_start(o.timeout_ns, &start_ns, error);
+  if (status == GLOO_OK)
+    status = gli_timeout_of_operations(o.timeout_ns, &o.timeout_ns, error);
   if (status != GLOO_OK) return status;
   gli_trace_settings trace;
   status = gli_trace_read(&o, &trace, error);
@@ -196,10 +187,11 @@ gloo_status gli_context_create(int rank, int size, gloo_store *store,
   status = gli_trace_begin(context, &trace, error);
   if (status == GLOO_OK && size > 1)
     status = gli_bootstrap_ranks(context, store, key, o.host_id, &agreement,
-                                 gli_context_timeout(&o), meeting, error);
+                                 start_ns, meeting, error);
   gli_wipe(&record_key, sizeof record_key);
   if (status == GLOO_OK) status = gli_context_join_tree(context, error);
-  if (status == GLOO_OK) gli_context_start_heartbeat(context, heartbeat_ns);
+  if (status == GLOO_OK)
+    gli_context_start_heartbeat(context, (uint64_t)heartbeat_ns);
   if (status == GLOO_OK && size > 1 && agreement.measures)
     status = gli_measure(context, error);
   if (status != GLOO_OK) goto nobody_met;

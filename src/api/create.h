@@ -30,7 +30,4 @@ gloo_status gli_context_give_up(gli_meeting *meeting, gloo_store *store,
                                 uint32_t rank, uint32_t size,
                                 gloo_error *cause);
 
-/* How long to wait for the other ranks. */
-int64_t gli_context_timeout(const gloo_context_options *options);
-
 #endif

@@ -7,6 +7,7 @@
 #include "core/environment.h"
 #include "core/error.h"
 #include "core/options.h"
+#include "core/timeout.h"
 #include "engine/engine.h"
 #include "memory/cuda.h"
 #include "security/tls.h"

@@ -17,6 +17,7 @@
 #include "core/error.h"
 #include "core/options.h"
 #include "core/random.h"
+#include "core/timeout.h"
 #include "engine/engine.h"
 #include "gloo_c/collectives.h"
 #include "rendezvous/bootstrap.h"
@@ -133,8 +134,9 @@ static gloo_status grow_give_places(gloo_store *store, int size,
 static gloo_status grow_await(gloo_store *store, const gloo_grow_options *o,
                               int64_t *placed, int64_t *came,
                               gloo_error *error) {
-  int64_t timeout_ns =
-      o->timeout_ns == GLOO_TIMEOUT_DEFAULT ? GLI_TIMEOUT_NS : o->timeout_ns;
+  int64_t timeout_ns;
+  gloo_status read = gli_timeout_of_start(o->timeout_ns, &timeout_ns, error);
+  if (read != GLOO_OK) return read;
   uint64_t deadline_ns = gli_deadline_after(timeout_ns);
   for (;;) {
     gloo_status status = gloo_store_add(store, PLACED, 0, placed, error);

@@ -13,6 +13,7 @@
 #include "core/environment.h"
 #include "core/error.h"
 #include "core/options.h"
+#include "core/timeout.h"
 #include "engine/engine.h"
 #include "rendezvous/bootstrap.h"
 #include "rendezvous/bootstrap_failure.h"
@@ -258,7 +259,10 @@ gloo_status gloo_init(const gloo_init_options *options, gloo_context **context,
   launch.tls = d.tls;
   status = gli_launch_check_secret(&launch, error);
   if (status != GLOO_OK) return status;
-  uint64_t deadline = gli_deadline_after(gli_context_timeout(&c));
+  int64_t timeout_ns;
+  status = gli_timeout_of_start(c.timeout_ns, &timeout_ns, error);
+  if (status != GLOO_OK) return status;
+  uint64_t deadline = gli_deadline_after(timeout_ns);
   gloo_device *device = NULL;
   status = open_device(o.device, &at, deadline, &device, error);
   if (status != GLOO_OK) return status;

@@ -242,7 +242,8 @@ static gloo_status did_not_arrive(const gloo_store *store, const bool *present,
   size_t here = 0;
   for (uint32_t i = 0; i < size; i++) here += present[i];
   return gli_fail(error, GLOO_ERR_TIMEOUT, only_absent(present, size),
-                  "%s of %u did not arrive in %s within %s; %zu %s did",
+                  "%s of %u did not arrive in %s within %s; %zu %s did "
+                  "(GLOO_START_TIMEOUT sets the limit)",
                   gli_missing_ranks(present, size).text, (unsigned)size,
                   store->label, gli_duration(timeout_ns).text, here,
                   here == 1 ? "rank" : "ranks");

@@ -150,11 +150,6 @@ void gli_pmi_late(const gli_pmi_job *job, char *out, size_t room) {
 
 /* ---- what is asked for --------------------------------------------------- */
 
-static uint64_t pmi_deadline(int64_t timeout_ns) {
-  return gli_deadline_after(
-      timeout_ns == GLOO_TIMEOUT_DEFAULT ? GLI_STORE_TIMEOUT_NS : timeout_ns);
-}
-
 static gloo_status side_join(pmi_side *side, uint64_t deadline_ns,
                              gloo_error *error) {
   if (side->joined) return GLOO_OK;
@@ -165,7 +160,7 @@ static gloo_status side_join(pmi_side *side, uint64_t deadline_ns,
 
 gloo_status gli_pmi_join(gli_pmi_kind kind, int64_t timeout_ns,
                          gli_pmi_job *job, gloo_error *error) {
-  uint64_t deadline = pmi_deadline(timeout_ns);
+  uint64_t deadline = gli_deadline_after(timeout_ns);
   gloo_status status = pmi_enter(deadline, error);
   if (status != GLOO_OK) return status;
   pmi_side *side = &pmi.sides[kind];
@@ -177,7 +172,7 @@ gloo_status gli_pmi_join(gli_pmi_kind kind, int64_t timeout_ns,
 
 gloo_status gli_pmi_tell(gli_pmi_kind kind, const char *text, char *out,
                          size_t room, int64_t timeout_ns, gloo_error *error) {
-  uint64_t deadline = pmi_deadline(timeout_ns);
+  uint64_t deadline = gli_deadline_after(timeout_ns);
   gloo_status status = pmi_enter(deadline, error);
   if (status != GLOO_OK) return status;
   pmi_side *side = &pmi.sides[kind];

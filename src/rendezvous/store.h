@@ -153,9 +153,6 @@ bool gli_store_lasts(const gloo_store *store);
 
 /* ---- shared by the implementations -------------------------------------- */
 
-/* GLOO_TIMEOUT_DEFAULT of stores. */
-#define GLI_STORE_TIMEOUT_NS INT64_C(30000000000)
-
 /* The moment `timeout_ns` (below 0: GLI_NEVER) from now. */
 uint64_t gli_deadline_after(int64_t timeout_ns);
 

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/timeout.h"
 #include "rendezvous/store.h"
 #include "rendezvous/text.h"
 #include "rendezvous/value.h"
@@ -68,16 +69,16 @@ static gloo_status check_keys(const gloo_store *store, const char *const *keys,
 static gloo_status store_api_fetch(gloo_store *store, const char *const *keys,
                                    size_t n_keys, int64_t timeout_ns,
                                    gloo_value *values, gloo_error *error) {
-  if (timeout_ns == GLOO_TIMEOUT_DEFAULT) timeout_ns = GLI_STORE_TIMEOUT_NS;
+  gloo_status status = gli_timeout_of_start(timeout_ns, &timeout_ns, error);
+  if (status != GLOO_OK) return status;
   if (timeout_ns == GLOO_TIMEOUT_NOW) timeout_ns = 0;
   bool single = false;
   bool *present = n_keys > 1 ? calloc(n_keys, sizeof(bool)) : &single;
   if (present == NULL)
     return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
                     "no memory to wait for %zu keys", n_keys);
-  gloo_status status =
-      gli_store_fetch(store, keys, n_keys, gli_deadline_after(timeout_ns),
-                      values, present, error);
+  status = gli_store_fetch(store, keys, n_keys, gli_deadline_after(timeout_ns),
+                           values, present, error);
   if (status == GLOO_ERR_TIMEOUT) {
     size_t missing = 0;
     for (size_t i = 0; i < n_keys; i++) missing += present[i] ? 0 : 1;

@@ -341,8 +341,7 @@ gloo_status gli_store_c10d_open(const gli_store_url *url, int64_t timeout_ns,
     return gli_fail(error, GLOO_ERR_NO_MEMORY, -1, "no memory for a store");
   self->base.ops = &c10d_ops;
   self->base.birth = gli_birth_here();
-  self->timeout_ns =
-      timeout_ns == GLOO_TIMEOUT_DEFAULT ? GLI_STORE_TIMEOUT_NS : timeout_ns;
+  self->timeout_ns = timeout_ns;
   self->prefix_bytes = (size_t)snprintf(
       self->prefix, path_bytes + 3, path_bytes > 0 ? "/%s/" : "/%s", url->path);
   status = gli_tcp_pool_open(&self->pool, &c10d_pool, self, url->host,

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/timeout.h"
 #include "rendezvous/launch.h"
 #include "rendezvous/store.h"
 #include "rendezvous/store_pmi.h"
@@ -123,7 +124,8 @@ gloo_status gloo_store_open(const char *text, int64_t timeout_ns,
         text == NULL ? "the URL is NULL" : "there is nowhere to put the store");
   gloo_status status = gli_store_url_read(text, &url, error);
   if (status != GLOO_OK) return status;
-  if (timeout_ns == GLOO_TIMEOUT_DEFAULT) timeout_ns = GLI_STORE_TIMEOUT_NS;
+  status = gli_timeout_of_start(timeout_ns, &timeout_ns, error);
+  if (status != GLOO_OK) return status;
   const kind *k = kinds;
   while (strcmp(k->scheme, url.scheme) != 0) k++;
   return k->open(&url, timeout_ns, store, error);

@@ -104,10 +104,10 @@ bool gli_pmi_place_read(const char *text, gli_pmi_place *place) {
 
 /* ---- the secret ---------------------------------------------------------- */
 
-/* The secret of this rank: from the options, else from the environment, else the
- * one that rank 0 distributed. The store authenticates with it, and the context
- * inherits the distributed one. A rank with a secret of its own ignores the
- * distributed one, so that the mismatch shows in the store's handshake. */
+/* The secret of this rank: from the options, else from the environment, else
+ * the one that rank 0 distributed. The store authenticates with it, and the
+ * context inherits the distributed one. A rank with a secret of its own ignores
+ * the distributed one, so that the mismatch shows in the store's handshake. */
 static gloo_status pmi_place_open(const gli_pmi_place *place,
                                   const gloo_store_tcp_options *how,
                                   gloo_store **store, gloo_error *error) {
@@ -321,7 +321,6 @@ gloo_status gli_store_pmi_open(gli_pmi_kind kind, uint32_t rank,
   o.secret_bytes = how->secret_bytes;
   o.tls = how->tls;
   o.timeout_ns = how->timeout_ns;
-  if (o.timeout_ns == GLOO_TIMEOUT_DEFAULT) o.timeout_ns = GLI_STORE_TIMEOUT_NS;
   return rank == 0 ? store_pmi_serve(kind, &o, store, error)
                    : store_pmi_find(kind, &o, store, error);
 }

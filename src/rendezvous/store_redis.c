@@ -504,7 +504,6 @@ gloo_status gli_store_redis_open(const gli_store_url *url, bool tls,
   redis_store *self = calloc(1, sizeof *self);
   if (self == NULL)
     return gli_fail(error, GLOO_ERR_NO_MEMORY, -1, "no memory for a store");
-  if (timeout_ns == GLOO_TIMEOUT_DEFAULT) timeout_ns = GLI_STORE_TIMEOUT_NS;
   self->base.ops = &redis_ops;
   self->base.birth = gli_birth_here();
   bool v6 = strchr(url->host, ':') != NULL;

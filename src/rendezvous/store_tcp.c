@@ -3,6 +3,7 @@
  * hold up another; idle connections are kept for the next. The process that
  * serves asks its server without one. */
 #include "core/options.h"
+#include "core/timeout.h"
 #include "rendezvous/store.h"
 
 #include <stdio.h>
@@ -374,8 +375,9 @@ static gloo_status store_tcp_check(gloo_store_tcp_options *options,
   if (options->port == 0 && !options->serve)
     return gli_fail(error, GLOO_ERR_INVALID, -1,
                     "the TCP store needs a port: 0 is for the server only");
-  if (options->timeout_ns == GLOO_TIMEOUT_DEFAULT)
-    options->timeout_ns = GLI_STORE_TIMEOUT_NS;
+  gloo_status status =
+      gli_timeout_of_start(options->timeout_ns, &options->timeout_ns, error);
+  if (status != GLOO_OK) return status;
   return gli_job_check(&options->job, error);
 }
 

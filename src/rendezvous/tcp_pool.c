@@ -67,7 +67,9 @@ static gloo_status pool_connect(gli_tcp_pool *self, const char *host,
     status = cause.status;
     if (status == GLOO_ERR_PEER)
       status = cause.cause == GLOO_ERR_AUTH ? GLOO_ERR_AUTH : GLOO_ERR_TIMEOUT;
-    return gli_fail(error, status, -1, "%s (tried for %s; is %s running?)",
+    return gli_fail(error, status, -1,
+                    "%s (tried for %s; is %s running? "
+                    "GLOO_START_TIMEOUT sets the limit)",
                     cause.message, gli_duration(timeout_ns).text,
                     self->kind->server);
   }

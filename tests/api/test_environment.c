@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -35,6 +36,8 @@ static const char *const names[] = {"RANK",
                                     "GLOO_TRACE_SIGNAL",
                                     "GLOO_METRICS",
                                     "GLOO_LOG_LEVEL",
+                                    "GLOO_TIMEOUT",
+                                    "GLOO_START_TIMEOUT",
                                     "GLOO_PORT_RANGE",
                                     "GLOO_BIND_ADDR",
                                     "GLOO_PUBLISH_ADDR"};
@@ -95,10 +98,30 @@ static void an_empty_interface_is_none(void **state) {
   expect_search("", true);
 }
 
+static void the_wait_for_others_is_set(void **state) {
+  gloo_context *context;
+  gloo_error error;
+  (void)state;
+  set_none();
+  setenv("RANK", "0", 1);
+  setenv("WORLD_SIZE", "2", 1);
+  setenv("MASTER_ADDR", "127.0.0.1", 1);
+  char port[16];
+  (void)snprintf(port, sizeof port, "%d", 20000 + (int)getpid() % 12000);
+  setenv("MASTER_PORT", port, 1);
+  setenv("GLOO_START_TIMEOUT", "0.2", 1);
+  assert_int_equal(gloo_init(NULL, &context, &error), GLOO_ERR_TIMEOUT);
+  if (strstr(error.message, "rank 1 of 2 did not arrive") == NULL ||
+      strstr(error.message, "(GLOO_START_TIMEOUT sets the limit)") == NULL)
+    fail_msg("%s", error.message);
+  set_none();
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(empty_variables_are_not_set),
       cmocka_unit_test(an_empty_interface_is_none),
+      cmocka_unit_test(the_wait_for_others_is_set),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,10 +13,10 @@ ONE_PLACE = "src/core/environment.c"
 # Calls that read the variable which they are given by name, and which argument that is.
 GETENV = r'\bgetenv\(\s*"(\w+)"'
 READERS = [r'simple_read_number\(\s*"(\w+)"', r'gli_environment_read\(\s*"(\w+)"', r'gli_switch_read\(\s*[^,]+,\s*"(\w+)"',
-           r'launch_read_(?:number|text)\(\s*"(\w+)"', r'\bsetting\(\s*"(\w+)"']
+           r'\bgli_seconds \w+ = \{\s*(?:\.name = )?"(\w+)"', r'launch_read_(?:number|text)\(\s*"(\w+)"', r'\bsetting\(\s*"(\w+)"']
 # What they, and whoever goes through a list of names, hand on to be read. Another one is a
 # reader that this test does not know yet.
-INDIRECT = {("src/api/tuning.c", "name"), ("src/rendezvous/launch.c", "name"),
+INDIRECT = {("src/api/tuning.c", "name"), ("src/core/timeout.c", "variable->name"), ("src/rendezvous/launch.c", "name"),
             ("src/rendezvous/launch.c", "names[i]"), ("src/rendezvous/launch.c", "launchers[i].signs[k]"),
             ("src/rendezvous/pmi_simple.c", "name"), ("tools/info.c", "variable"),
             ("tools/run_hosts.c", "secret_names[i]")}

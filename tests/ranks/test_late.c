@@ -3,6 +3,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <time.h>
 
 #include "ranks.h"
@@ -52,6 +53,23 @@ static void wait_in_a_chain(rank_env *env) {
   gloo_status status = gloo_recv(env->context, &x, 1, GLOO_INT32,
                                  env->rank == 0 ? LATE : 0, NULL, &error);
   expect_late(env, status, &error);
+}
+
+/* The harness gives two minutes, and the environment one second. */
+static void wait_as_the_environment_says(rank_env *env) {
+  gloo_error error;
+  if (gloo_context_set_timeout(env->context, GLOO_TIMEOUT_DEFAULT, &error) !=
+      GLOO_OK)
+    rank_fail(env, __FILE__, __LINE__, error.message);
+  wait_in_a_chain(env);
+}
+
+static void the_environment_sets_the_default(void **state) {
+  ranks_options o = {.transport = transport};
+  (void)state;
+  assert_int_equal(setenv("GLOO_TIMEOUT", "1", 1), 0);
+  ranks_run(RANKS, &o, wait_as_the_environment_says);
+  assert_int_equal(unsetenv("GLOO_TIMEOUT"), 0);
 }
 
 static void chain_of_messages_ends_at_the_late(void **state) {
@@ -146,6 +164,7 @@ static void ranks_that_wait_for_each_other_end(void **state) {
 int main(int argc, char **argv) {
   transport = argc > 1 ? argv[1] : "tcp";
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(the_environment_sets_the_default),
       cmocka_unit_test(chain_of_messages_ends_at_the_late),
       cmocka_unit_test(rank_without_deadline_asks_on),
       cmocka_unit_test(rank_in_an_earlier_call_is_innocent),

@@ -28,6 +28,7 @@
  * was not to be had, does not count that time against others. */
 #include "core/error.h"
 #include "core/log.h"
+#include "core/timeout.h"
 #include "engine/contexts/contexts.h"
 #include "engine/state/device.h"
 #include "engine/state/fail.h"

@@ -9,9 +9,6 @@
 #include "plan/plan.h"
 #include "plan/tuning.h"
 
-/* GLOO_TIMEOUT_DEFAULT of a context. */
-#define GLI_TIMEOUT_NS INT64_C(30000000000)
-
 /* What plans may know of hosts, to be said before operations are started: which
  * ranks share one (the context takes `hosts` over, and keeps them unless there
  * is only one), and whether ranks outnumber cores. The same on all ranks. */

@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "core/log.h"
+#include "core/timeout.h"
 #include "engine/contexts/contexts.h"
 #include "engine/drive/drive.h"
 #include "engine/engine.h"
@@ -343,9 +344,11 @@ gloo_status gloo_context_set_timeout(gloo_context *context, int64_t timeout_ns,
                     "gloo_context_set_timeout: the context is NULL");
   if (gli_custom_op_inside())
     return gli_custom_op_refuse("gloo_context_set_timeout", error);
+  gloo_status status =
+      gli_timeout_of_operations(timeout_ns, &timeout_ns, error);
+  if (status != GLOO_OK) return status;
   gli_device_lock(context->device);
-  context->timeout_ns =
-      timeout_ns == GLOO_TIMEOUT_DEFAULT ? GLI_TIMEOUT_NS : timeout_ns;
+  context->timeout_ns = timeout_ns;
   gli_repeat_set_timeout(context);
   gli_device_unlock(context->device);
   return GLOO_OK;
