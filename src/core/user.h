@@ -2,8 +2,8 @@
  *
  * A user that the namespace does not map appears as the overflow user id (65534
  * unless configured otherwise). That id may therefore stand for any unmapped
- * user of the host, and a process with it never counts as the caller's own. In a
- * namespace that maps every id, as on a host without containers, 65534 is an
+ * user of the host, and a process with it never counts as the caller's own. In
+ * a namespace that maps every id, as on a host without containers, 65534 is an
  * ordinary user. */
 #ifndef GLI_CORE_USER_H
 #define GLI_CORE_USER_H
