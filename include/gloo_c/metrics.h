@@ -81,6 +81,18 @@ GLOO_API gloo_status gloo_context_metrics(gloo_context *context,
                                           gloo_trace_fn write, void *user,
                                           gloo_error *error);
 
+/* Free the memory that a context, the root that it was made of and all groups
+ * of that keep for later calls: plans of collectives, operations made for them
+ * and their scratch. Bounded without this call (some 20 MB of plans, as much of
+ * operations, 64 MiB of scratch), and shown by gloo_context_metrics as
+ * gloo_kept_bytes. Nothing under way, prepared or connected is touched; later
+ * calls make anew what they need.
+ * Errors: GLOO_ERR_INVALID (NULL, or in a custom operation), GLOO_ERR_FORKED.
+ * Threads: any. Ownership: the context stays the caller's. Cost: nothing is
+ * sent. */
+GLOO_API gloo_status gloo_context_trim(gloo_context *context,
+                                       gloo_error *error);
+
 #ifdef __cplusplus
 }
 #endif

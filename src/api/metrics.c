@@ -13,6 +13,9 @@
 #include "core/error.h"
 #include "engine/engine.h"
 
+/* What is kept of memory for later calls, in the order of gli_kept. */
+static const char *const kept_parts[] = {"plans", "operations", "scratch"};
+
 static const char figures_copy[] = "a copy of a context's figures";
 
 static gloo_status metrics_check(const char *function,
@@ -192,6 +195,15 @@ static void print_state(FILE *to, const gli_figures *f) {
           "# HELP gloo_context_failed Has the context failed?\n"
           "gloo_context_failed{rank=\"%u\"} %d\n",
           (unsigned)f->rank, f->has_failed);
+  fprintf(to,
+          "# TYPE gloo_kept_bytes gauge\n# UNIT gloo_kept_bytes bytes\n"
+          "# HELP gloo_kept_bytes Memory kept for later calls.\n");
+  const uint64_t kept[] = {f->kept.plans, f->kept.operations, f->kept.scratch};
+  for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
+    fprintf(to, "gloo_kept_bytes{rank=\"%u\",part=\"%s\"}", (unsigned)f->rank,
+            kept_parts[i]);
+    print_count(to, kept[i]);
+  }
   print_family(to, "failed", "Operations that failed.");
   fprintf(to, "gloo_failed_total{rank=\"%u\"}", (unsigned)f->rank);
   print_count(to, f->totals->failed);
@@ -213,6 +225,15 @@ bool gli_metrics_print(FILE *to, gloo_context *context) {
 
 static bool metrics_print_all(FILE *to, void *context) {
   return gli_metrics_print(to, context);
+}
+
+gloo_status gloo_context_trim(gloo_context *context, gloo_error *error) {
+  gloo_error unread;
+  if (error == NULL) error = &unread;
+  gloo_status status =
+      metrics_check("gloo_context_trim", context, error, error);
+  if (status == GLOO_OK) gli_context_trim(context);
+  return status;
 }
 
 gloo_status gloo_context_metrics(gloo_context *context, gloo_trace_fn write,

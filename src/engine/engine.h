@@ -104,12 +104,15 @@ typedef struct gli_figures {
   uint32_t rank, size; /* of the root */
   const char *transport;
   size_t running; /* operations */
+  gli_kept kept;
   bool has_failed;
   gli_totals *totals; /* the caller's, for free() */
   gli_moment first, now;
 } gli_figures;
 /* False: out of memory. */
 bool gli_context_figures(gloo_context *context, gli_figures *figures);
+/* Free what the family keeps for later calls. */
+void gli_context_trim(gloo_context *context);
 static inline uint64_t gli_figures_ns(const gli_figures *figures,
                                       uint64_t ticks) {
   return gli_ticks_span_ns(&figures->first, &figures->now, ticks);

@@ -100,6 +100,7 @@ static void plan_cache_drop(gli_plan_cache *cache, entry *e) {
   unlink_entry(cache, e);
   cache->stats.plans--;
   cache->stats.steps -= e->weight;
+  cache->stats.bytes -= e->plan->bytes;
   if (cache->free_user != NULL && e->ref.user != NULL) {
     cache->free_user(e->ref.user);
   }
@@ -107,10 +108,11 @@ static void plan_cache_drop(gli_plan_cache *cache, entry *e) {
   free(e);
 }
 
-/* Drop plans without a holder, oldest first, until the bound is kept. */
-static void plan_cache_trim(gli_plan_cache *cache) {
+/* Drop plans without a holder, oldest first, until at most `max_steps` remain.
+ */
+static void plan_cache_trim(gli_plan_cache *cache, size_t max_steps) {
   entry *e = cache->oldest;
-  while (e != NULL && cache->stats.steps > cache->max_steps) {
+  while (e != NULL && cache->stats.steps > max_steps) {
     entry *newer = e->newer;
     if (e->holders == 0) plan_cache_drop(cache, e);
     e = newer;
@@ -155,6 +157,7 @@ static gloo_status plan_cache_insert(gli_plan_cache *cache, size_t bucket,
   link_newest(cache, e);
   cache->stats.plans++;
   cache->stats.steps += e->weight;
+  cache->stats.bytes += e->plan->bytes;
   *made = e;
   return GLOO_OK;
 }
@@ -182,7 +185,7 @@ gloo_status gli_plan_cache_get(gli_plan_cache *cache, gli_build_fn build,
     if (status != GLOO_OK) return status;
     cache->stats.misses++;
     e->holders++;
-    plan_cache_trim(cache);
+    plan_cache_trim(cache, cache->max_steps);
   }
   *ref = &e->ref;
   return GLOO_OK;
@@ -196,7 +199,12 @@ void gli_plan_cache_get_again(gli_plan_cache *cache, gli_plan_ref *ref) {
 void gli_plan_cache_put(gli_plan_cache *cache, gli_plan_ref *ref) {
   entry *e = (entry *)ref;
   e->holders--;
-  if (cache->stats.steps > cache->max_steps) plan_cache_trim(cache);
+  if (cache->stats.steps > cache->max_steps)
+    plan_cache_trim(cache, cache->max_steps);
+}
+
+void gli_plan_cache_drop_idle(gli_plan_cache *cache) {
+  plan_cache_trim(cache, 0);
 }
 
 void gli_plan_cache_each(const gli_plan_cache *cache,

@@ -45,9 +45,12 @@ void gli_plan_cache_each(const gli_plan_cache *cache,
                          void (*see)(void *user, void *argument),
                          void *argument);
 
+/* Drop the plans that nobody holds. */
+void gli_plan_cache_drop_idle(gli_plan_cache *cache);
+
 typedef struct gli_plan_cache_stats {
-  size_t plans, steps; /* there now */
-  size_t hits, misses; /* since the cache was created */
+  size_t plans, steps, bytes; /* there now */
+  size_t hits, misses;        /* since the cache was created */
 } gli_plan_cache_stats;
 
 void gli_plan_cache_get_stats(const gli_plan_cache *cache,

@@ -47,6 +47,7 @@ static gli_plan *plan_allocate(const gli_plan_params *params, uint32_t n_steps,
       .n_peers = n_peers,
       .peers = (gli_plan_peer *)(void *)(memory + peers),
       .recv_steps = (uint32_t *)(void *)(memory + recv_steps),
+      .bytes = total,
   };
   if (given == NULL) return plan;
   gli_counts *own = (gli_counts *)(void *)(memory + counts);

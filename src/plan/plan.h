@@ -87,6 +87,7 @@ typedef struct gli_plan {
   uint32_t n_windows;  /* gets and puts */
   uint32_t n_operands; /* the most sources, or destinations, that a step has,
                           where some step has more than two or one */
+  size_t bytes;        /* of the plan and its arrays */
 } gli_plan;
 
 /* Does it read blocks at b, b + stride, ...? */

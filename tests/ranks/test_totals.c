@@ -232,6 +232,54 @@ static void say(rank_env *env) {
                       GLOO_ERR_INVALID);
 }
 
+static uint64_t kept_bytes(rank_env *env, const char *part) {
+  char line[64];
+  metrics_text *t = calloc(1, sizeof *t);
+  RANK_OK(env, gloo_context_metrics(env->context, append, t, NULL));
+  (void)snprintf(line, sizeof line, "gloo_kept_bytes{rank=\"%d\",part=\"%s\"} ",
+                 env->rank, part);
+  const char *at = strstr(t->text, line);
+  RANK_CHECK(env, at != NULL);
+  uint64_t bytes = at != NULL ? strtoull(at + strlen(line), NULL, 10) : 0;
+  free(t);
+  return bytes;
+}
+
+/* Sizes that vary leave plans and scratch; they go, but for those of a request,
+ * and calls go on. */
+static void trim_what_is_kept(rank_env *env) {
+  enum { MOST = 1 << 18 };
+  int32_t *x = calloc(MOST, sizeof *x);
+  gloo_request *held;
+  gloo_error error;
+  RANK_OK(env, gloo_allreduce_init(env->context, GLOO_IN_PLACE, x, MOST,
+                                   GLOO_INT32, GLOO_SUM, NULL, &held, NULL));
+  for (size_t n = 1; n <= MOST; n *= 2)
+    RANK_OK(env, gloo_allreduce(env->context, GLOO_IN_PLACE, x, n, GLOO_INT32,
+                                GLOO_SUM, NULL, NULL));
+  uint64_t plans = kept_bytes(env, "plans");
+  RANK_CHECK(env, kept_bytes(env, "operations") > 0);
+  RANK_OK(env, gloo_context_trim(env->context, NULL));
+  RANK_CHECK(env, kept_bytes(env, "plans") < plans);
+  RANK_CHECK(env, kept_bytes(env, "scratch") == 0);
+  x[0] = 1;
+  RANK_OK(env, gloo_request_start(held, NULL));
+  RANK_OK(env, gloo_request_wait(held, GLOO_TIMEOUT_DEFAULT, NULL));
+  RANK_CHECK(env, x[0] == env->size);
+  RANK_OK(env, gloo_allreduce(env->context, GLOO_IN_PLACE, x, 1, GLOO_INT32,
+                              GLOO_SUM, NULL, NULL));
+  RANK_CHECK(env, x[0] == env->size * env->size);
+  gloo_request_destroy(held);
+  RANK_CHECK(env, gloo_context_trim(NULL, &error) == GLOO_ERR_INVALID);
+  free(x);
+}
+
+static void kept_memory_is_freed(void **state) {
+  (void)state;
+  ranks_options o = {.transport = transport};
+  ranks_run(2, &o, trim_what_is_kept);
+}
+
 static void figures_are_told_as_text(void **state) {
   (void)state;
   ranks_options o = {.transport = transport};
@@ -349,6 +397,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(groups_count_for_their_root),
       cmocka_unit_test(both_ends_count_the_same),
       cmocka_unit_test(late_rank_is_counted),
+      cmocka_unit_test(kept_memory_is_freed),
       cmocka_unit_test(figures_are_told_as_text),
       cmocka_unit_test(socket_serves_figures),
       cmocka_unit_test(socket_that_cannot_be_is_refused),

@@ -59,10 +59,17 @@ bool gli_context_figures(gloo_context *context, gli_figures *figures) {
                            .now = gli_moment_now()};
   gli_device_list(device);
   figures->running = count_running(family);
+  figures->kept = gli_family_kept(family);
   gli_family_count_runs(family);
   if (figures->totals != NULL) memcpy(figures->totals, family->totals, bytes);
   gli_device_unlock(device);
   return figures->totals != NULL;
+}
+
+void gli_context_trim(gloo_context *context) {
+  gli_device_lock(context->device);
+  gli_family_trim(context->family);
+  gli_device_unlock(context->device);
 }
 
 const void *gli_context_failure_user(const gloo_context *context) {

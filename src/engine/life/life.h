@@ -16,6 +16,8 @@
 gli_operation *gli_operation_new(gloo_context *context, gli_plan_ref *ref);
 void gli_operation_release(gli_operation *op); /* back to the pool, or freed */
 void gli_operation_free_pool(void *pool);      /* for the plan cache */
+gli_kept gli_family_kept(const gli_family *family);
+void gli_family_trim(gli_family *family);
 
 /* ---- from call to operation (prepare.c) ---------------------------------- */
 

@@ -81,6 +81,7 @@ static gli_operation *allocate_operation(const gli_plan *plan) {
   if (c.memory == NULL) return NULL;
   gli_operation *op = (gli_operation *)(void *)c.memory;
   pool_lay_out(&c, plan, op);
+  op->bytes = c.used;
   op->elem_shift = shift_of(plan->params.elem_bytes);
   for (uint32_t i = 0; i < plan->n_peers; i++) {
     if (plan->peers[i].recv_bytes > GLI_CTS_UNASKED_BYTES)
@@ -141,18 +142,25 @@ static void pool_unshelve(gli_operation *op) {
   family->idle_bytes -= op->plan->scratch_bytes;
 }
 
+/* Free scratch of idle operations, oldest first, until at most `most` bytes
+ * remain, or only that of `last`. */
+static void pool_shrink(gli_family *family, uint64_t most,
+                        const gli_operation *last) {
+  while (family->idle_bytes > most && family->idle.first != last) {
+    gli_operation *oldest = family->idle.first;
+    pool_unshelve(oldest);
+    free(oldest->scratch);
+    oldest->scratch = NULL;
+  }
+}
+
 /* Programs whose sizes vary would otherwise keep scratch for all of them. */
 static void pool_shelve(gli_operation *op) {
   gli_family *family = op->context->family;
   if (op->scratch == NULL) return;
   gli_operation_list_add(&family->idle, op);
   family->idle_bytes += op->plan->scratch_bytes;
-  while (family->idle_bytes > GLI_IDLE_SCRATCH && family->idle.first != op) {
-    gli_operation *oldest = family->idle.first;
-    pool_unshelve(oldest);
-    free(oldest->scratch);
-    oldest->scratch = NULL;
-  }
+  pool_shrink(family, GLI_IDLE_SCRATCH, op);
 }
 
 static gli_operation *take_pooled(gli_plan_ref *ref) {
@@ -233,4 +241,34 @@ void gli_operation_free_pool(void *pool) {
     free_operation(op);
     op = next;
   }
+}
+
+/* ---- what is kept -------------------------------------------------------- */
+
+static void add_pool_bytes(void *pool, void *sum) {
+  for (const gli_operation *op = pool; op != NULL; op = op->pool_next)
+    *(uint64_t *)sum += op->bytes;
+}
+
+static void add_kept(const gloo_context *context, gli_kept *kept) {
+  gli_plan_cache_stats stats;
+  gli_plan_cache_get_stats(context->cache, &stats);
+  kept->plans += stats.bytes;
+  gli_plan_cache_each(context->cache, add_pool_bytes, &kept->operations);
+}
+
+gli_kept gli_family_kept(const gli_family *family) {
+  gli_kept kept = {.scratch = family->idle_bytes};
+  add_kept(family->root, &kept);
+  for (const gloo_context *g = family->groups; g != NULL; g = g->next)
+    add_kept(g, &kept);
+  return kept;
+}
+
+/* Operations of plans that requests hold remain, without scratch. */
+void gli_family_trim(gli_family *family) {
+  gli_plan_cache_drop_idle(family->root->cache);
+  for (gloo_context *g = family->groups; g != NULL; g = g->next)
+    gli_plan_cache_drop_idle(g->cache);
+  pool_shrink(family, 0, NULL);
 }

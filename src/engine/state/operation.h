@@ -277,6 +277,7 @@ struct gloo_request {
   gli_operation *all_prev, *all_next;       /* context->all */
   gli_operation *pool_next;
   uint32_t pool_depth; /* in a pool: how many there are from here on */
+  size_t bytes;        /* of this allocation, without scratch */
 };
 
 typedef struct gli_operation_list {

@@ -32,6 +32,12 @@ typedef struct gli_totals {
   gli_peer_total peers[];
 } gli_totals;
 
+/* Memory that a family keeps for later calls: plans, operations that are made
+ * for them, and their scratch. */
+typedef struct gli_kept {
+  uint64_t plans, operations, scratch; /* bytes */
+} gli_kept;
+
 /* Zeros, for so many ranks. NULL: out of memory. */
 gli_totals *gli_totals_new(uint32_t size);
 
