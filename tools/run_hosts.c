@@ -79,8 +79,8 @@ static const char *const secret_names[] = {"GLOO_SECURITY", "GLOO_JOB_SECRET",
                                            "GLOO_JOB_SECRET_FILE"};
 enum { SECRET = 1, SECRET_NAMES = sizeof secret_names / sizeof *secret_names };
 
-/* Where there is none, what starts the ranks makes one, and has it in its
- * environment. */
+/* A shell line that draws a secret into the environment of the ranks' starter,
+ * unless there is one. */
 static void put_secret(FILE *out) {
   fputs(
       "[ -n \"$GLOO_JOB_SECRET\" ] || GLOO_JOB_SECRET=$(openssl rand -hex 32) "
@@ -182,7 +182,7 @@ static void put_mpiexec(FILE *out, const hosts *h, const gli_run_options *job) {
   fputc('\n', out);
 }
 
-/* What one rank gets on its line. */
+/* The arguments of one rank on its line. */
 static void put_rank(FILE *out, const hosts *h, const gli_run_options *job,
                      int host, int local, int rank) {
   fprintf(out,

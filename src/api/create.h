@@ -10,14 +10,14 @@
 /* Origin of a context: the job or the meeting that it starts from. */
 typedef struct gli_origin {
   gli_trust_scope scope;  /* of what its ranks publish */
-  const uint8_t *job_key; /* of the context before it, which goes on unless the
-                             options have a secret; NULL: there is none */
+  const uint8_t *job_key; /* the predecessor's, inherited unless the options
+                             have a secret; NULL: no predecessor, or no key */
 } gli_origin;
 
 /* A NULL `origin` binds records to the secret alone: the program provides the
  * store, and its ranks may belong to several jobs.
- * `meeting`: of ranks that start from the environment, NULL for others. These
- * measure links by default, and what fails after they have met is told to all
+ * `meeting` belongs to ranks that start from the environment; NULL for others.
+ * Such ranks measure links by default, and publish a failure after the meeting
  * in the store. */
 gloo_status gli_context_create(int rank, int size, gloo_store *store,
                                gloo_device *device,

@@ -148,8 +148,8 @@ bool gli_tcp_local_holder(const struct sockaddr_storage *address,
   return true;
 }
 
-/* Who has the port has the path as well: what is there is of a server that was
- * killed. */
+/* The holder of the port owns the path as well: a file there remains from a
+ * server that was killed. */
 int gli_tcp_local_listen_privately(const struct sockaddr_storage *address,
                                    gli_tcp_local_path *path) {
   char host[GLI_ENDPOINT_TEXT_BYTES];

@@ -29,32 +29,33 @@ typedef struct gli_tcp_process {
 
 gli_tcp_process gli_tcp_local_peer(int fd, const gli_user *here);
 
-/* "user 1000", or what is known instead; for messages. */
+/* "user 1000", or what is known of the process instead, for messages. */
 enum { GLI_TCP_WHOSE_BYTES = 112 };
 void gli_tcp_local_whose(const gli_tcp_process *process,
                          char text[GLI_TCP_WHOSE_BYTES]);
 
-/* A socket by the abstract name that goes with a server's address. -1, and
- * errno: EADDRINUSE where another process has it. */
+/* A listening socket with the abstract name that belongs to a server's address.
+ * Returns -1 with errno on failure: EADDRINUSE where another process holds the
+ * name. */
 int gli_tcp_local_listen(const struct sockaddr_storage *address);
 
-/* The process that listens by that name. False: none does, or it does not
- * answer. */
+/* The process that listens with that name. Returns false where no process does,
+ * or where it does not answer. */
 bool gli_tcp_local_holder(const struct sockaddr_storage *address,
                           const gli_user *here, gli_tcp_process *holder);
 
-/* A socket in the user's directory instead. -1, and errno; a path is for
- * gli_tcp_local_unlink. */
+/* A listening socket in the user's directory instead. Returns -1 with errno on
+ * failure; gli_tcp_local_unlink removes the path. */
 int gli_tcp_local_listen_privately(const struct sockaddr_storage *address,
                                    gli_tcp_local_path *path);
 void gli_tcp_local_unlink(gli_tcp_local_path *path);
 
-/* A way to a server of this user, or root's, at an address of this host, or at
- * all of them. */
+/* A connection to a server of this user or of root, at one address of this host
+ * or at all of them. */
 typedef struct gli_tcp_local_way {
-  int fd;                 /* -1: there is none */
-  int code;               /* errno of why; ECONNREFUSED: nobody listens */
-  gli_tcp_process holder; /* `local`: it is not such a server that listens */
+  int fd;                 /* -1: no connection */
+  int code;               /* errno; ECONNREFUSED: no process listens */
+  gli_tcp_process holder; /* `local`: another process listens there */
 } gli_tcp_local_way;
 
 gli_tcp_local_way gli_tcp_local_connect(const struct sockaddr_storage *address);

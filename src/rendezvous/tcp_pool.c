@@ -35,7 +35,7 @@ static gloo_status pool_try_all(gli_tcp_pool *self, const char *host,
       self->n_idle = 1;
       return GLOO_OK;
     }
-    /* That a stranger is at one of them says more than that nobody is. */
+    /* A stranger at one address explains more than silence at another. */
     if (status != GLOO_ERR_PEER || error->cause != GLOO_ERR_AUTH)
       *error = cause;
     if (status != GLOO_ERR_PEER) return status;

@@ -64,10 +64,10 @@ struct gli_tcp_server {
   gli_fork_watch doors_watch;
   struct sockaddr_storage address;
   gli_tcp_service service;
-  bool own_user;   /* nobody is asked: others keep out where that can be seen */
-  bool name_taken; /* the local socket's, which kept it from listening */
-  gli_tcp_process holder;  /* ... by this process, if it can be told */
-  gli_tcp_local_path path; /* of the local socket, if it is in a directory */
+  bool own_user;   /* no secret: clients of this host must be of this user */
+  bool name_taken; /* another process holds the local socket's name: */
+  gli_tcp_process holder;  /* this one, where the system tells */
+  gli_tcp_local_path path; /* of a local socket in a directory */
   gli_key key;
   char job[];
 };
@@ -299,11 +299,11 @@ static int local_listen_patiently(gli_tcp_server *server) {
   return fd;
 }
 
-/* The door for processes of this host. Where the server asks nobody for a
- * secret, that is the only way in for them, so it must have one. Others have it
- * for clients that lack the secret, which are told so there. `privately`: in a
- * directory, if another user has the name. A system without such sockets has
- * TCP. 0, or errno. */
+/* The local socket for processes of this host. A server without a secret admits
+ * them through it alone, so it must have one; a server with a secret answers
+ * clients there that lack it. `privately` puts the socket into a directory
+ * where another user holds the name. A system without such sockets uses TCP.
+ * Returns 0, or errno. */
 static int server_listen_locally(gli_tcp_server *server, bool privately) {
   gli_tcp_service *service = &server->service;
   int fd = server->own_user ? local_listen_patiently(server)
@@ -353,7 +353,7 @@ static bool is_taken(const struct sockaddr_storage *address) {
   return taken;
 }
 
-/* What to do about it, to end a sentence with. */
+/* The advice that ends the sentence. */
 static void server_advise(const gli_tcp_server *server,
                           const struct sockaddr_storage *address, int code,
                           char advice[192]) {

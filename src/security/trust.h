@@ -26,8 +26,8 @@ typedef struct gli_trust {
  * Threads: any, while none changes the environment. */
 gloo_status gli_trust_read(const void *given, size_t given_bytes,
                            gli_trust *trust, gloo_error *error);
-/* As gli_trust_read; where neither options nor environment have a secret, the
- * one that a launcher has told, if it has (NULL, or n_bytes 0: it has not). */
+/* As gli_trust_read; without a secret in options and environment, the one that
+ * the launcher distributed (NULL, or n_bytes 0: none). */
 gloo_status gli_trust_read_told(const void *given, size_t given_bytes,
                                 const gli_secret *told, gli_trust *trust,
                                 gloo_error *error);

@@ -251,7 +251,7 @@ static void shm_accept_stranger(gli_shm *t, int fd, int whose) {
 
 static void shm_accept_welcome(gli_shm *t, int fd) {
   int whose = gli_shm_same_user(fd, t->here.user);
-  if (whose != 0) { /* they make nobody give way */
+  if (whose != 0) { /* a stranger takes no place of a half-open connection */
     shm_accept_stranger(t, fd, whose);
     close(fd);
     return;

@@ -3,8 +3,8 @@
  *
  * The table is one for the process: a completion function may destroy a request
  * of another device, whose function runs in another thread, and then waits for
- * that thread. A thread waits for one function at a time. It does not wait for a
- * function that it runs itself, nor for one whose thread waits, directly or
+ * that thread. A thread waits for one function at a time. It does not wait for
+ * a function that it runs itself, nor for one whose thread waits, directly or
  * through others, for this thread: that is a deadlock.
  *
  * The table's own mutex is taken with or without a device's lock held, and no
@@ -22,11 +22,11 @@
  * the calling thread and by threads that destroy the request or the context. */
 typedef struct gli_telling {
   uv_thread_t thread;
-  const gloo_device *device;   /* NULL: the request had no context any more */
-  gli_operation *head;         /* of the request; NULL: that is destroyed */
-  const gloo_context *context; /* of its first operation; NULL: that is gone */
+  const gloo_device *device;   /* NULL: the request's context is destroyed */
+  gli_operation *head;         /* NULL: the request is destroyed */
+  const gloo_context *context; /* of `head`; NULL: it is destroyed */
   const gli_family *family;    /* of `context`, and NULL with it */
-  bool mixed; /* the request is joined of operations of several contexts */
+  bool mixed; /* the request joins operations of several contexts */
   struct gli_telling *next;
 } gli_telling;
 
