@@ -13,7 +13,7 @@
 #include "core/error.h"
 #include "engine/engine.h"
 
-/* What is kept of memory for later calls, in the order of gli_kept. */
+/* The label values of gloo_kept_bytes, in the order of gli_kept. */
 static const char *const kept_parts[] = {"plans", "operations", "scratch"};
 
 static const char figures_copy[] = "a copy of a context's figures";

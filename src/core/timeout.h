@@ -10,8 +10,8 @@
 /* The default of both limits. */
 #define GLI_TIMEOUT_NS INT64_C(30000000000)
 
-/* What a variable may hold: seconds between `least` and `most` in milliseconds,
- * or the word `none`, which means `none_ns`. */
+/* The range of a variable: seconds between `least_ms` and `most_ms`, or the
+ * word `none`, which means `none_ns`. */
 typedef struct gli_seconds {
   const char *name, *none;
   int64_t least_ms, most_ms, none_ns, usual_ns;

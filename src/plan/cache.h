@@ -45,7 +45,7 @@ void gli_plan_cache_each(const gli_plan_cache *cache,
                          void (*see)(void *user, void *argument),
                          void *argument);
 
-/* Drop the plans that nobody holds. */
+/* Drop all plans without a holder. */
 void gli_plan_cache_drop_idle(gli_plan_cache *cache);
 
 typedef struct gli_plan_cache_stats {

@@ -1,8 +1,8 @@
-/* A program of somebody else, built with the thread sanitizer as the library
- * is: threads destroy requests, take functions back and start requests again
- * while these functions run in the library's threads, and then use, or free,
- * what the functions wrote to, with no lock of their own. With an argument it
- * also does what is a race, to see that races are found. */
+/* A user's program, built with the thread sanitizer as the library is: threads
+ * destroy requests, take functions back and start requests again while these
+ * functions run in the library's threads, and then use, or free, what the
+ * functions wrote to, with no lock of their own. With an argument it also does
+ * what is a race, to see that races are found. */
 #include <gloo_c/gloo_c.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -81,7 +81,7 @@ static void once(gloo_context *context, const gloo_options *o, int takes_back) {
   free(t);
 }
 
-/* Of a request that is started again: what is told of each run. */
+/* The results that the completion function saw, of each run of one request. */
 typedef struct runs {
   int next; /* the function's alone */
   told of[RUNS];

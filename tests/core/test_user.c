@@ -1,4 +1,4 @@
-/* Which users are one's own, in user namespaces of several kinds. */
+/* Ownership of processes in user namespaces of several kinds. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -40,8 +40,8 @@ static void one_is_own_and_so_is_root(void **state) {
 
 /* ---- namespaces ---------------------------------------------------------- */
 
-/* What a process is told, in a namespace with this map (NULL: in no other one),
- * as user `id` (0: as it is). */
+/* One case: a process with user id `id` (0: its own) in a namespace with this
+ * map (NULL: in no other namespace). */
 typedef struct scene {
   const char *map;
   uint32_t id;

@@ -1,5 +1,5 @@
-/* What a newcomer and the ranks that are there tell each other through the
- * store: numbers, places, and the records of the meeting that follows. The
+/* The protocol of grow and join through the store: numbers, places, and the
+ * records of the meeting that follows. The
  * store's answers are the input. The first byte says whether this process joins
  * or takes newcomers in, whether the ranks have a secret, and how many there
  * are in the end.

@@ -286,7 +286,7 @@ static size_t peer_put_header(fuzz_input *input, uint8_t *at, size_t most,
   return GLI_HEADER_BYTES + bytes;
 }
 
-/* A frame of a kind that there is, mostly as long as it should be. */
+/* Sends a frame of a valid kind, mostly with the right length. */
 static void peer_say_frame(fuzz_input *input) {
   static uint8_t frame[GLI_IBV_FRAME_MAX];
   uint8_t what = fuzz_take_u8(input), number = fuzz_take_u8(input);
@@ -334,7 +334,7 @@ static void peer_say_bytes(fuzz_input *input) {
   peer_send(piece.at, piece.left);
 }
 
-/* Where it was told, or beside. */
+/* Accesses the memory that the library offered, or memory beside it. */
 static void peer_reach_memory(uint8_t what, size_t bytes) {
   if (!peer.placed) return;
   if (bytes > GLI_IBV_SLOT_BYTES) bytes = GLI_IBV_SLOT_BYTES;
@@ -389,7 +389,7 @@ static void peer_say_below(fuzz_input *input) {
 
 /* ---- what must hold ------------------------------------------------------ */
 
-/* What the pair counts is what there is. */
+/* The pair's counters equal what its tables hold. */
 static void pair_check(const gli_ibv_pair *pair) {
   uint32_t unanswered = 0, under_way = 0, pieces = 0;
   for (int i = 0; i < GLI_IBV_LONGS; i++) {
@@ -515,7 +515,7 @@ static bool ends_begin(uint8_t how, uint8_t fault) {
   return true;
 }
 
-/* What is left of a closed pair goes when its time is over. */
+/* The remains of a closed pair are freed after the linger time. */
 static void ends_close(void) {
   enum { TURNS = 4 };
   gli_ibv *t = (gli_ibv *)e.t;

@@ -153,7 +153,7 @@ static void peer_greet(tls_peer *p, tls_connection *c, uint32_t stream,
   c->greeted = true;
 }
 
-/* What the peer has of the job's key. A stranger's is another. */
+/* The job's key as the peer holds it: a stranger holds another. */
 static bool peer_key(const tls_peer *p, gli_key *key) {
   gloo_error error;
   memset(key, 0, sizeof *key);
@@ -248,7 +248,7 @@ static void peer_prove(tls_peer *p, tls_connection *c, bool in_clear,
   peer_turn(p);
 }
 
-/* All of them, on one connection. */
+/* A whole handshake, on one connection. */
 static void peer_agree(tls_peer *p, int k) {
   tls_connection *c = &p->c[k];
   peer_greet(p, c, (uint32_t)k, 0);

@@ -20,7 +20,7 @@ typedef struct below_end {
   bool open, silent; /* the pair; no more upcalls are made for it */
   gli_send_request *kept[BELOW_KEPT];
   size_t n_kept;
-  /* What the library offers the peer; a number of 0: nothing yet. */
+  /* The queue pair that the library offers the peer; number 0: none yet. */
   uint32_t offered_number, offered_psn;
   gli_header said; /* to be handed up by the next poll, with its payload */
   uint8_t payload[BELOW_BYTES];
@@ -34,7 +34,7 @@ void below_begin(bool verbs, bool keeps);
 /* Has the next poll hand up a message, as a `whole` or in parts; of a longer
  * payload than BELOW_BYTES, nothing. */
 void below_say(const gli_header *header, const void *payload, bool whole);
-/* Has the next poll report that the connection is gone. */
+/* Makes the next poll report a lost connection. */
 void below_fail(void);
 
 #endif

@@ -85,9 +85,9 @@ uint64_t standin_now_ns(void) {
 
 /* ---- buffers ------------------------------------------------------------- */
 
-/* The library's receive buffers, in the order in which they were posted. What
- * lies in one behind the bytes that have arrived is of an earlier frame, or of
- * none, and AddressSanitizer is told that it must not be read. */
+/* The library's receive buffers, in the order in which they were posted. Bytes
+ * behind those that have arrived remain from an earlier frame, if any;
+ * AddressSanitizer reports a read of them. */
 enum { BUFFERS = 16 };
 static struct {
   struct ibv_sge part[BUFFERS];

@@ -1,6 +1,6 @@
 /* The peer of fuzz_ibv: the other end of the library's queue pair, by a device
- * of its own, with all that a peer's program can do: send any bytes as a frame,
- * write to and read from memory whose key it was told, give buffers or none. */
+ * of its own. It does what a peer's program can do: sends any bytes as a frame,
+ * writes and reads memory whose key it has, posts buffers or none. */
 #ifndef TESTS_FUZZ_IBV_PEER_H
 #define TESTS_FUZZ_IBV_PEER_H
 
@@ -36,7 +36,7 @@ enum { PEER_PSN = 0x123456 };
 /* Opens the device and makes the queue pair. */
 void peer_open(void);
 void peer_close(void);
-/* Connects it to the one that the library has offered. */
+/* Connects the peer's queue pair to the one that the library offered. */
 void peer_connect(uint32_t number, uint32_t psn);
 /* Its queue pair fails: what the library sends does not arrive any more. */
 void peer_break(void);
@@ -45,9 +45,9 @@ void peer_break(void);
 void peer_send(const uint8_t *frame, size_t bytes);
 /* Writes to memory of the library, or reads it. */
 void peer_reach(bool writes, uint64_t remote, uint32_t rkey, size_t bytes);
-/* Gives up to so many buffers. */
+/* Posts at most `most` receive buffers. */
 void peer_give(uint32_t most);
-/* Looks at what has arrived. */
+/* Takes the frames that have arrived. */
 void peer_look(void);
 
 #endif

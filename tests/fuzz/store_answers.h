@@ -10,8 +10,8 @@ enum { ANSWERS_VALUES = 32, ANSWERS_KEY_BYTES = 96 };
 
 typedef struct store_answers {
   fuzz_input input;
-  /* What is under a key that nothing was set under; GLOO_ERR_TIMEOUT: there is
-   * nothing. `value` is for free(). */
+  /* Answers for a key that was not set; GLOO_ERR_TIMEOUT: no value. The caller
+   * frees `value`. */
   gloo_status (*missing)(struct store_answers *s, const char *key,
                          gloo_value *value);
   struct {
@@ -23,7 +23,7 @@ typedef struct store_answers {
 
 /* A copy, for free(). */
 gloo_value answers_copy(const void *data, size_t bytes);
-/* What is set under the key, or NULL. */
+/* The value of the key, or NULL. */
 const gloo_value *answers_find(const store_answers *s, const char *key);
 /* The rank whose record is under the key; -1: it is none. */
 int answers_rank(const char *key);

@@ -1,5 +1,5 @@
-/* What ends of TLS show each other, of ranks 0 and 1 of one job at 127.0.0.1:
- * the same in each process. */
+/* Certificates and keys of ranks 0 and 1 of one job at 127.0.0.1, the same in
+ * each process. */
 #ifndef TESTS_FUZZ_TLS_PAPERS_H
 #define TESTS_FUZZ_TLS_PAPERS_H
 
@@ -14,8 +14,8 @@ typedef struct tls_papers {
   gli_endpoint at;
 } tls_papers;
 
-/* Makes them once. The files are gone when this returns: settings go on with
- * what they have, and nothing is left behind when an input ends the process. */
+/* Makes them once, and removes the files: settings keep what they have read,
+ * and an input that ends the process leaves no file behind. */
 void tls_papers_make(tls_papers *papers);
 
 #endif

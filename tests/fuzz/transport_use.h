@@ -33,8 +33,8 @@ typedef struct transport_use {
   uint8_t job_key[GLI_JOB_KEY_BYTES];
 } transport_use;
 
-/* One end point, opened with the first input and used by all of them. `tls` may
- * be NULL. */
+/* The end point that all inputs use, opened with the first. `tls` may be NULL.
+ */
 void use_open(transport_use *use, const gli_transport_ops *ops,
               gli_tls_settings *tls);
 /* Before an input: the pair that the peer may ask for. With `asks` it has to

@@ -110,7 +110,7 @@ static void replacing(rank_env *env) {
             gloo_request_on_done(request, with ? count : NULL, &times, NULL));
     RANK_CHECK(env, atomic_load(&s.ended) == 1);
     scene_end(&s);
-    /* It is not for that run, which was told of. */
+    /* The function was set after that run had ended. */
     RANK_CHECK(env, atomic_load(&times) == 0);
     gloo_request_destroy(request);
     RANK_CHECK(env, atomic_load(&times) == 0);
@@ -310,7 +310,7 @@ static void each_others(rank_env *env) {
     gloo_device_destroy(devices[i]);
     uv_sem_destroy(&p.here[i]);
   }
-  /* One did not wait, for it would have for ever; the other one did. */
+  /* One call did not wait, which would be a deadlock; the other call did. */
   RANK_CHECK(env, !atomic_load(&p.early));
 }
 

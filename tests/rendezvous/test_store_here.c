@@ -72,7 +72,7 @@ static void expect_words(const char *text, const char *words) {
     fail_msg("\"%s\" does not say \"%s\"", text, words);
 }
 
-/* What a client is told that says hello over TCP, from `from` to `to`. */
+/* The answer to a client that says hello over TCP, from `from` to `to`. */
 static void expect_refused_over_tcp(const char *from, const char *to,
                                     uint16_t port) {
   char reply[1024];
@@ -87,7 +87,8 @@ static void expect_refused_over_tcp(const char *from, const char *to,
   raw_make_hello(&hello, GLI_TCP_MAGIC, 0, "");
   gli_frame_end(&hello, GLI_TCP_HELLO);
   raw_send(fd, hello.data, hello.bytes);
-  (void)shutdown(fd, SHUT_WR); /* so that one that is let in is not kept */
+  (void)shutdown(fd,
+                 SHUT_WR); /* a client that is admitted is not kept either */
   size_t got = raw_read_all(fd, reply, sizeof reply);
   close(fd);
   free(hello.data);
@@ -119,7 +120,7 @@ static void own_clients_come_in_and_tcp_is_for_other_hosts(void **state) {
   }
 }
 
-/* Also where its ranks think that nobody is asked. */
+/* A client without a secret is refused all the same. */
 static int try_as_nobody(int port, void *unused) {
   gloo_store *store;
   gloo_error e;
@@ -311,7 +312,7 @@ static bool write_file(const char *path, const char *text) {
   return fclose(file) == 0 && written;
 }
 
-/* Those that the system gives to who asks for any. */
+/* The range of ports that the system gives away. */
 static void allow_ports(const char *range) {
   assert_true(write_file("/proc/sys/net/ipv4/ip_local_port_range", range));
 }
@@ -377,7 +378,7 @@ static void without_a_directory_it_says_what_to_do(void **state) {
   setenv("XDG_RUNTIME_DIR", "/tmp", 1);
 }
 
-/* It needs no local socket. */
+/* A server with a secret needs no local socket. */
 static void a_server_that_asks_does_not_mind(void **state) {
   squatter s = squatter_of("127.0.0.1", 40100, 40100);
   (void)state;
@@ -512,7 +513,8 @@ static void a_client_waits_for_its_own_server(void **state) {
 
 /* ---- what the system does not say ---------------------------------------- */
 
-static _Atomic int peer_code; /* errno of who asks for a socket's peer; 0: none */
+static _Atomic int
+    peer_code; /* errno of who asks for a socket's peer; 0: none */
 
 int getsockopt(int fd, int level, int option, void *value, socklen_t *bytes) {
   int (*real)(int, int, int, void *, socklen_t *);

@@ -57,7 +57,7 @@ static int listen_here(uint16_t *port) {
   return fd;
 }
 
-/* It waits for a moment: what connects has connected when its call returned. */
+/* The wait is short: a client has connected when its call returns. */
 static void assert_nothing_came(int fd) {
   struct timeval none = {0, 1};
   assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &none, sizeof none),

@@ -226,7 +226,7 @@ static void address_of_another_host_is_not_reachable(void **state) {
   gli_shm_endpoint_encode(&other, &address);
   assert_false(ops->reachable(ends[0].t, &address, why));
   assert_non_null(strstr(why, "another user"));
-  other.user = GLI_USER_NONE; /* nor is one that may be anybody */
+  other.user = GLI_USER_NONE; /* an unmapped user is refused as well */
   gli_shm_endpoint_encode(&other, &address);
   assert_false(ops->reachable(ends[0].t, &address, why));
   assert_non_null(strstr(why, "user namespace"));
