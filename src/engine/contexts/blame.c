@@ -50,8 +50,11 @@ bool gli_operation_waits_for(const gli_operation *op, uint32_t peer) {
 static void hint_at_skipped(const gli_operation *op, uint32_t rank,
                             gloo_error *error) {
   const gloo_context *context = op->context;
-  for (size_t i = 0; i < GLI_BUCKETS; i++) {
-    for (const gli_early *p = context->early[i]; p != NULL; p = p->next) {
+  size_t slots = gli_key_table_slots(&context->early);
+  for (size_t i = 0; i < slots; i++) {
+    gli_keyed *entry = gli_key_table_slot(&context->early, i);
+    for (; entry != NULL; entry = entry->next) {
+      const gli_early *p = gli_early_keyed(entry);
       const gli_header *h = &p->header;
       if (p->link->rank != rank || h->tag != op->signature.tag) continue;
       if (h->collective == GLI_SENDRECV) continue;

@@ -8,27 +8,24 @@ gli_key gli_match_key_of(const gli_operation *op) {
   return (gli_key){rank, op->signature.tag, op->signature.operation};
 }
 
+static gli_operation *index_operation_of(gli_keyed *entry) {
+  if (entry == NULL) return NULL;
+  return (gli_operation *)(void *)((char *)entry -
+                                   offsetof(gli_operation, keyed));
+}
+
 gli_operation *gli_match_find(const gloo_context *context, gli_key key) {
   gli_operation *op = context->newest;
   if (op != NULL && gli_keys_equal(gli_match_key_of(op), key)) return op;
-  op = context->buckets[gli_key_bucket(key)];
-  while (op != NULL && !gli_keys_equal(gli_match_key_of(op), key))
-    op = op->hash_next;
-  return op;
+  if (context->operations.n == 0) return NULL;
+  return index_operation_of(gli_key_table_find(&context->operations, key));
 }
 
 void gli_match_file(gli_operation *op) {
-  gli_operation **bucket =
-      &op->context->buckets[gli_key_bucket(gli_match_key_of(op))];
-  op->bucket = bucket;
-  op->hash_next = *bucket;
-  *bucket = op;
+  gli_key_table_add(&op->context->operations, &op->keyed, gli_match_key_of(op));
 }
 
 void gli_match_unfile(gli_operation *op) {
-  gli_operation **at = op->bucket;
-  if (at == NULL) return; /* never inserted */
-  op->bucket = NULL;
-  while (*at != op) at = &(*at)->hash_next;
-  *at = op->hash_next;
+  if (op->keyed.at == NULL) return; /* never inserted */
+  gli_key_table_remove(&op->context->operations, &op->keyed);
 }

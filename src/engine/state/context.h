@@ -65,14 +65,6 @@ typedef struct gli_dispute {
   uint64_t heard_ns, again_ns, pause_ns;
 } gli_dispute;
 
-/* Of the tables by key. */
-enum { GLI_BUCKETS = 256 };
-static inline size_t gli_key_bucket(gli_key key) {
-  uint64_t mixed = key.operation * 3 + key.tag * UINT64_C(0x9e3779b1) +
-                   key.rank * UINT64_C(0x85ebca6b);
-  return (size_t)(mixed % GLI_BUCKETS);
-}
-
 /* Stores into other ranks' memory: what for, and of how many bytes: from so
  * many on, of twice as many each. */
 typedef enum gli_store_use {
@@ -142,10 +134,10 @@ struct gloo_context {
   gli_plan_cache *cache;
   gli_repeat *repeats;   /* NULL: none yet */
   gli_operation *all;    /* every operation with a handle or running */
-  gli_operation *newest; /* to be found; the others are in buckets */
-  gli_operation *buckets[GLI_BUCKETS];
-  gli_early *early[GLI_BUCKETS]; /* for operations not started here */
-  size_t n_early;                /* in these, and CTSs that its links keep */
+  gli_operation *newest; /* to be found; the others are in the table */
+  gli_key_table operations;
+  gli_key_table early; /* gli_early, for operations not started here */
+  size_t n_early;      /* in that, and CTSs that its links keep */
   gli_early *envelopes_first, *envelopes_last; /* unmatched p2p, as arrived */
 
   gli_trace *trace; /* the family's */

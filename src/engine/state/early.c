@@ -81,26 +81,19 @@ void gli_early_free_pools(gloo_device *device) {
   }
 }
 
-static bool early_belongs(const gli_early *early, gli_key key) {
-  return gli_keys_equal(gli_key_incoming(early->link, &early->header), key);
-}
-
 void gli_early_keep(gli_early *early, gli_key key) {
-  gli_early **bucket = &early->link->context->early[gli_key_bucket(key)];
-  early->link->context->n_early++;
-  early->next = *bucket;
-  *bucket = early;
+  gloo_context *context = early->link->context;
+  context->n_early++;
+  gli_key_table_add(&context->early, &early->keyed, key);
 }
 
 gli_early *gli_early_take(gloo_context *context, gli_key key) {
   if (context->n_early == 0) return NULL;
-  gli_early **at = &context->early[gli_key_bucket(key)];
-  while (*at != NULL && !early_belongs(*at, key)) at = &(*at)->next;
-  gli_early *found = *at;
+  gli_keyed *found = gli_key_table_find(&context->early, key);
   if (found == NULL) return NULL;
-  *at = found->next;
+  gli_key_table_remove(&context->early, found);
   context->n_early--;
-  return found;
+  return gli_early_keyed(found);
 }
 
 void gli_early_add_envelope(gli_early *early) {
@@ -132,9 +125,10 @@ void gli_early_remove_envelope(gli_early *early) {
 }
 
 bool gli_early_has_envelope(const gloo_context *context, gli_key key) {
-  const gli_early *p = context->early[gli_key_bucket(key)];
-  while (p != NULL && !(p->envelope && early_belongs(p, key))) p = p->next;
-  return p != NULL;
+  gli_keyed *entry = gli_key_table_find(&context->early, key);
+  while (entry != NULL && !gli_early_keyed(entry)->envelope)
+    entry = gli_key_table_find_next(entry);
+  return entry != NULL;
 }
 
 /* What is still arriving through a pair that lives on is freed when it is here.
@@ -150,11 +144,12 @@ static void early_drop(gli_early *early) {
 }
 
 void gli_early_drop(gloo_context *context) {
-  for (size_t i = 0; i < GLI_BUCKETS; i++) {
-    while (context->early[i] != NULL) {
-      gli_early *early = context->early[i];
-      context->early[i] = early->next;
-      early_drop(early);
+  gli_key_table *table = &context->early;
+  for (size_t i = 0; table->n > 0; i++) {
+    gli_keyed *entry;
+    while (table->n > 0 && (entry = gli_key_table_slot(table, i)) != NULL) {
+      gli_key_table_remove(table, entry);
+      early_drop(gli_early_keyed(entry));
     }
   }
   context->n_early = 0;

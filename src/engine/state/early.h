@@ -3,23 +3,11 @@
 #ifndef GLI_ENGINE_STATE_EARLY_H
 #define GLI_ENGINE_STATE_EARLY_H
 
+#include "engine/state/key_table.h"
 #include "engine/state/link.h"
 
 /* ---- keys ---------------------------------------------------------------- */
 
-/* Where an operation is looked up: collectives by tag and number, receives by
- * the rank, tag and number of their message. */
-typedef struct gli_key {
-  uint32_t rank; /* GLI_NO_RANK: a collective */
-  uint32_t tag;
-  uint64_t operation;
-} gli_key;
-
-#define GLI_NO_RANK UINT32_MAX
-
-static inline bool gli_keys_equal(gli_key a, gli_key b) {
-  return a.operation == b.operation && a.tag == b.tag && a.rank == b.rank;
-}
 /* Of what a message is for. */
 static inline gli_key gli_key_incoming(const gli_link *link,
                                        const gli_header *h) {
@@ -39,7 +27,8 @@ struct gli_early {
   gli_link *link;
   gli_operation *operation; /* NULL until the operation is known */
   uint32_t step;            /* its receive, once the operation is known */
-  struct gli_early *next;   /* in a bucket or in operation->early */
+  gli_keyed keyed;          /* in context->early */
+  struct gli_early *next;   /* in operation->early, or free */
   struct gli_early *envelope_prev, *envelope_next;
   uint32_t size_class;
   bool complete;
@@ -58,6 +47,11 @@ gli_early *gli_early_take(gloo_context *context, gli_key key);
 void gli_early_add_envelope(gli_early *early);
 void gli_early_remove_envelope(gli_early *early);
 bool gli_early_has_envelope(const gloo_context *context, gli_key key);
+/* The message that an entry of context->early is part of; NULL for NULL. */
+static inline gli_early *gli_early_keyed(gli_keyed *entry) {
+  if (entry == NULL) return NULL;
+  return (gli_early *)(void *)((char *)entry - offsetof(gli_early, keyed));
+}
 void gli_early_drop(gloo_context *context);
 void gli_early_free_pools(gloo_device *device);
 

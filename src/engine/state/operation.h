@@ -273,7 +273,7 @@ struct gloo_request {
   gli_operands operands;
 
   gli_operation *active_prev, *active_next; /* in ->active, posted or idle */
-  gli_operation *hash_next, **bucket;       /* NULL: in none */
+  gli_keyed keyed;                          /* in context->operations */
   gli_operation *all_prev, *all_next;       /* context->all */
   gli_operation *pool_next;
   uint32_t pool_depth; /* in a pool: how many there are from here on */
