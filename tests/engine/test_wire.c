@@ -111,7 +111,7 @@ static void play_word(stage *s, const char *word) {
   } else if (IS("answer")) {
     say_started(s, op, true);
   } else if (IS("withdraw")) {
-    gli_wire_withdraw(s->link, s->ops[op]);
+    gli_wire_withdraw(s->ops[op], 1);
   } else if (IS("consume")) {
     gli_wire_consumed(s->link, n * UNIT - GLI_HEADER_BYTES);
   } else if (IS("probe")) {
@@ -388,7 +388,7 @@ static void no_more_wants_than_a_peer_keeps(void **state) {
   }
   wire_check(s.w);
   assert_int_equal(s.pair->n_log, GLI_RTS_MAX);
-  assert_int_equal(s.link->unannounced, MORE);
+  assert_ptr_equal(s.link->unannounced->operation, ops[GLI_RTS_MAX]);
   /* An answer makes room for the oldest that is left. */
   gli_wire_answered(s.link);
   gli_wire_granted(ops[5], 1);
@@ -400,14 +400,14 @@ static void no_more_wants_than_a_peer_keeps(void **state) {
   assert_int_equal(last->slot, 0);
   assert_int_equal(s.pair->log[GLI_RTS_MAX + 1].header.operation, 5);
   /* One that was never announced is taken back, and need not be. */
-  gli_wire_withdraw(s.link, ops[ALL - 2]);
+  gli_wire_withdraw(ops[ALL - 2], 1);
   wire_check(s.w);
-  assert_int_equal(s.link->unannounced, 1);
+  assert_ptr_equal(s.link->unannounced->operation, ops[ALL - 1]);
   assert_int_equal(s.link->leaving.sent, ALL - 1);
   gli_wire_answered(s.link);
   last = &s.pair->log[s.pair->n_log - 1].header;
   assert_int_equal(last->operation, ALL - 1);
-  assert_int_equal(s.link->unannounced, 0);
+  assert_null(s.link->unannounced);
   gli_wire_answered(s.link);
   assert_int_equal(s.pair->n_log, GLI_RTS_MAX + 3);
   wire_check(s.w);

@@ -225,7 +225,7 @@ static void send_next(scenery *s, run *x, uint32_t rank) {
                   .operation = x->number,
                   .slot = slot,
                   .length = random_length(s)};
-  bool stuck = x->message && link->unannounced > 0;
+  bool stuck = x->message && link->unannounced;
   if (link->pair && !link->pending.first && !stuck && one_in(s, 2) &&
       gli_wire_offer(&x->op->peers[rank], link->pair, &h, NULL)) {
     x->finished[rank] |= 1u << slot;
@@ -272,7 +272,7 @@ static void withdraw(scenery *s, run *x) {
   if (x->op->peers[rank].rts_sent || blocked == 0 || blocked != x->sent[rank]) {
     return;
   }
-  gli_wire_withdraw(link, x->op);
+  gli_wire_withdraw(x->op, rank);
   s->withdrawn++;
   s->remotes[rank].runs[x->number].withdrawn = true;
   wire_operation_free(x->op);

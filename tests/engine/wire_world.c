@@ -97,7 +97,7 @@ void wire_end(wire_world *w) {
     assert_null(link->in_flight.first);
     assert_null(link->exposed.first);
     assert_null(link->arriving.first);
-    assert_int_equal(link->unannounced, 0);
+    assert_null(link->unannounced);
     assert_int_equal(link->answers, 0);
     assert_false(link->pending_queued);
   }
@@ -176,15 +176,18 @@ uint32_t wire_list_length(const gli_transfer_list *list) {
 
 static void check_link(const wire_world *w, const gli_link *link, census *c) {
   assert_true(link->credit.sent - link->credit.acked <= link->context->budget);
-  uint32_t unannounced = 0;
+  const gli_transfer *unannounced = NULL;
   for (const gli_transfer *t = link->blocked.first; t; t = t->next) {
     const gli_op_peer *peer = &t->operation->peers[t->peer];
     assert_false(peer->granted);
-    if (!peer->rts_sent) unannounced++;
+    if (!peer->rts_sent && !unannounced) unannounced = t;
+    const gli_transfer *same = peer->blocked_first;
+    while (same && same != t) same = same->blocked_next;
+    assert_ptr_equal(same, t);
   }
-  assert_int_equal(link->unannounced, unannounced);
+  assert_ptr_equal(link->unannounced, unannounced);
   assert_true(link->rts_out <= GLI_RTS_MAX);
-  assert_true(unannounced == 0 || link->rts_out == GLI_RTS_MAX);
+  assert_true(!unannounced || link->rts_out == GLI_RTS_MAX);
   census own = {0, 0, 0};
   count(&link->blocked, link, &own);
   count(&link->pending, link, &own);

@@ -35,8 +35,9 @@ bool gli_operation_waits_for(const gli_operation *op, uint32_t peer) {
     uint8_t state = op->recv_state[op->plan->recv_steps[p->first_recv + slot]];
     if (state != GLI_RECV_UNREADY && state != GLI_RECV_DONE) return true;
   }
-  const gli_transfer_list *lists[] = {&link->blocked, &link->pending,
-                                      &link->in_flight, &link->exposed};
+  if (op->peers[peer].blocked_first != NULL) return true;
+  const gli_transfer_list *lists[] = {&link->pending, &link->in_flight,
+                                      &link->exposed};
   for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
     for (const gli_transfer *t = lists[i]->first; t != NULL; t = t->next) {
       if (t->operation == op) return true;
@@ -134,10 +135,9 @@ static bool still_needs(const gli_operation *op, const gli_link *link) {
       uint8_t state = op->recv_state[step];
       if (state == GLI_RECV_READY || state == GLI_RECV_SHARED) return true;
     }
+    if (op->peers[i].blocked_first != NULL) return true;
   }
-  const gli_transfer *t = link->blocked.first;
-  while (t != NULL && t->operation != op) t = t->next;
-  return t != NULL;
+  return false;
 }
 
 static bool can_still_come(const gli_operation *posted) {

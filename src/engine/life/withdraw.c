@@ -19,10 +19,8 @@ static bool is_private_send(const gli_operation *op) {
   if (op->deferred) return true;
   if (op->peers[0].rts_sent) return false;
   uint32_t blocked = 0;
-  const gli_link *link = op->peers[0].link;
-  for (const gli_transfer *t = link->blocked.first; t != NULL; t = t->next) {
-    if (t->operation == op) blocked++;
-  }
+  const gli_transfer *t = op->peers[0].blocked_first;
+  for (; t != NULL; t = t->blocked_next) blocked++;
   uint32_t copies = 0; /* of a message that a GPU has: these are done */
   for (uint32_t i = 0; i < op->plan->n_steps; i++)
     copies += op->plan->steps[i].kind == GLI_STEP_COPY_IN;
@@ -45,10 +43,8 @@ static void step_down(gli_operation *op) {
     gli_match_insert(op);
     return;
   }
-  gli_transfer *t = op->peers[0].link->blocked.first;
-  for (; t != NULL; t = t->next) {
-    if (t->operation == op) t->request.header.operation--;
-  }
+  gli_transfer *t = op->peers[0].blocked_first;
+  for (; t != NULL; t = t->blocked_next) t->request.header.operation--;
 }
 
 static void give_back_number(gli_operation *op) {
@@ -63,7 +59,7 @@ static void give_back_number(gli_operation *op) {
 
 void gli_operation_withdraw(gli_operation *op) {
   if (gli_operation_is(op, GLI_OPERATION_RUNNING)) {
-    if (op->side == GLI_SEND_SIDE) gli_wire_withdraw(op->peers[0].link, op);
+    if (op->side == GLI_SEND_SIDE) gli_wire_withdraw(op, 0);
     give_back_number(op);
   }
   gloo_error error;

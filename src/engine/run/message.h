@@ -14,7 +14,7 @@ GLI_INLINE bool gli_send_now(const gli_operation *op, uint32_t step,
                              gli_pair *pair, gli_header *header) {
   gli_link *link = peer->link;
   if (link->pending.first != NULL || link->leaving.departed ||
-      link->unannounced > 0)
+      link->unannounced != NULL)
     return false;
   const void *payload = gli_operation_at(op, s->a_buffer, s->a);
   /* It may be one that need not be copied. */

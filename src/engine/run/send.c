@@ -19,7 +19,7 @@ static void fail_send(gli_operation *op, gli_link *link, gloo_status status,
 /* Messages between two ranks keep their order: they must not pass one that the
  * receiver does not know of. */
 static bool is_stuck(const gli_operation *op, const gli_link *link) {
-  return gli_operation_is_message(op) && link->unannounced > 0;
+  return gli_operation_is_message(op) && link->unannounced != NULL;
 }
 
 static void fill_header(const gli_operation *op, const gli_step *step,

@@ -39,6 +39,7 @@ typedef struct gli_transfer {
   uint32_t *unsent; /* of a put, which is counted there until it is sent */
   uint8_t *note;    /* payload of a control message, for free(); else not set */
   struct gli_transfer *prev, *next;
+  struct gli_transfer *blocked_next; /* blocked: of the same run and peer */
 } gli_transfer;
 
 typedef struct gli_transfer_list {
@@ -115,10 +116,13 @@ struct gli_link {
   gli_link_credit credit;
 
   gli_transfer_list blocked, pending, in_flight, exposed, arriving;
-  uint32_t unannounced; /* of `blocked`: the peer has no RTS for them yet */
-  uint32_t rts_out;     /* RTSs of ours that wait for their CTS */
-  uint32_t rts_in;      /* RTSs of the peer that are kept here */
-  uint32_t answers;     /* to RTS and PROBE, not yet taken by the transport */
+  /* The first of `blocked` that the peer has no RTS for; NULL: none. It moves
+   * forward only, so that messages of many operations are not looked through
+   * for each. */
+  gli_transfer *unannounced;
+  uint32_t rts_out; /* RTSs of ours that wait for their CTS */
+  uint32_t rts_in;  /* RTSs of the peer that are kept here */
+  uint32_t answers; /* to RTS and PROBE, not yet taken by the transport */
   /* Messages of point-to-point calls, per tag: sent to the rank, and those from
    * it that a receive was found for. */
   gli_counters sent, found;

@@ -62,6 +62,8 @@ typedef struct gli_op_peer {
   bool told;             /* CTS was sent */
   uint8_t cleared;       /* gli_cleared: what it answered to PROBE */
   uint32_t exposed_puts; /* ranges that it may write to now */
+  /* Messages of this run in link->blocked, oldest first. */
+  gli_transfer *blocked_first, *blocked_last;
 } gli_op_peer;
 
 /* A get or a put of a plan. */

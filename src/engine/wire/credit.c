@@ -16,6 +16,12 @@ static bool rts_was_sent(const gli_transfer *t) {
   return t->operation->peers[t->peer].rts_sent;
 }
 
+/* The first from `t` on that the receiver does not know of. */
+static gli_transfer *next_unannounced(gli_transfer *t) {
+  while (t != NULL && rts_was_sent(t)) t = t->next;
+  return t;
+}
+
 /* Free to go: the receiver has started, or there is credit (which is taken). */
 static bool take_credit_for(gli_transfer *t) {
   gli_link *link = t->link;
@@ -30,16 +36,11 @@ static bool take_credit_for(gli_transfer *t) {
 
 /* Tell the receiver about blocked operations, oldest first. */
 static void send_rts(gli_link *link) {
-  if (link->unannounced == 0) return;
-  link->unannounced = 0;
-  for (gli_transfer *t = link->blocked.first; t != NULL; t = t->next) {
-    if (rts_was_sent(t)) continue;
-    if (link->rts_out >= GLI_RTS_MAX) {
-      link->unannounced++;
-      continue;
-    }
+  while (link->unannounced != NULL && link->rts_out < GLI_RTS_MAX) {
+    gli_transfer *t = link->unannounced;
     gli_operation_note(t->operation, t->peer)->rts_sent = true;
     link->rts_out++;
+    link->unannounced = next_unannounced(t->next);
     const gli_header *h = &t->request.header;
     gli_wire_control(link, GLI_MESSAGE_RTS, h, h->slot);
   }
@@ -52,10 +53,26 @@ void gli_wire_answered(gli_link *link) {
 
 static void block_message(gli_transfer *t) {
   gli_link *link = t->link;
+  gli_op_peer *peer = gli_operation_note(t->operation, t->peer);
   gli_transfer_list_add(&link->blocked, t);
-  if (rts_was_sent(t)) return;
-  link->unannounced++;
+  t->blocked_next = NULL;
+  if (peer->blocked_first != NULL) {
+    peer->blocked_last->blocked_next = t;
+  } else {
+    peer->blocked_first = t;
+  }
+  peer->blocked_last = t;
+  if (peer->rts_sent) return;
+  if (link->unannounced == NULL) link->unannounced = t;
   send_rts(link);
+}
+
+/* The first of its run and peer. */
+static void unblock_message(gli_transfer *t) {
+  gli_link *link = t->link;
+  t->operation->peers[t->peer].blocked_first = t->blocked_next;
+  if (link->unannounced == t) link->unannounced = next_unannounced(t->next);
+  gli_transfer_list_remove(&link->blocked, t);
 }
 
 void gli_wire_send(gli_transfer *t, bool stuck) {
@@ -69,8 +86,7 @@ void gli_wire_send(gli_transfer *t, bool stuck) {
 }
 
 static void release_blocked(gli_transfer *t) {
-  if (!rts_was_sent(t)) t->link->unannounced--;
-  gli_transfer_list_remove(&t->link->blocked, t);
+  unblock_message(t);
   gli_wire_post(t);
 }
 
@@ -115,23 +131,16 @@ void gli_wire_granted(gli_operation *op, uint32_t peer) {
   gli_op_peer *p = gli_operation_note(op, peer);
   if (p->granted) return;
   p->granted = true;
-  gli_link *link = p->link;
-  gli_transfer *next;
-  for (gli_transfer *t = link->blocked.first; t != NULL; t = next) {
-    next = t->next;
-    if (t->operation == op && t->peer == peer) release_blocked(t);
-  }
-  send_rts(link);
+  while (p->blocked_first != NULL) release_blocked(p->blocked_first);
+  send_rts(p->link);
 }
 
-void gli_wire_withdraw(gli_link *link, const gli_operation *op) {
-  gli_transfer *next;
-  for (gli_transfer *t = link->blocked.first; t != NULL; t = next) {
-    next = t->next;
-    if (t->operation != op) continue;
-    if (!rts_was_sent(t)) link->unannounced--;
-    gli_transfer_list_remove(&link->blocked, t);
+void gli_wire_withdraw(gli_operation *op, uint32_t peer) {
+  gli_op_peer *p = &op->peers[peer];
+  while (p->blocked_first != NULL) {
+    gli_transfer *t = p->blocked_first;
+    unblock_message(t);
     gli_transfer_free(t);
-    link->leaving.sent--;
+    p->link->leaving.sent--;
   }
 }

@@ -206,7 +206,7 @@ void gli_wire_drop(gli_link *link) {
   drop_list(&link->in_flight);
   drop_list(&link->exposed);
   drop_list(&link->arriving);
-  link->unannounced = 0;
+  link->unannounced = NULL;
   drop_from(&device->self_queue, link);
   drop_from(&device->finished, link);
   gli_link **at = &device->pending_links;

@@ -67,8 +67,8 @@ void gli_wire_granted(gli_operation *op, uint32_t peer);
  * it is blocked, and the receiver's index among its peers. NULL: none is. */
 gli_operation *gli_wire_blocked(const gli_link *link, const gli_header *header,
                                 uint32_t *peer);
-/* Take back the blocked messages of an operation that was never announced. */
-void gli_wire_withdraw(gli_link *link, const gli_operation *op);
+/* Take back what is blocked of an operation that the peer does not know of. */
+void gli_wire_withdraw(gli_operation *op, uint32_t peer);
 static inline uint64_t gli_wire_cost(uint64_t length) {
   return length + GLI_HEADER_BYTES;
 }
