@@ -104,9 +104,6 @@ void gli_sink_nowhere(gli_sink *sink, uint64_t bytes);
 
 /* ---- which rank is to blame (probe.c, blame.c) --------------------------- */
 
-/* Its time runs from now at the latest: it may be long until a thread looks at
- * it. */
-void gli_blame_start_clock(gli_operation *op);
 /* The timer is due. */
 void gli_blame_timer(gli_operation *op, uint64_t now_ns);
 gloo_status gli_blame_probed(gli_link *link, const gli_header *header,

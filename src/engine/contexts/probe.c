@@ -17,37 +17,10 @@
 #include "engine/contexts/contexts.h"
 #include "engine/match/match.h"
 #include "engine/memory/staged.h"
-#include "engine/state/device.h"
+#include "engine/state/deadline.h"
 #include "engine/state/fail.h"
 #include "engine/state/signature.h"
 #include "engine/wire/wire.h"
-
-#define PROBE_NS_MAX UINT64_C(200000000)
-/* The share of the timeout that is spent on asking. */
-#define PROBE_SHARE 8
-
-static uint64_t probe_ns(const gli_operation *op) {
-  if (op->deadline.timeout_ns <= 0) return PROBE_NS_MAX;
-  uint64_t share = (uint64_t)op->deadline.timeout_ns / PROBE_SHARE;
-  return share < PROBE_NS_MAX ? share : PROBE_NS_MAX;
-}
-
-static bool is_armed(const gli_operation *op) {
-  return op->deadline.timer_ns != 0;
-}
-
-static void start_clock(gli_operation *op, uint64_t now_ns) {
-  op->deadline.timer_ns = UINT64_MAX;
-  if ((uint64_t)op->deadline.timeout_ns >= UINT64_MAX - now_ns) return;
-  op->deadline.at_ns = now_ns + (uint64_t)op->deadline.timeout_ns;
-  op->deadline.timer_ns = op->deadline.at_ns - probe_ns(op);
-}
-
-void gli_blame_start_clock(gli_operation *op) {
-  gloo_device *device = op->device;
-  if (is_armed(op)) return;
-  start_clock(op, device->ops->now_ns(device->transport));
-}
 
 /* Of a message between two ranks: the one that it waits for; NULL: it is known
  * to nobody, or not connected. */
@@ -75,7 +48,7 @@ static void send_probes(const gli_operation *op) {
 
 static void begin_probing(gli_operation *op, uint64_t now_ns) {
   op->deadline.blame_phase = GLI_PROBING;
-  op->deadline.timer_ns = now_ns + probe_ns(op);
+  gli_deadline_set(op, now_ns + gli_deadline_probe_ns(op));
   send_probes(op);
 }
 
@@ -83,9 +56,9 @@ static void begin_probing(gli_operation *op, uint64_t now_ns) {
 static void stop_probing(gli_operation *op) {
   op->deadline.blame_phase = GLI_ON_TIME;
   op->deadline.suspected = false;
-  op->deadline.timer_ns = op->deadline.timeout_ns > 0
-                              ? op->deadline.at_ns - probe_ns(op)
-                              : UINT64_MAX;
+  gli_deadline_set(op, op->deadline.timeout_ns > 0
+                           ? op->deadline.at_ns - gli_deadline_probe_ns(op)
+                           : UINT64_MAX);
 }
 
 static bool all_cleared(const gli_operation *op) {
@@ -112,7 +85,8 @@ static bool knows_elsewhere(const gli_operation *op) {
 /* Who knows more is to accuse first. */
 static void keep_listening(gli_operation *op, uint64_t now_ns) {
   op->deadline.blame_phase = GLI_LISTENING;
-  op->deadline.timer_ns = now_ns + (knows_elsewhere(op) ? 2 : 4) * probe_ns(op);
+  gli_deadline_set(
+      op, now_ns + (knows_elsewhere(op) ? 2 : 4) * gli_deadline_probe_ns(op));
   if (op->deadline.suspected) return;
   op->deadline.suspected = true;
   send_probes(op);
@@ -122,7 +96,7 @@ static void keep_listening(gli_operation *op, uint64_t now_ns) {
 static void wait_for_stream(gli_operation *op, bool over) {
   gloo_error error;
   char text[GLI_TEXT_BYTES];
-  op->deadline.timer_ns = op->deadline.at_ns;
+  gli_deadline_set(op, op->deadline.at_ns);
   if (!over) return;
   gli_fail(&error, GLOO_ERR_TIMEOUT, (int)op->context->root_rank,
            "deadline passed: %s waits for the work that was before it in the "
@@ -132,8 +106,8 @@ static void wait_for_stream(gli_operation *op, bool over) {
 }
 
 void gli_blame_timer(gli_operation *op, uint64_t now_ns) {
-  if (!is_armed(op)) {
-    start_clock(op, now_ns);
+  if (!gli_deadline_is_started(op)) {
+    gli_deadline_start(op);
     return;
   }
   bool over = now_ns >= op->deadline.at_ns;
@@ -222,7 +196,7 @@ static gloo_status check_agrees(const gli_operation *op, const gli_link *link,
 /* Another rank asks, and so do we, though our own time may not be over. */
 static void ask_on(gli_operation *op, bool pressed) {
   gloo_device *device = op->device;
-  if (op->deadline.timeout_ns > 0) gli_blame_start_clock(op);
+  if (op->deadline.timeout_ns > 0) gli_deadline_start(op);
   bool suspected = pressed && !op->deadline.suspected;
   if (suspected) op->deadline.suspected = true;
   if (op->deadline.blame_phase == GLI_ON_TIME)

@@ -29,6 +29,7 @@ gloo_status gli_device_open(const gli_transport_ops *ops,
   gloo_device *device = calloc(1, sizeof *device);
   if (device == NULL) goto no_memory;
   device->ops = ops;
+  device->timers_ns = UINT64_MAX;
   atomic_init(&device->lock_wanted, 0);
   atomic_init(&device->oversubscribed, false);
   if (!gli_lock_init(&device->lock)) goto no_lock;
@@ -203,14 +204,25 @@ int gli_device_progress_for(gloo_device *device, gli_operation *op) {
   return 1;
 }
 
-/* Run the timers that are due; returns the time of the next one. */
-static uint64_t check_list(const gli_operation_list *list, uint64_t now_ns) {
-  uint64_t next_ns = UINT64_MAX;
+/* Run the timers that are due, and find the next one. */
+static void check_list(const gli_operation_list *list, uint64_t now_ns) {
   for (gli_operation *op = list->first; op != NULL; op = op->active_next) {
-    if (op->deadline.timer_ns <= now_ns) gli_blame_timer(op, now_ns);
-    if (op->deadline.timer_ns < next_ns) next_ns = op->deadline.timer_ns;
+    uint64_t timer_ns = op->deadline.timer_ns;
+    if (timer_ns <= now_ns)
+      gli_blame_timer(op, now_ns);
+    else if (timer_ns < op->device->timers_ns)
+      op->device->timers_ns = timer_ns;
   }
-  return next_ns;
+}
+
+/* One look through all operations finds what many of them wait for. */
+static void check_timers(gloo_device *device, uint64_t now_ns) {
+  if (now_ns < device->timers_ns) return;
+  device->timers_ns = UINT64_MAX;
+  for (const gloo_context *c = device->contexts; c != NULL; c = c->next) {
+    check_list(&c->family->active, now_ns);
+    check_list(&c->family->posted, now_ns);
+  }
 }
 
 static void check_abort(gloo_context *context) {
@@ -269,9 +281,9 @@ int64_t gli_device_check_deadlines(gloo_device *device) {
     next_ns = device_earlier(next_ns, check_suspect(c, now_ns));
     next_ns = device_earlier(next_ns, check_heartbeat(c, now_ns));
     next_ns = device_earlier(next_ns, check_shrink(c, now_ns));
-    next_ns = device_earlier(next_ns, check_list(&c->family->active, now_ns));
-    next_ns = device_earlier(next_ns, check_list(&c->family->posted, now_ns));
   }
+  check_timers(device, now_ns);
+  next_ns = device_earlier(next_ns, device->timers_ns);
   if (device->teardowns_pending) gli_device_settle(device);
   if (next_ns == UINT64_MAX) return INT64_MAX;
   if (next_ns <= now_ns) return 0;

@@ -27,6 +27,7 @@
 #include "core/hints.h"
 #include "engine/drive/drive.h"
 #include "engine/run/in_order.h"
+#include "engine/state/deadline.h"
 
 #define SPIN_NS UINT64_C(40000)
 #define FIRST_LOOKS 100
@@ -232,6 +233,12 @@ GLI_INLINE bool is_over(const awaited *a) {
   return false;
 }
 
+/* Before this thread looks for timers that are due. */
+GLI_INLINE void start_clock(const awaited *a) {
+  if (a->op != NULL && gli_operation_is_running(a->op))
+    gli_deadline_start(a->op);
+}
+
 static int64_t wait_limit(uint64_t until_ns, uint64_t now_ns) {
   uint64_t left_ns = until_ns - now_ns;
   return left_ns > INT64_MAX ? INT64_MAX : (int64_t)left_ns;
@@ -257,6 +264,7 @@ GLI_INLINE void wait_for(gloo_device *device, const awaited *a) {
       yield_ns = 0;
     }
     if (polls % 256 == 0) {
+      start_clock(a);
       gli_device_check_deadlines(device);
       /* Others' events must not keep this thread for ever. */
       if (a->until_ns != UINT64_MAX &&
@@ -311,6 +319,7 @@ GLI_INLINE void wait_for(gloo_device *device, const awaited *a) {
         break;
       case GLI_WAIT_SLEEP:
         asleep_ns = now_ns;
+        start_clock(a);
         gli_device_sleep(device, wait_limit(a->until_ns, now_ns));
         break;
       case GLI_WAIT_SPIN:

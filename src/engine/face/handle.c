@@ -7,6 +7,7 @@
 #include "engine/life/life.h"
 #include "engine/memory/staged.h"
 #include "engine/run/run.h"
+#include "engine/state/deadline.h"
 #include "engine/state/fail.h"
 #include "engine/state/signature.h"
 #include "engine/wire/wire.h"
@@ -76,7 +77,7 @@ GLI_INLINE void get_going(gloo_device *device, gli_operation *op, bool alone,
     return;
   if (!busy && !needs_no_poll(device, op)) gli_device_poll(device);
   for (gli_operation *o = op; o != NULL; o = alone ? NULL : o->also) {
-    if (gli_operation_is_running(o)) gli_blame_start_clock(o);
+    if (gli_operation_is_running(o)) gli_deadline_start(o);
   }
   gli_device_kick_locked(device);
 }

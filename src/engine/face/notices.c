@@ -8,6 +8,7 @@
 #include "engine/drive/drive.h"
 #include "engine/engine.h"
 #include "engine/life/life.h"
+#include "engine/state/deadline.h"
 
 /* ---- joining ------------------------------------------------------------- */
 
@@ -111,7 +112,7 @@ void gli_operation_hold(gli_operation *op, gli_operation **owner) {
   op->started = gli_ticks();
   op->steps_todo = 1; /* to be settled */
   op->deadline.timeout_ns = 0;
-  gli_blame_arm(op);
+  gli_deadline_arm(op);
   device->outstanding++;
   gli_operation_list_add(&op->context->family->active, op);
   gli_device_unlock(device);

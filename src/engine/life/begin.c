@@ -6,6 +6,7 @@
 #include "engine/memory/memory.h"
 #include "engine/memory/staged.h"
 #include "engine/run/run.h"
+#include "engine/state/deadline.h"
 #include "engine/state/fail.h"
 #include "engine/wire/wire.h"
 
@@ -75,7 +76,7 @@ static gloo_status post_receive(gli_operation *op, gloo_error *error) {
                     "message could come from has destroyed its context");
   }
   gli_operation_becomes(op, GLI_OPERATION_POSTED);
-  gli_blame_arm(op);
+  gli_deadline_arm(op);
   gli_operation_list_add(&context->family->posted, op);
   return GLOO_OK;
 }
@@ -106,7 +107,7 @@ GLI_COLD static gloo_status refuse_to_begin(gli_operation *op,
   gli_context_poison(context, error);
   if (!gli_operation_is_running(op)) {
     gli_operation_becomes(op, GLI_OPERATION_RUNNING);
-    gli_blame_arm(op);
+    gli_deadline_arm(op);
     gli_operation_list_add(&context->family->active, op);
   }
   return error->status;

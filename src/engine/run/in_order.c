@@ -26,6 +26,7 @@
 #include "core/hints.h"
 #include "engine/run/message.h"
 #include "engine/run/run.h"
+#include "engine/state/deadline.h"
 #include "engine/state/fail.h"
 
 /* ---- which plans do ------------------------------------------------------ */
@@ -255,7 +256,7 @@ bool gli_in_order_begin(gli_operation *op) {
   gloo_device *device = op->device;
   op->in_order.active = true;
   gli_operation_becomes(op, GLI_OPERATION_RUNNING);
-  gli_blame_arm(op);
+  gli_deadline_arm(op);
   gli_device_list(device);
   device->outstanding++;
   device->unlisted = op;

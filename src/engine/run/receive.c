@@ -5,6 +5,7 @@
 #include "engine/run/in_order.h"
 #include "engine/run/message.h"
 #include "engine/run/run.h"
+#include "engine/state/deadline.h"
 #include "engine/state/signature.h"
 #include "engine/wire/wire.h"
 
@@ -25,7 +26,9 @@ static gli_operation *claim_posted(gli_operation *op, gli_link *link,
                                    gloo_error *error) {
   gloo_context *context = link->context;
   gli_operation_list_remove(&context->family->posted, op);
+  bool started = gli_deadline_is_started(op);
   if (gli_receive_bind(op, link, error) != GLOO_OK) return NULL;
+  if (started) gli_deadline_start(op);
   /* Its receives must be ready before the message that it was claimed for. */
   gli_device_run(context->device);
   return op;

@@ -5,6 +5,7 @@
 #include "engine/match/match.h"
 #include "engine/run/in_order.h"
 #include "engine/run/run.h"
+#include "engine/state/deadline.h"
 #include "engine/wire/wire.h"
 
 /* Receivers of much tell their senders at once. */
@@ -60,7 +61,7 @@ gloo_status gli_operation_launch(gli_operation *op, gloo_error *error) {
   } else {
     count_steps(op);
   }
-  gli_blame_arm(op);
+  gli_deadline_arm(op);
   list_operation(op);
   gloo_status status = gli_early_adopt(op, error);
   if (status != GLOO_OK) {

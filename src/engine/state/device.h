@@ -102,6 +102,7 @@ struct gloo_device {
   gli_operation *deferred, *deferred_last;
   gli_operation *unlisted; /* the one that has begun last, see run.h */
   size_t outstanding;      /* operations posted or running */
+  uint64_t timers_ns;      /* no timer of these is due before (deadline.h) */
   uint32_t windows;  /* which others may use at any time, so somebody polls */
   uint32_t attended; /* contexts that are, for which the same holds */
   uint32_t owners;   /* contexts that the device is to end with */

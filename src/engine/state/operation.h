@@ -134,7 +134,7 @@ typedef struct gli_deadline {
   int64_t timeout_ns; /* of the call; 0 or less: none */
   uint64_t at_ns;
   uint64_t timer_ns; /* when to look after it next; 0: the clock does not run
-                        yet; UINT64_MAX: never */
+                        yet; UINT64_MAX: never. See deadline.h, which sets it */
   gli_blame_phase blame_phase;
   bool suspected; /* the time of a rank that waits for us is up */
 } gli_deadline;
@@ -385,18 +385,6 @@ static inline void gli_in_order_stop(gli_operation *op) {
   if (at == op->plan->n_steps || op->recv_state[at] == GLI_RECV_UNREADY) return;
   gli_link *link = op->in_order.messages[at].link;
   if (link->awaits == op) link->awaits = NULL;
-}
-
-/* ---- deadlines ----------------------------------------------------------- */
-
-/* Set the first timer of an operation that starts now. Most that are waited for
- * end before a thread looks at the clock: theirs starts to run when one does.
- */
-static inline void gli_blame_arm(gli_operation *op) {
-  op->deadline.blame_phase = GLI_ON_TIME;
-  op->deadline.suspected = false;
-  op->deadline.timer_ns = op->deadline.timeout_ns > 0 ? 0 : UINT64_MAX;
-  op->deadline.at_ns = UINT64_MAX;
 }
 
 #endif
