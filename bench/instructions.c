@@ -25,6 +25,8 @@ typedef struct rank_state {
   gloo_error error;
   float in[MAX_COUNT], out[MAX_COUNT];
   gloo_request *operation; /* persistent, or the one that runs */
+  gloo_request **many;     /* those that are under way together, and */
+  float *values;           /* the one element of each */
   unsigned long tests;
 } rank_state;
 
@@ -79,22 +81,75 @@ static gloo_status call_message(rank_state *r) {
   return gloo_recv(r->context, r->out, 1, GLOO_FLOAT32, 0, NULL, NULL);
 }
 
+/* ---- many under way ------------------------------------------------------ */
+
+/* Rank 0 begins all before rank 1 begins any: what comes early is kept, and
+ * what does not fit waits to be asked for. */
+static gloo_status many_broadcasts(rank_state *r, unsigned long i) {
+  return gloo_broadcast_start(r->context, GLOO_IN_PLACE, &r->values[i], 1,
+                              GLOO_FLOAT32, 0, NULL, &r->many[i], NULL);
+}
+
+/* A tag for each. */
+static gloo_status many_messages(rank_state *r, unsigned long i) {
+  gloo_options options = GLOO_OPTIONS_INIT;
+  options.tag = (unsigned)i;
+  if (r->rank == 0) {
+    return gloo_send_start(r->context, &r->values[i], 1, GLOO_FLOAT32, 1,
+                           &options, &r->many[i], NULL);
+  }
+  return gloo_recv_start(r->context, &r->values[i], 1, GLOO_FLOAT32, 0,
+                         &options, &r->many[i], NULL);
+}
+
+/* Which have numbers of their own. */
+static gloo_status many_persistent(rank_state *r, unsigned long i) {
+  gloo_options options = GLOO_OPTIONS_INIT;
+  options.matched_by_init = 1;
+  gloo_status status = GLOO_OK;
+  if (r->many[i] == NULL) {
+    status = gloo_broadcast_init(r->context, GLOO_IN_PLACE, &r->values[i], 1,
+                                 GLOO_FLOAT32, 0, &options, &r->many[i], NULL);
+  }
+  return status == GLOO_OK ? gloo_request_start(r->many[i], NULL) : status;
+}
+
 /* Expected is rank 1's first output, for the inputs 1 and 2. */
+struct many_case {
+  gloo_status (*start)(rank_state *r, unsigned long i);
+  unsigned long n;
+  int receivers_first; /* rank 1 begins all before rank 0 does */
+};
+#define MANY(name, start, n, receivers_first)                     \
+  {                                                               \
+    name, make_broadcast, 1, 1, NULL, &(const struct many_case) { \
+      start, n, receivers_first                                   \
+    }                                                             \
+  }
 static const struct test_case {
   const char *name;
   make_fn make;
   int persistent;
   float expected;
-  call_fn call; /* after the warm-up, instead */
+  call_fn call;                 /* after the warm-up, instead */
+  const struct many_case *many; /* or that, once; NULL: not so */
 } cases[] = {
-    {"allreduce_4", make_allreduce, 1, 3, NULL},
-    {"allreduce_4_anew", start_allreduce, 0, 3, NULL},
-    {"allreduce_1024", make_allreduce_1k, 1, 3, NULL},
-    {"barrier", make_barrier, 1, 0, NULL},
-    {"broadcast_4", make_broadcast, 1, 1, NULL},
-    {"broadcast_4_call", make_broadcast, 1, 1, call_broadcast},
-    {"sendrecv_4", make_message, 1, 1, NULL},
-    {"sendrecv_4_call", make_message, 1, 1, call_message},
+    {"allreduce_4", make_allreduce, 1, 3, NULL, NULL},
+    {"allreduce_4_anew", start_allreduce, 0, 3, NULL, NULL},
+    {"allreduce_1024", make_allreduce_1k, 1, 3, NULL, NULL},
+    {"barrier", make_barrier, 1, 0, NULL, NULL},
+    {"broadcast_4", make_broadcast, 1, 1, NULL, NULL},
+    {"broadcast_4_call", make_broadcast, 1, 1, call_broadcast, NULL},
+    {"sendrecv_4", make_message, 1, 1, NULL, NULL},
+    {"sendrecv_4_call", make_message, 1, 1, call_message, NULL},
+    MANY("broadcasts_500", many_broadcasts, 500, 0),
+    MANY("broadcasts_8000", many_broadcasts, 8000, 0),
+    MANY("messages_500", many_messages, 500, 0),
+    MANY("messages_8000", many_messages, 8000, 0),
+    MANY("receives_500", many_messages, 500, 1),
+    MANY("receives_8000", many_messages, 8000, 1),
+    MANY("persistent_500", many_persistent, 500, 0),
+    MANY("persistent_8000", many_persistent, 8000, 0),
 };
 enum { N_CASES = sizeof cases / sizeof cases[0] };
 
@@ -166,10 +221,48 @@ static gloo_status one_call(const struct test_case *c,
   return GLOO_OK;
 }
 
+/* Test those under way, and then destroy them from behind. */
+static gloo_status finish_many(rank_state ranks[RANKS], unsigned long n) {
+  for (unsigned long i = 0; i < n; i++) {
+    int over = 0;
+    for (unsigned long tries = 0; over < RANKS; tries++) {
+      rank_state *r = &ranks[tries % RANKS];
+      r->tests++;
+      gloo_status status = gloo_request_test(r->many[i], NULL);
+      if (status == GLOO_IN_PROGRESS && tries < GIVE_UP_TESTS) {
+        over = 0;
+        continue;
+      }
+      if (status != GLOO_OK) return fail(r, status);
+      over++;
+    }
+  }
+  for (unsigned long i = n; i-- > 0;) {
+    for (int r = 0; r < RANKS; r++) {
+      gloo_request_destroy(ranks[r].many[i]);
+      ranks[r].many[i] = NULL;
+    }
+  }
+  return GLOO_OK;
+}
+
+static gloo_status all_under_way(const struct test_case *c,
+                                 rank_state ranks[RANKS]) {
+  for (int turn = 0; turn < RANKS; turn++) {
+    rank_state *r = &ranks[c->many->receivers_first ? RANKS - 1 - turn : turn];
+    for (unsigned long i = 0; i < c->many->n; i++) {
+      gloo_status status = c->many->start(r, i);
+      if (status != GLOO_OK) return fail(r, status);
+    }
+  }
+  return finish_many(ranks, c->many->n);
+}
+
 /* callgrind counts from the call of this function to its return. */
 static gloo_status measured_operations(const struct test_case *c,
                                        rank_state ranks[RANKS],
                                        unsigned long count) {
+  if (c->many) return all_under_way(c, ranks);
   for (unsigned long i = 0; i < count; i++) {
     gloo_status status = c->call ? one_call(c, ranks) : one_operation(c, ranks);
     if (status != GLOO_OK) return status;
@@ -194,12 +287,34 @@ static gloo_status warm_up(const struct test_case *c, rank_state ranks[RANKS]) {
   return GLOO_OK;
 }
 
+static gloo_status make_many(const struct test_case *c, rank_state *r) {
+  if (c->many == NULL) return GLOO_OK;
+  r->many = calloc(c->many->n, sizeof(gloo_request *));
+  r->values = calloc(c->many->n, sizeof(float));
+  if (r->many == NULL || r->values == NULL) return GLOO_ERR_NO_MEMORY;
+  for (unsigned long i = 0; i < c->many->n; i++)
+    r->values[i] = r->rank == 0 ? (float)i : -1;
+  return GLOO_OK;
+}
+
+static int came_through(const struct test_case *c, const rank_state *r) {
+  for (unsigned long i = 0; c->many && i < c->many->n; i++) {
+    if (r->values[i] >= (float)i && r->values[i] <= (float)i) continue;
+    fprintf(stderr, "instructions: %s: result %lu is %g\n", c->name, i,
+            (double)r->values[i]);
+    return 0;
+  }
+  return 1;
+}
+
 static gloo_status measure(const struct test_case *c, rank_state ranks[RANKS],
                            unsigned long count) {
   for (int r = 0; r < RANKS && c->persistent; r++) {
     gloo_status status = c->make(&ranks[r], &ranks[r].operation);
+    if (status == GLOO_OK) status = make_many(c, &ranks[r]);
     if (status != GLOO_OK) return fail(&ranks[r], status);
   }
+  if (c->many) count = c->many->n;
   gloo_status status = warm_up(c, ranks);
   if (status != GLOO_OK) return status;
   ranks[0].tests = ranks[1].tests = 0;
@@ -211,6 +326,7 @@ static gloo_status measure(const struct test_case *c, rank_state ranks[RANKS],
             (double)ranks[1].out[0], (double)c->expected);
     return GLOO_ERR_INTERNAL;
   }
+  if (!came_through(c, &ranks[1])) return GLOO_ERR_INTERNAL;
   printf("operations %lu tests %lu %lu\n", count, ranks[0].tests,
          ranks[1].tests);
   return GLOO_OK;
@@ -237,7 +353,11 @@ static int run(const char *transport, const struct test_case *c,
     good = 0;
   }
   good = good && measure(c, ranks, count) == GLOO_OK;
-  for (int r = 0; r < RANKS; r++) gloo_context_destroy(ranks[r].context);
+  for (int r = 0; r < RANKS; r++) {
+    gloo_context_destroy(ranks[r].context);
+    free(ranks[r].many);
+    free(ranks[r].values);
+  }
   for (int r = 0; r < RANKS; r++) gloo_device_destroy(ranks[r].device);
   gloo_store_destroy(store);
   return good ? 0 : 1;

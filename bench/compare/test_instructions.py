@@ -59,6 +59,13 @@ summary: 54""".splitlines()
                          [False, False, True])
         self.assertFalse(instructions.verdict(1, None, None)[1])
 
+    def test_what_grows_with_the_operations_under_way_is_an_error(self):
+        flat = {"shm/messages_500": 1000, "shm/messages_8000": 1400, "shm/barrier": 5}
+        self.assertEqual(instructions.slopes(flat), [])
+        steep = {**flat, "tcp/messages_500": 1000, "tcp/messages_8000": 1600}
+        self.assertEqual(instructions.slopes(steep), [("tcp/messages_8000", 1.6)])
+        self.assertEqual(instructions.slopes({"tcp/messages_8000": 1600}), [])
+
     def test_more_than_the_goal_is_an_error_whatever_was_before(self):
         self.assertEqual([instructions.verdict(count, before, 600)[1]
                           for count, before in ((600, 590), (601, 600), (601, 900), (601, None))],
