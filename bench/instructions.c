@@ -143,13 +143,13 @@ static const struct test_case {
     {"sendrecv_4", make_message, 1, 1, NULL, NULL},
     {"sendrecv_4_call", make_message, 1, 1, call_message, NULL},
     MANY("broadcasts_500", many_broadcasts, 500, 0),
-    MANY("broadcasts_8000", many_broadcasts, 8000, 0),
+    MANY("broadcasts_20000", many_broadcasts, 20000, 0),
     MANY("messages_500", many_messages, 500, 0),
-    MANY("messages_8000", many_messages, 8000, 0),
+    MANY("messages_20000", many_messages, 20000, 0),
     MANY("receives_500", many_messages, 500, 1),
-    MANY("receives_8000", many_messages, 8000, 1),
+    MANY("receives_20000", many_messages, 20000, 1),
     MANY("persistent_500", many_persistent, 500, 0),
-    MANY("persistent_8000", many_persistent, 8000, 0),
+    MANY("persistent_20000", many_persistent, 20000, 0),
 };
 enum { N_CASES = sizeof cases / sizeof cases[0] };
 

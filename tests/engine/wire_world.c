@@ -152,6 +152,7 @@ void wire_post_step(gloo_request *op, uint32_t peer, uint32_t step,
 
 typedef struct census {
   uint32_t transfers, errands, answers;
+  uint32_t keyed; /* in the context's table */
 } census;
 
 static void count(const gli_transfer_list *list, const gli_link *link,
@@ -169,7 +170,7 @@ static void count(const gli_transfer_list *list, const gli_link *link,
 }
 
 uint32_t wire_list_length(const gli_transfer_list *list) {
-  census c = {0, 0, 0};
+  census c = {0, 0, 0, 0};
   count(list, NULL, &c);
   return c.transfers;
 }
@@ -184,11 +185,14 @@ static void check_link(const wire_world *w, const gli_link *link, census *c) {
     const gli_transfer *same = peer->blocked_first;
     while (same && same != t) same = same->blocked_next;
     assert_ptr_equal(same, t);
+    if (t->request.header.collective != GLI_SENDRECV) continue;
+    assert_non_null(t->keyed.at);
+    c->keyed++;
   }
   assert_ptr_equal(link->unannounced, unannounced);
   assert_true(link->rts_out <= GLI_RTS_MAX);
   assert_true(!unannounced || link->rts_out == GLI_RTS_MAX);
-  census own = {0, 0, 0};
+  census own = {0, 0, 0, 0};
   count(&link->blocked, link, &own);
   count(&link->pending, link, &own);
   count(&link->in_flight, link, &own);
@@ -208,11 +212,12 @@ static void check_link(const wire_world *w, const gli_link *link, census *c) {
 
 void wire_check(const wire_world *w) {
   const gloo_device *device = &w->rank.device;
-  census all = {0, 0, 0};
+  census all = {0, 0, 0, 0};
   for (uint32_t i = 0; i < BARE_SIZE; i++) {
     check_link(w, &w->rank.links[i], &all);
   }
   assert_int_equal(device->owed, all.errands);
+  assert_int_equal(w->rank.context.blocked.n, all.keyed);
   for (const gli_transfer *t = device->finished.first; t; t = t->next) {
     assert_true(t->operation->runnable);
     uint32_t listed = 0;

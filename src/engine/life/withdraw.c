@@ -43,8 +43,7 @@ static void step_down(gli_operation *op) {
     gli_match_insert(op);
     return;
   }
-  gli_transfer *t = op->peers[0].blocked_first;
-  for (; t != NULL; t = t->blocked_next) t->request.header.operation--;
+  gli_wire_step_down(op, 0);
 }
 
 static void give_back_number(gli_operation *op) {

@@ -136,8 +136,9 @@ struct gloo_context {
   gli_operation *all;    /* every operation with a handle or running */
   gli_operation *newest; /* to be found; the others are in the table */
   gli_key_table operations;
-  gli_key_table early; /* gli_early, for operations not started here */
-  size_t n_early;      /* in that, and CTSs that its links keep */
+  gli_key_table early;   /* gli_early, for operations not started here */
+  size_t n_early;        /* in that, and CTSs that its links keep */
+  gli_key_table blocked; /* gli_transfer, of messages that wait on its links */
   gli_early *envelopes_first, *envelopes_last; /* unmatched p2p, as arrived */
 
   gli_trace *trace; /* the family's */

@@ -10,6 +10,7 @@
 
 #include "engine/state/call.h"
 #include "engine/state/counters.h"
+#include "engine/state/key_table.h"
 #include "plan/plan.h"
 #include "transport/transport.h"
 
@@ -39,7 +40,10 @@ typedef struct gli_transfer {
   uint32_t *unsent; /* of a put, which is counted there until it is sent */
   uint8_t *note;    /* payload of a control message, for free(); else not set */
   struct gli_transfer *prev, *next;
-  struct gli_transfer *blocked_next; /* blocked: of the same run and peer */
+  /* Blocked: the next of the same run and peer; and, of a message that is sent,
+   * its place in context->blocked. */
+  struct gli_transfer *blocked_next;
+  gli_keyed keyed;
 } gli_transfer;
 
 typedef struct gli_transfer_list {

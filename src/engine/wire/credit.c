@@ -51,10 +51,24 @@ void gli_wire_answered(gli_link *link) {
   send_rts(link);
 }
 
+/* CTS for a message, which is in no table of operations, finds it there. */
+static void key_message(gli_transfer *t) {
+  const gli_header *h = &t->request.header;
+  gli_key key = {t->link->rank, h->tag, h->operation};
+  if (h->collective == GLI_SENDRECV)
+    gli_key_table_add(&t->link->context->blocked, &t->keyed, key);
+}
+
+static void unkey_message(gli_transfer *t) {
+  if (t->request.header.collective == GLI_SENDRECV)
+    gli_key_table_remove(&t->link->context->blocked, &t->keyed);
+}
+
 static void block_message(gli_transfer *t) {
   gli_link *link = t->link;
   gli_op_peer *peer = gli_operation_note(t->operation, t->peer);
   gli_transfer_list_add(&link->blocked, t);
+  key_message(t);
   t->blocked_next = NULL;
   if (peer->blocked_first != NULL) {
     peer->blocked_last->blocked_next = t;
@@ -73,6 +87,17 @@ static void unblock_message(gli_transfer *t) {
   t->operation->peers[t->peer].blocked_first = t->blocked_next;
   if (link->unannounced == t) link->unannounced = next_unannounced(t->next);
   gli_transfer_list_remove(&link->blocked, t);
+  unkey_message(t);
+}
+
+void gli_wire_drop_blocked(gli_link *link) {
+  link->unannounced = NULL;
+  while (link->blocked.first != NULL) {
+    gli_transfer *t = link->blocked.first;
+    gli_transfer_list_remove(&link->blocked, t);
+    unkey_message(t);
+    gli_transfer_free(t);
+  }
 }
 
 void gli_wire_send(gli_transfer *t, bool stuck) {
@@ -116,13 +141,12 @@ gloo_status gli_wire_credit(gli_link *link, uint32_t credit,
 
 gli_operation *gli_wire_blocked(const gli_link *link, const gli_header *h,
                                 uint32_t *peer) {
-  const gli_transfer *t = link->blocked.first;
-  for (; t != NULL; t = t->next) {
-    const gli_header *own = &t->request.header;
-    if (own->collective != GLI_SENDRECV || own->tag != h->tag) continue;
-    if (own->operation == h->operation) break;
-  }
-  if (t == NULL) return NULL;
+  const gli_key_table *table = &link->context->blocked;
+  gli_key key = {link->rank, h->tag, h->operation};
+  gli_keyed *found = table->n > 0 ? gli_key_table_find(table, key) : NULL;
+  if (found == NULL) return NULL;
+  const gli_transfer *t =
+      (gli_transfer *)(void *)((char *)found - offsetof(gli_transfer, keyed));
   *peer = t->peer;
   return t->operation;
 }
@@ -142,5 +166,14 @@ void gli_wire_withdraw(gli_operation *op, uint32_t peer) {
     unblock_message(t);
     gli_transfer_free(t);
     p->link->leaving.sent--;
+  }
+}
+
+void gli_wire_step_down(gli_operation *op, uint32_t peer) {
+  gli_transfer *t = op->peers[peer].blocked_first;
+  for (; t != NULL; t = t->blocked_next) {
+    unkey_message(t);
+    t->request.header.operation--;
+    key_message(t);
   }
 }

@@ -201,12 +201,11 @@ static void drop_from(gli_transfer_list *list, const gli_link *link) {
 
 void gli_wire_drop(gli_link *link) {
   gloo_device *device = link->context->device;
-  drop_list(&link->blocked);
+  gli_wire_drop_blocked(link);
   drop_list(&link->pending);
   drop_list(&link->in_flight);
   drop_list(&link->exposed);
   drop_list(&link->arriving);
-  link->unannounced = NULL;
   drop_from(&device->self_queue, link);
   drop_from(&device->finished, link);
   gli_link **at = &device->pending_links;

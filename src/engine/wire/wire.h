@@ -69,6 +69,9 @@ gli_operation *gli_wire_blocked(const gli_link *link, const gli_header *header,
                                 uint32_t *peer);
 /* Take back what is blocked of an operation that the peer does not know of. */
 void gli_wire_withdraw(gli_operation *op, uint32_t peer);
+/* Its messages that are blocked have the next lower number now. */
+void gli_wire_step_down(gli_operation *op, uint32_t peer);
+void gli_wire_drop_blocked(gli_link *link);
 static inline uint64_t gli_wire_cost(uint64_t length) {
   return length + GLI_HEADER_BYTES;
 }
