@@ -12,16 +12,24 @@
 
 /* ---- joining ------------------------------------------------------------- */
 
-void gli_operation_join(gli_operation *head, gli_operation *also) {
-  gli_operation *last = head;
-  while (last->also != NULL) last = last->also;
-  last->also = also;
-  head->odd |= GLI_ODD_JOINED;
+/* Behind `last` of the operations of `head`; returns the last one. */
+static gli_operation *notices_append(gli_operation *head, gli_operation *last,
+                                     gli_operation *also) {
   bool tells = head->ending & GLI_ENDS_TOLD;
+  last->also = also;
   for (gli_operation *op = also; op != NULL; op = op->also) {
     op->head = head;
     if (tells) op->ending |= GLI_ENDS_TOLD;
+    last = op;
   }
+  head->odd |= GLI_ODD_JOINED;
+  return last;
+}
+
+void gli_operation_join(gli_operation *head, gli_operation *also) {
+  gli_operation *last = head;
+  while (last->also != NULL) last = last->also;
+  (void)notices_append(head, last, also);
 }
 
 static gloo_status notices_check_joined(gli_operation *const *ops, size_t n,
@@ -41,14 +49,25 @@ static gloo_status notices_check_joined(gli_operation *const *ops, size_t n,
       wrong = "is of another device than the first";
     else if (ops[i]->notice.function != NULL)
       wrong = "has a function of gloo_request_on_done; set one for all of them";
-    for (size_t k = 0; k < i && wrong == NULL; k++) {
-      if (ops[k] == ops[i]) wrong = "is there twice";
-    }
     if (wrong != NULL)
       return gli_fail(error, GLOO_ERR_INVALID, -1, "%s: request %zu %s", name,
                       i, wrong);
   }
   return GLOO_OK;
+}
+
+/* The first that another one before it is; n: none. */
+static size_t notices_find_twice(gli_operation *const *ops, size_t n) {
+  size_t twice = 0;
+  for (; twice < n && !ops[twice]->marked; twice++) ops[twice]->marked = true;
+  for (size_t i = 0; i < twice; i++) ops[i]->marked = false;
+  return twice;
+}
+
+static void notices_join_all(gli_operation *const *ops, size_t n) {
+  gli_operation *last = ops[0];
+  while (last->also != NULL) last = last->also;
+  for (size_t i = 1; i < n; i++) last = notices_append(ops[0], last, ops[i]);
 }
 
 gloo_status gloo_requests_join(gli_operation *const *ops, size_t n,
@@ -60,8 +79,12 @@ gloo_status gloo_requests_join(gli_operation *const *ops, size_t n,
   if (status != GLOO_OK) return status;
   gloo_device *device = ops[0]->device;
   gli_device_lock(device);
-  for (size_t i = 1; i < n; i++) gli_operation_join(ops[0], ops[i]);
+  size_t twice = notices_find_twice(ops, n);
+  if (twice == n) notices_join_all(ops, n);
   gli_device_unlock(device);
+  if (twice < n)
+    return gli_fail(error, GLOO_ERR_INVALID, -1,
+                    "gloo_requests_join: request %zu is there twice", twice);
   *joined = ops[0];
   return GLOO_OK;
 }

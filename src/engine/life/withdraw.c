@@ -46,12 +46,15 @@ static void step_down(gli_operation *op) {
   gli_wire_step_down(op, 0);
 }
 
+/* Those with higher numbers began later, so they stand behind it. */
 static void give_back_number(gli_operation *op) {
   gli_device_list(op->device);
-  gli_operation *later = op->context->family->active.first;
-  for (; later != NULL; later = later->active_next) {
+  uint64_t left = *op->counter - 1 - op->signature.operation;
+  gli_operation *later = op->context->family->active.last;
+  for (; left > 0 && later != op; later = later->active_prev) {
     if (later->counter != op->counter) continue;
-    if (later->signature.operation > op->signature.operation) step_down(later);
+    step_down(later);
+    left--;
   }
   --*op->counter;
 }

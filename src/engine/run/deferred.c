@@ -5,7 +5,9 @@
 void gli_device_defer(gloo_device *device) {
   if (device->runnable == NULL) return;
   device->leftovers = true;
+  gli_operation *before = NULL;
   if (device->deferred != NULL) {
+    before = device->deferred_last;
     device->deferred_last->runnable_next = device->runnable;
   } else {
     device->deferred = device->runnable;
@@ -14,19 +16,25 @@ void gli_device_defer(gloo_device *device) {
   for (gli_operation *op = device->runnable; op != NULL;
        op = op->runnable_next) {
     op->deferred = true;
+    op->deferred_before = before;
+    before = op;
   }
   device->runnable = NULL;
 }
 
 void gli_device_leave_deferred(gli_operation *op) {
   gloo_device *device = op->device;
-  gli_operation *before = NULL, **at = &device->deferred;
-  while (*at != op) {
-    before = *at;
-    at = &before->runnable_next;
+  gli_operation *before = op->deferred_before, *next = op->runnable_next;
+  if (before != NULL) {
+    before->runnable_next = next;
+  } else {
+    device->deferred = next;
   }
-  *at = op->runnable_next;
-  if (device->deferred_last == op) device->deferred_last = before;
+  if (next != NULL) {
+    next->deferred_before = before;
+  } else {
+    device->deferred_last = before;
+  }
   op->deferred = op->runnable = false;
 }
 

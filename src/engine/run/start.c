@@ -33,6 +33,7 @@ static void count_steps(gli_operation *op) {
   op->ready_tail = ready;
 }
 
+/* Operations stand in the order in which they begin. */
 static void list_operation(gli_operation *op) {
   gli_operation_list_add(&op->context->family->active, op);
   gli_match_insert(op);
@@ -62,6 +63,7 @@ gloo_status gli_operation_launch(gli_operation *op, gloo_error *error) {
     count_steps(op);
   }
   gli_deadline_arm(op);
+  gli_device_list(op->device);
   list_operation(op);
   gloo_status status = gli_early_adopt(op, error);
   if (status != GLOO_OK) {

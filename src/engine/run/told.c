@@ -38,6 +38,7 @@ void gli_operation_note_end(gli_operation *op) {
   head->notice.queued = true;
   head->odd |= GLI_ODD_QUEUED;
   head->notice.next = NULL;
+  head->notice.before = device->told != NULL ? device->told_last : NULL;
   if (device->told != NULL) {
     device->told_last->notice.next = head;
   } else {
@@ -50,14 +51,17 @@ void gli_operation_note_end(gli_operation *op) {
 void gli_operation_unqueue(gli_operation *head) {
   if (!head->notice.queued) return;
   gloo_device *device = head->device;
-  gli_operation *before = NULL, *op = device->told;
-  for (; op != head; op = op->notice.next) before = op;
+  gli_operation *before = head->notice.before, *next = head->notice.next;
   if (before != NULL) {
-    before->notice.next = head->notice.next;
+    before->notice.next = next;
   } else {
-    device->told = head->notice.next;
+    device->told = next;
   }
-  if (device->told_last == head) device->told_last = before;
+  if (next != NULL) {
+    next->notice.before = before;
+  } else {
+    device->told_last = before;
+  }
   head->notice.queued = false;
   head->odd &= (uint8_t)~GLI_ODD_QUEUED;
   if (device->told == NULL) device->tells_pending = 0;

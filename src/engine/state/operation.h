@@ -201,7 +201,7 @@ typedef struct gli_notice {
   gloo_request_fn function; /* NULL: none */
   void *user;
   gli_watcher *watchers;
-  gli_operation *next; /* in device->told */
+  gli_operation *before, *next; /* in device->told */
   bool queued, told;
   bool released; /* no handle: it is freed when it is over */
 } gli_notice;
@@ -262,6 +262,7 @@ struct gloo_request {
   bool runnable; /* in device->runnable or device->deferred */
   bool deferred; /* in the latter */
   gli_operation *runnable_next;
+  gli_operation *deferred_before; /* in device->deferred */
   gli_early *early;
 
   bool noted; /* something of peers, by gli_operation_note */
@@ -278,6 +279,7 @@ struct gloo_request {
   gli_keyed keyed;                          /* in context->operations */
   gli_operation *all_prev, *all_next;       /* context->all */
   gli_operation *pool_next;
+  bool marked; /* seen, in a call that looks through a list of requests */
   uint32_t pool_depth; /* in a pool: how many there are from here on */
   size_t bytes;        /* of this allocation, without scratch */
 };
