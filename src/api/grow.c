@@ -1,4 +1,4 @@
-/* gloo_context_grow and gloo_context_join: ranks that come later are taken in.
+/* gloo_context_grow: the ranks that are there take in others (join.c).
  *
  * A newcomer takes a number in the store and waits for its place. Rank 0 of the
  * ranks that are there looks how many numbers have been taken, gives places to
@@ -6,6 +6,8 @@
  * too, meet in a part of the store that is new, as for any context. What was
  * given out is counted in the store, for rank 0 may be another rank next time.
  */
+#include "api/grow.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,34 +26,26 @@
 #include "rendezvous/store.h"
 #include "security/trust.h"
 
-/* In the store: the numbers that newcomers have taken, those of them that have
- * been dealt with, and the meetings that were called. */
-#define CAME "gloo/grow/came"
+/* In the store: those newcomers that have been dealt with, and the meetings
+ * that were called. */
 #define PLACED "gloo/grow/placed"
 #define ROUND "gloo/grow/round"
 
-enum { KEY_BYTES = 64, PLACE_BYTES = 128, PAUSE_MS = 20 };
+enum { PAUSE_MS = 20 };
 
-/* Identifies a meeting by its number in the store and by a nonce of rank 0,
- * which keeps records of other meetings out. */
-typedef struct grow_round {
-  int64_t number;
-  uint8_t drawn[16];
-} grow_round;
-
-static void grow_key(char key[KEY_BYTES], const char *what, int64_t number) {
-  snprintf(key, KEY_BYTES, "gloo/grow/%s/%" PRId64, what, number);
+void gli_grow_key(char key[GLI_GROW_KEY_BYTES], const char *what,
+                  int64_t number) {
+  snprintf(key, GLI_GROW_KEY_BYTES, "gloo/grow/%s/%" PRId64, what, number);
 }
 
 /* ---- the meeting --------------------------------------------------------- */
 
-/* Creates the successor; `job_key` is the key of the running job, or NULL. */
-static gloo_status grow_meet(gloo_store *store, const grow_round *round,
-                             int rank, int size, gloo_device *device,
-                             const gloo_context_options *options,
-                             const uint8_t *job_key, gloo_context **context,
-                             gloo_error *error) {
-  char prefix[KEY_BYTES];
+gloo_status gli_grow_meet(gloo_store *store, const gli_grow_round *round,
+                          int rank, int size, gloo_device *device,
+                          const gloo_context_options *options,
+                          const uint8_t *job_key, gloo_context **context,
+                          gloo_error *error) {
+  char prefix[GLI_GROW_KEY_BYTES];
   gloo_store *part;
   gli_origin origin = {.scope = {.job = "", .round = round->number},
                        .job_key = job_key};
@@ -66,11 +60,9 @@ static gloo_status grow_meet(gloo_store *store, const grow_round *round,
   return status;
 }
 
-/* With GLOO_SECURITY=required a rank without a secret writes nothing to the
- * store. */
-static gloo_status grow_check_secret(const gloo_store *store,
-                                     const gloo_context_options *options,
-                                     gloo_error *error) {
+gloo_status gli_grow_check_secret(const gloo_store *store,
+                                  const gloo_context_options *options,
+                                  gloo_error *error) {
   gloo_context_options o;
   gloo_status status =
       gli_options_load(&o, sizeof o, options, "gloo_context_options", error);
@@ -82,16 +74,16 @@ static gloo_status grow_check_secret(const gloo_store *store,
 
 /* What rank 0 tells the others. */
 typedef struct grow_plan {
-  grow_round round;
+  gli_grow_round round;
   int32_t newcomers;
   int32_t status; /* else why it came to nothing: */
   char text[GLOO_ERROR_MESSAGE_BYTES];
 } grow_plan;
 
 static bool newcomer_gave_up(gloo_store *store, int64_t number) {
-  char key[KEY_BYTES];
+  char key[GLI_GROW_KEY_BYTES];
   gloo_value value;
-  grow_key(key, "gone", number);
+  gli_grow_key(key, "gone", number);
   if (gloo_store_get(store, key, GLOO_TIMEOUT_NOW, &value, NULL) != GLOO_OK)
     return false;
   free(value.data);
@@ -112,13 +104,13 @@ static int64_t grow_choose(gloo_store *store, int64_t from, int64_t to,
 static gloo_status grow_give_places(gloo_store *store, int size,
                                     const int64_t *chosen, grow_plan *plan,
                                     gloo_error *error) {
-  grow_round *round = &plan->round;
+  gli_grow_round *round = &plan->round;
   gloo_status status = gloo_store_add(store, ROUND, 1, &round->number, error);
   if (status == GLOO_OK)
     status = gli_random_draw(round->drawn, sizeof round->drawn, error);
   for (int32_t i = 0; i < plan->newcomers && status == GLOO_OK; i++) {
-    char key[KEY_BYTES], place[PLACE_BYTES];
-    grow_key(key, "place", chosen[i]);
+    char key[GLI_GROW_KEY_BYTES], place[GLI_GROW_PLACE_BYTES];
+    gli_grow_key(key, "place", chosen[i]);
     int bytes = snprintf(place, sizeof place, "%" PRId64 " %d %d ",
                          round->number, size + i, size + plan->newcomers);
     for (size_t k = 0; k < sizeof round->drawn; k++)
@@ -140,7 +132,8 @@ static gloo_status grow_await(gloo_store *store, const gloo_grow_options *o,
   uint64_t deadline_ns = gli_deadline_after(timeout_ns);
   for (;;) {
     gloo_status status = gloo_store_add(store, PLACED, 0, placed, error);
-    if (status == GLOO_OK) status = gloo_store_add(store, CAME, 0, came, error);
+    if (status == GLOO_OK)
+      status = gloo_store_add(store, GLI_GROW_CAME, 0, came, error);
     if (status != GLOO_OK) return status;
     if (*placed < 0 || *came < *placed || *came - *placed > GLI_RANKS_MAX)
       return gli_fail(error, GLOO_ERR_PROTOCOL, -1,
@@ -157,7 +150,7 @@ static gloo_status grow_call_in(gloo_store *store, int size,
                                 const gloo_grow_options *o, grow_plan *plan,
                                 gloo_error *error) {
   int64_t placed = 0, came = 0, ignored;
-  gloo_status status = grow_check_secret(store, o->context, error);
+  gloo_status status = gli_grow_check_secret(store, o->context, error);
   if (status == GLOO_OK) status = grow_await(store, o, &placed, &came, error);
   if (status != GLOO_OK || came == placed) return status;
   int32_t most = o->ranks_max > 0 ? o->ranks_max : (int32_t)GLI_RANKS_MAX;
@@ -270,84 +263,14 @@ gloo_status gloo_context_grow(gloo_context *context, gloo_store *store,
   if (status != GLOO_OK) return status;
   gloo_context *made = NULL;
   if (plan.newcomers > 0) {
-    status = grow_meet(store, &plan.round, gloo_context_rank(context),
-                       gloo_context_size(context) + plan.newcomers,
-                       gloo_context_device(context), o.context,
-                       gli_context_job_key(context), &made, error);
+    status = gli_grow_meet(store, &plan.round, gloo_context_rank(context),
+                           gloo_context_size(context) + plan.newcomers,
+                           gloo_context_device(context), o.context,
+                           gli_context_job_key(context), &made, error);
     status = grow_settle(context, status, made, error);
     if (status != GLOO_OK) return status;
     gli_context_share_device(context, made);
   }
   *successor = made;
   return GLOO_OK;
-}
-
-/* ---- one that comes ------------------------------------------------------ */
-
-/* "ROUND RANK SIZE DRAWN", of the store. */
-static bool grow_read_place(const gloo_value *value, grow_round *round,
-                            int *rank, int *size) {
-  static const char digits[] = "0123456789abcdef";
-  const size_t n = 2 * sizeof round->drawn;
-  char text[PLACE_BYTES], *end;
-  if (value->bytes == 0 || value->bytes >= sizeof text) return false;
-  memcpy(text, value->data, value->bytes);
-  text[value->bytes] = '\0';
-  round->number = strtoll(text, &end, 10);
-  long r = strtol(end, &end, 10), s = strtol(end, &end, 10);
-  if (s < 1 || s > (long)GLI_RANKS_MAX || r < 0 || r >= s) return false;
-  *rank = (int)r;
-  *size = (int)s;
-  if (*end++ != ' ' || strspn(end, digits) != n || end[n] != '\0') return false;
-  for (size_t i = 0; i < n; i++) {
-    uint8_t *byte = &round->drawn[i / 2];
-    *byte = (uint8_t)(*byte << 4 | (strchr(digits, end[i]) - digits));
-  }
-  return true;
-}
-
-static gloo_status join_wait(gloo_store *store, int64_t timeout_ns,
-                             grow_round *round, int *rank, int *size,
-                             gloo_error *error) {
-  int64_t number;
-  gloo_status status = gloo_store_add(store, CAME, 1, &number, error);
-  if (status != GLOO_OK) return status;
-  char key[KEY_BYTES];
-  gloo_value value;
-  grow_key(key, "place", number);
-  status = gloo_store_get(store, key, timeout_ns, &value, error);
-  if (status == GLOO_ERR_TIMEOUT) {
-    char gone[KEY_BYTES];
-    grow_key(gone, "gone", number);
-    (void)gloo_store_set(store, gone, "1", 1, NULL);
-    return gli_fail(error, GLOO_ERR_TIMEOUT, -1,
-                    "gloo_context_join: this rank was not taken in: no ranks "
-                    "have called gloo_context_grow with this store, or they "
-                    "had no room");
-  }
-  if (status != GLOO_OK) return status;
-  bool good = grow_read_place(&value, round, rank, size);
-  free(value.data);
-  if (good) return GLOO_OK;
-  return gli_fail(error, GLOO_ERR_PROTOCOL, -1,
-                  "gloo_context_join: what the store has under %s is no place: "
-                  "use the same release of the library on all ranks",
-                  key);
-}
-
-gloo_status gloo_context_join(gloo_store *store, gloo_device *device,
-                              const gloo_context_options *options,
-                              int64_t timeout_ns, gloo_context **context,
-                              gloo_error *error) {
-  grow_round round = {0};
-  int rank = 0, size = 1;
-  if (store == NULL || context == NULL)
-    return gli_fail(error, GLOO_ERR_INVALID, -1, "gloo_context_join: no %s",
-                    store == NULL ? "store" : "place for the context");
-  gloo_status status = grow_check_secret(store, options, error);
-  if (status == GLOO_OK)
-    status = join_wait(store, timeout_ns, &round, &rank, &size, error);
-  if (status != GLOO_OK) return status;
-  return grow_meet(store, &round, rank, size, device, options, NULL, context,
-                   error);
 }

@@ -1,0 +1,78 @@
+/* gloo_context_join: a rank comes to others that are there (grow.c). */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/grow.h"
+#include "core/error.h"
+#include "engine/engine.h"
+#include "rendezvous/bootstrap.h"
+#include "rendezvous/store.h"
+
+/* "ROUND RANK SIZE DRAWN", of the store. */
+static bool grow_read_place(const gloo_value *value, gli_grow_round *round,
+                            int *rank, int *size) {
+  static const char digits[] = "0123456789abcdef";
+  const size_t n = 2 * sizeof round->drawn;
+  char text[GLI_GROW_PLACE_BYTES], *end;
+  if (value->bytes == 0 || value->bytes >= sizeof text) return false;
+  memcpy(text, value->data, value->bytes);
+  text[value->bytes] = '\0';
+  round->number = strtoll(text, &end, 10);
+  long r = strtol(end, &end, 10), s = strtol(end, &end, 10);
+  if (s < 1 || s > (long)GLI_RANKS_MAX || r < 0 || r >= s) return false;
+  *rank = (int)r;
+  *size = (int)s;
+  if (*end++ != ' ' || strspn(end, digits) != n || end[n] != '\0') return false;
+  for (size_t i = 0; i < n; i++) {
+    uint8_t *byte = &round->drawn[i / 2];
+    *byte = (uint8_t)(*byte << 4 | (strchr(digits, end[i]) - digits));
+  }
+  return true;
+}
+
+static gloo_status join_wait(gloo_store *store, int64_t timeout_ns,
+                             gli_grow_round *round, int *rank, int *size,
+                             gloo_error *error) {
+  int64_t number;
+  gloo_status status = gloo_store_add(store, GLI_GROW_CAME, 1, &number, error);
+  if (status != GLOO_OK) return status;
+  char key[GLI_GROW_KEY_BYTES];
+  gloo_value value;
+  gli_grow_key(key, "place", number);
+  status = gloo_store_get(store, key, timeout_ns, &value, error);
+  if (status == GLOO_ERR_TIMEOUT) {
+    char gone[GLI_GROW_KEY_BYTES];
+    gli_grow_key(gone, "gone", number);
+    (void)gloo_store_set(store, gone, "1", 1, NULL);
+    return gli_fail(error, GLOO_ERR_TIMEOUT, -1,
+                    "gloo_context_join: this rank was not taken in: no ranks "
+                    "have called gloo_context_grow with this store, or they "
+                    "had no room");
+  }
+  if (status != GLOO_OK) return status;
+  bool good = grow_read_place(&value, round, rank, size);
+  free(value.data);
+  if (good) return GLOO_OK;
+  return gli_fail(error, GLOO_ERR_PROTOCOL, -1,
+                  "gloo_context_join: what the store has under %s is no place: "
+                  "use the same release of the library on all ranks",
+                  key);
+}
+
+gloo_status gloo_context_join(gloo_store *store, gloo_device *device,
+                              const gloo_context_options *options,
+                              int64_t timeout_ns, gloo_context **context,
+                              gloo_error *error) {
+  gli_grow_round round = {0};
+  int rank = 0, size = 1;
+  if (store == NULL || context == NULL)
+    return gli_fail(error, GLOO_ERR_INVALID, -1, "gloo_context_join: no %s",
+                    store == NULL ? "store" : "place for the context");
+  gloo_status status = gli_grow_check_secret(store, options, error);
+  if (status == GLOO_OK)
+    status = join_wait(store, timeout_ns, &round, &rank, &size, error);
+  if (status != GLOO_OK) return status;
+  return gli_grow_meet(store, &round, rank, size, device, options, NULL,
+                       context, error);
+}
