@@ -469,16 +469,22 @@ typedef struct gloo_grow_options {
  * all of them: the ranks of this context keep their numbers, and the others
  * follow in the order in which they came. NULL where nobody has come. The
  * context stays as it is, and is the caller's to destroy; where it does not
- * work, because one that came is gone again, the ranks can go on with it.
+ * work, because one that came is gone again, the ranks can go on with it. All
+ * of them get the successor or none does, also when a rank dies meanwhile: then
+ * the one that they have fails, and is to be shrunk. The store must be able to
+ * compare and set.
  * Options are those of rank 0, but for `context`, which is each rank's own.
  * Errors: GLOO_ERR_INVALID (no context, store or place, options), those of
  * gloo_context_create, of the store (on rank 0; the others are told), and of a
  * broadcast. GLOO_ERR_PEER, and no rank named, where it did not work for
- * another rank. Threads: any, in the order of other calls; blocks. Ownership:
- * *successor is the caller's, and is set on success only; the store stays the
- * caller's. A device that belonged to the context goes with the last of the
- * two. Cost: a broadcast where nobody has come, and a look at the store by rank
- * 0; else what gloo_context_create costs. */
+ * another rank. GLOO_ERR_STALE where the store failed at the last moment, and
+ * this rank cannot know whether the others have gone on in the successor: it is
+ * to be started again, and its context cannot be shrunk. Threads: any, in the
+ * order of other calls; blocks. Ownership: *successor is the caller's, and is
+ * set on success only; the store stays the caller's. A device that belonged to
+ * the context goes with the last of the two. Cost: a broadcast where nobody has
+ * come, and a look at the store by rank 0; else what gloo_context_create costs.
+ */
 GLOO_API gloo_status gloo_context_grow(gloo_context *context, gloo_store *store,
                                        const gloo_grow_options *options,
                                        gloo_context **successor,
@@ -487,9 +493,12 @@ GLOO_API gloo_status gloo_context_grow(gloo_context *context, gloo_store *store,
 /* The other side: come to ranks that are there already, and wait, for
  * `timeout_ns` at most, until they call gloo_context_grow. `options`, with the
  * same secret, and `device` are as for gloo_context_create. A process that is
- * killed while it waits makes the next gloo_context_grow fail, and no other.
- * Errors: GLOO_ERR_INVALID (no store, no place), GLOO_ERR_TIMEOUT (it was not
- * taken in), those of the store and of gloo_context_create. Threads: any;
+ * killed while it waits makes the next gloo_context_grow fail, and no other. A
+ * rank that has a context was taken in by all that were there; where one of
+ * them dies at the last moment it has none, and may call this again.
+ * Errors: GLOO_ERR_INVALID (no store, no place), GLOO_ERR_TIMEOUT and
+ * GLOO_ERR_PEER (it was not taken in), those of the store and of
+ * gloo_context_create. Threads: any;
  * blocks. Ownership: *context is the caller's; store and device stay the
  * caller's. Cost: three operations of the store, and that of
  * gloo_context_create. */

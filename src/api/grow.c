@@ -5,7 +5,12 @@
  * those that have none yet, and tells the others; then all of them, newcomers
  * too, meet in a part of the store that is new, as for any context. What was
  * given out is counted in the store, for rank 0 may be another rank next time.
- */
+ *
+ * A rank may die then. Those that were there settle on one of two contexts by a
+ * verdict, which is in the store and set once. Then they wait for all ranks in
+ * the new one, and so do newcomers: one that has heard from all of them knows
+ * that it was taken in, and one that has not takes itself for refused
+ * (docs/adr/0061). */
 #include "api/grow.h"
 
 #include <inttypes.h>
@@ -30,6 +35,11 @@
  * that were called. */
 #define PLACED "gloo/grow/placed"
 #define ROUND "gloo/grow/round"
+/* And whether the store can hold a verdict. */
+#define JUDGES "gloo/grow/judges"
+
+/* No program is in a meeting yet. */
+#define TAG UINT32_MAX
 
 enum { PAUSE_MS = 20 };
 
@@ -146,6 +156,16 @@ static gloo_status grow_await(gloo_store *store, const gloo_grow_options *o,
   }
 }
 
+/* A rank alone needs no verdict. A store that cannot give one is an error
+ * before any newcomer has a place. */
+static gloo_status grow_check_store(gloo_store *store, int size,
+                                    gloo_error *error) {
+  if (size == 1) return GLOO_OK;
+  gloo_status status =
+      gloo_store_compare_and_set(store, JUDGES, NULL, 0, "1", 1, NULL, error);
+  return status == GLOO_ERR_COMPARE ? GLOO_OK : status;
+}
+
 static gloo_status grow_call_in(gloo_store *store, int size,
                                 const gloo_grow_options *o, grow_plan *plan,
                                 gloo_error *error) {
@@ -153,6 +173,8 @@ static gloo_status grow_call_in(gloo_store *store, int size,
   gloo_status status = gli_grow_check_secret(store, o->context, error);
   if (status == GLOO_OK) status = grow_await(store, o, &placed, &came, error);
   if (status != GLOO_OK || came == placed) return status;
+  status = grow_check_store(store, size, error);
+  if (status != GLOO_OK) return status;
   int32_t most = o->ranks_max > 0 ? o->ranks_max : (int32_t)GLI_RANKS_MAX;
   int64_t *chosen = calloc((size_t)(came - placed), sizeof *chosen);
   if (chosen == NULL)
@@ -206,24 +228,79 @@ static gloo_status grow_agree(gloo_context *context, gloo_store *store,
                   "rank 0 took nobody in: %s", plan->text);
 }
 
-/* Where it did not work for one rank it has not for any. */
-static gloo_status grow_settle(gloo_context *context, gloo_status status,
-                               gloo_context *made, gloo_error *error) {
-  int32_t well = status == GLOO_OK;
+/* ---- the verdict --------------------------------------------------------- */
+
+/* The first vote in the store is the verdict, and the same for all ranks. */
+static gloo_status grow_vote(gloo_store *store, const gli_grow_round *round,
+                             bool in, bool *taken, gloo_error *error) {
+  static const char in_text[] = "taken", out_text[] = "refused";
+  const char *vote = in ? in_text : out_text;
+  char key[GLI_GROW_KEY_BYTES];
+  gloo_value value = {NULL, 0};
+  gli_grow_key(key, "verdict", round->number);
+  gloo_status status = gloo_store_compare_and_set(store, key, NULL, 0, vote,
+                                                  strlen(vote), &value, error);
+  if (status != GLOO_OK && status != GLOO_ERR_COMPARE) return status;
+  *taken = value.bytes == strlen(in_text) &&
+           memcmp(value.data, in_text, value.bytes) == 0;
+  bool refused = value.bytes == strlen(out_text) &&
+                 memcmp(value.data, out_text, value.bytes) == 0;
+  free(value.data);
+  if (*taken || refused) return GLOO_OK;
+  return gli_fail(error, GLOO_ERR_PROTOCOL, -1,
+                  "what the store has under %s is no verdict: use the same "
+                  "release of the library on all ranks",
+                  key);
+}
+
+/* A rank that cannot read the verdict goes on with neither context: the other
+ * ranks may be in either. */
+static gloo_status grow_lose_track(gloo_context *context,
+                                   const gloo_error *cause, gloo_error *error) {
+  gli_fail(error, GLOO_ERR_STALE, gloo_context_rank(context),
+           "rank %d cannot learn whether the others have taken in those that "
+           "came, and goes on with neither: %s; start it again",
+           gloo_context_rank(context), cause->message);
+  gli_context_forsake(context, error);
+  return GLOO_ERR_STALE;
+}
+
+/* Where it did not work for one rank it has not for any. `met`: what came of
+ * the meeting here. */
+static gloo_status grow_settle(gloo_context *context, gloo_store *store,
+                               const gli_grow_round *round, gloo_status met,
+                               gloo_error *error) {
+  int32_t well = met == GLOO_OK;
   gloo_error later;
   gloo_status end = gloo_allreduce(context, GLOO_IN_PLACE, &well, 1, GLOO_INT32,
                                    GLOO_MIN, NULL, &later);
-  if (status == GLOO_OK && end == GLOO_OK && well) return GLOO_OK;
-  if (status == GLOO_OK) gloo_context_destroy(made);
-  if (status != GLOO_OK) return status;
-  if (end != GLOO_OK) {
-    *error = later;
-    return end;
-  }
-  return gli_fail(error, GLOO_ERR_PEER, -1,
-                  "another rank could not meet those that came; the context is "
-                  "as it was");
+  if (met != GLOO_OK) return met;
+  if (end == GLOO_OK && !well)
+    return gli_fail(error, GLOO_ERR_PEER, -1,
+                    "another rank could not meet those that came; the context "
+                    "is as it was");
+  if (gloo_context_size(context) == 1) return GLOO_OK;
+  /* All have met. A rank may be gone since, which not all need to have seen. */
+  gloo_error cause;
+  bool taken;
+  if (grow_vote(store, round, end == GLOO_OK, &taken, &cause) != GLOO_OK)
+    return grow_lose_track(context, &cause, error);
+  if (taken) return GLOO_OK;
+  if (end == GLOO_OK)
+    return gli_fail(error, GLOO_ERR_PEER, -1,
+                    "a rank failed while those that came were taken in, and "
+                    "none of them was; the context is to be shrunk");
+  *error = later;
+  return end;
 }
+
+gloo_status gli_grow_confirm(gloo_context *made, gloo_error *error) {
+  gloo_options call = GLOO_OPTIONS_INIT;
+  call.tag = TAG;
+  return gloo_barrier(made, &call, error);
+}
+
+/* ---- the call ------------------------------------------------------------ */
 
 static gloo_status grow_check(const gloo_context *context,
                               const gloo_store *store,
@@ -267,8 +344,12 @@ gloo_status gloo_context_grow(gloo_context *context, gloo_store *store,
                            gloo_context_size(context) + plan.newcomers,
                            gloo_context_device(context), o.context,
                            gli_context_job_key(context), &made, error);
-    status = grow_settle(context, status, made, error);
-    if (status != GLOO_OK) return status;
+    status = grow_settle(context, store, &plan.round, status, error);
+    if (status != GLOO_OK) {
+      gloo_context_destroy(made);
+      return status;
+    }
+    (void)gli_grow_confirm(made, NULL); /* else its first call fails */
     gli_context_share_device(context, made);
   }
   *successor = made;

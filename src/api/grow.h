@@ -35,4 +35,8 @@ gloo_status gli_grow_meet(gloo_store *store, const gli_grow_round *round,
                           const uint8_t *job_key, gloo_context **context,
                           gloo_error *error);
 
+/* Waits for all ranks of the successor, which those that were there come to
+ * when they have decided on it. */
+gloo_status gli_grow_confirm(gloo_context *made, gloo_error *error);
+
 #endif

@@ -72,7 +72,19 @@ gloo_status gloo_context_join(gloo_store *store, gloo_device *device,
   gloo_status status = gli_grow_check_secret(store, options, error);
   if (status == GLOO_OK)
     status = join_wait(store, timeout_ns, &round, &rank, &size, error);
+  gloo_context *made;
+  if (status == GLOO_OK)
+    status = gli_grow_meet(store, &round, rank, size, device, options, NULL,
+                           &made, error);
   if (status != GLOO_OK) return status;
-  return gli_grow_meet(store, &round, rank, size, device, options, NULL,
-                       context, error);
+  gloo_error cause;
+  if (gli_grow_confirm(made, &cause) != GLOO_OK) {
+    gloo_context_destroy(made);
+    return gli_fail(error, cause.cause, -1,
+                    "gloo_context_join: this rank was not taken in, for one "
+                    "failed while it was: %s; call it again",
+                    cause.message);
+  }
+  *context = made;
+  return GLOO_OK;
 }

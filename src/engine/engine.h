@@ -73,6 +73,9 @@ void gli_context_own_device(gloo_context *context);
 gloo_status gli_context_shrink(gloo_context *context,
                                const gloo_shrink_options *options,
                                gloo_context **successor, gloo_error *error);
+/* The other ranks may have gone on without this one, and it cannot know: the
+ * context fails, if it has not, and cannot be shrunk. */
+void gli_context_forsake(gloo_context *context, const gloo_error *cause);
 /* The GLI_JOB_KEY_BYTES of the job key, which belong to the context; NULL: it
  * has none. */
 const uint8_t *gli_context_job_key(const gloo_context *context);

@@ -82,6 +82,11 @@ static gloo_status shrink_agree(gloo_context *context,
   gloo_device *device = context->device;
   if (context->cause.status == GLOO_ERR_FORKED)
     return gli_context_unusable(context, error);
+  if (context->forsaken)
+    return gli_fail(error, GLOO_ERR_STALE, (int)context->rank,
+                    "%s: rank %u cannot know whether the others have gone on "
+                    "without it: %s",
+                    name, context->rank, context->cause.message);
   if (context->shrunk)
     return gli_fail(error, GLOO_ERR_INVALID, -1,
                     "%s: that was done with this context before; its "
@@ -125,4 +130,15 @@ gloo_status gli_context_shrink(gloo_context *context,
   gli_context_start_heartbeat(made, made->heartbeat.own_ns);
   *successor = made;
   return GLOO_OK;
+}
+
+void gli_context_forsake(gloo_context *context, const gloo_error *cause) {
+  gloo_device *device = context->device;
+  gloo_context *root = context->family->root;
+  gli_device_lock(device);
+  root->forsaken = root->shrunk = true;
+  gli_context_poison(root, cause);
+  gli_context_attend(root, false);
+  gli_device_settle(device);
+  gli_device_unlock(device);
 }
