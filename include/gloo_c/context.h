@@ -493,15 +493,15 @@ GLOO_API gloo_status gloo_context_grow(gloo_context *context, gloo_store *store,
 /* The other side: come to ranks that are there already, and wait, for
  * `timeout_ns` at most, until they call gloo_context_grow. `options`, with the
  * same secret, and `device` are as for gloo_context_create. A process that is
- * killed while it waits makes the next gloo_context_grow fail, and no other. A
- * rank that has a context was taken in by all that were there; where one of
- * them dies at the last moment it has none, and may call this again.
- * Errors: GLOO_ERR_INVALID (no store, no place), GLOO_ERR_TIMEOUT and
- * GLOO_ERR_PEER (it was not taken in), those of the store and of
- * gloo_context_create. Threads: any;
- * blocks. Ownership: *context is the caller's; store and device stay the
- * caller's. Cost: three operations of the store, and that of
- * gloo_context_create. */
+ * killed while it waits is passed over, if the store sees that: over TCP, and
+ * in files of one host. One that is killed when it has its place makes that
+ * gloo_context_grow fail, and no other. A rank that has a context was taken in
+ * by all that were there; where one of them dies at the last moment it has
+ * none, and may call this again. Errors: GLOO_ERR_INVALID (no store, no place),
+ * GLOO_ERR_TIMEOUT and GLOO_ERR_PEER (it was not taken in), those of the store
+ * and of gloo_context_create. Threads: any; blocks. Ownership: *context is the
+ * caller's; store and device stay the caller's. Cost: three operations of the
+ * store, and that of gloo_context_create. */
 GLOO_API gloo_status gloo_context_join(gloo_store *store, gloo_device *device,
                                        const gloo_context_options *options,
                                        int64_t timeout_ns,

@@ -104,7 +104,13 @@ static bool newcomer_gave_up(gloo_store *store, int64_t number) {
  * Returns the last number that was looked at. */
 static int64_t grow_choose(gloo_store *store, int64_t from, int64_t to,
                            int32_t room, int64_t *chosen, int32_t *n) {
+  gloo_store *visit;
   *n = 0;
+  /* Files: who leaves a will, and be it none, carries out those of the dead. */
+  if (gli_store_visit(store, GLI_NEVER, &visit, NULL) == GLOO_OK) {
+    (void)gli_store_leave_will(visit, &(gli_will){.n = 0}, NULL);
+    gli_store_visit_end(visit, store);
+  }
   int64_t at = from;
   while (at < to && *n < room)
     if (!newcomer_gave_up(store, ++at)) chosen[(*n)++] = at;

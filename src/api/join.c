@@ -31,33 +31,65 @@ static bool grow_read_place(const gloo_value *value, gli_grow_round *round,
   return true;
 }
 
+/* Wait for the place of newcomer `number`. If this process ends meanwhile the
+ * store says that it waits no more: rank 0 gives it none. */
+static gloo_status join_await_place(gloo_store *visit, int64_t number,
+                                    uint64_t deadline_ns, gloo_value *place,
+                                    gloo_error *error) {
+  char key[GLI_GROW_KEY_BYTES], gone[GLI_GROW_KEY_BYTES];
+  char one[] = "1";
+  const char *const keys[] = {gone};
+  const gloo_value values[] = {{one, 1}};
+  gli_will will = {keys, values, 1, 0};
+  gli_grow_key(key, "place", number);
+  gli_grow_key(gone, "gone", number);
+  gloo_status status = gli_store_leave_will(visit, &will, error);
+  if (status != GLOO_OK) return status;
+  bool there;
+  const char *const wanted[] = {key};
+  status = gli_store_await(visit, wanted, 1, gone, deadline_ns, &there, error);
+  if (status == GLOO_OK)
+    status = gloo_store_get(visit, key, GLOO_TIMEOUT_NOW, place, error);
+  else
+    (void)gloo_store_set(visit, gone, "1", 1, NULL);
+  will.n = 0;
+  (void)gli_store_leave_will(visit, &will, NULL);
+  if (status == GLOO_ERR_POISONED)
+    return gli_fail(error, GLOO_ERR_PEER, -1,
+                    "gloo_context_join: %s took this rank for gone, for its "
+                    "connection was lost while it waited: call it again",
+                    visit->label);
+  if (status != GLOO_ERR_TIMEOUT) return status;
+  return gli_fail(error, GLOO_ERR_TIMEOUT, -1,
+                  "gloo_context_join: this rank was not taken in: no ranks "
+                  "have called gloo_context_grow with this store, or they had "
+                  "no room");
+}
+
 static gloo_status join_wait(gloo_store *store, int64_t timeout_ns,
                              gli_grow_round *round, int *rank, int *size,
                              gloo_error *error) {
+  if (timeout_ns == GLOO_TIMEOUT_DEFAULT) timeout_ns = GLI_STORE_TIMEOUT_NS;
+  uint64_t deadline_ns = gli_deadline_after(timeout_ns);
+  gloo_store *visit;
   int64_t number;
+  gloo_value place = {NULL, 0};
   gloo_status status = gloo_store_add(store, GLI_GROW_CAME, 1, &number, error);
+  if (status == GLOO_OK)
+    status = gli_store_visit(store, GLI_NEVER, &visit, error);
   if (status != GLOO_OK) return status;
-  char key[GLI_GROW_KEY_BYTES];
-  gloo_value value;
-  gli_grow_key(key, "place", number);
-  status = gloo_store_get(store, key, timeout_ns, &value, error);
-  if (status == GLOO_ERR_TIMEOUT) {
-    char gone[GLI_GROW_KEY_BYTES];
-    gli_grow_key(gone, "gone", number);
-    (void)gloo_store_set(store, gone, "1", 1, NULL);
-    return gli_fail(error, GLOO_ERR_TIMEOUT, -1,
-                    "gloo_context_join: this rank was not taken in: no ranks "
-                    "have called gloo_context_grow with this store, or they "
-                    "had no room");
-  }
+  status = join_await_place(visit, number, deadline_ns, &place, error);
+  gli_store_visit_end(visit, store);
   if (status != GLOO_OK) return status;
-  bool good = grow_read_place(&value, round, rank, size);
-  free(value.data);
+  bool good = grow_read_place(&place, round, rank, size);
+  free(place.data);
   if (good) return GLOO_OK;
   return gli_fail(error, GLOO_ERR_PROTOCOL, -1,
-                  "gloo_context_join: what the store has under %s is no place: "
-                  "use the same release of the library on all ranks",
-                  key);
+                  "gloo_context_join: what the store has under "
+                  "gloo/grow/place/%" PRId64
+                  " is no place: use the same release of the library on all "
+                  "ranks",
+                  number);
 }
 
 gloo_status gloo_context_join(gloo_store *store, gloo_device *device,

@@ -1,5 +1,6 @@
 /* Ranks as processes: some are there, others come, one is killed; those that
  * are there take in those that come, and go on without those that are gone. */
+#include <dirent.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -214,6 +215,56 @@ static void a_new_rank_comes_for_one_that_died(void **state) {
     waitpid(pids[i], &status, 0);
     assert_int_equal(status, 0);
   }
+}
+
+/* ---- a newcomer that is killed ------------------------------------------- */
+
+static bool anybody_waits(void) {
+  char wills[64];
+  snprintf(wills, sizeof wills, "%s/wills", directory);
+  DIR *folder = opendir(wills);
+  if (folder == NULL) return false;
+  const struct dirent *entry;
+  bool any = false;
+  while ((entry = readdir(folder)) != NULL)
+    any = any || entry->d_name[0] != '.';
+  closedir(folder);
+  return any;
+}
+
+static void joins_in_vain(int self) {
+  place p;
+  join(&p, self);
+  _exit(16);
+}
+
+static void takes_in_the_other(int self) {
+  place p;
+  begin_first(&p, self);
+  if (grow(&p, 2) != 0x17) _exit(17);
+  leave(&p);
+}
+
+static void joins_after_it(int self) {
+  place p;
+  join(&p, self);
+  if (members(&p, p.context) != 0x17) _exit(18);
+  leave(&p);
+}
+
+/* Two have come, and one of them waits no more. */
+static void newcomer_that_was_killed_is_passed_over(void **state) {
+  (void)state;
+  int status = 0;
+  fork_each(FIRST, FIRST + 1, joins_in_vain);
+  while (!anybody_waits()) uv_sleep(1);
+  kill(pids[FIRST], SIGKILL);
+  waitpid(pids[FIRST], &status, 0);
+  assert_true(WIFSIGNALED(status));
+  fork_each(0, FIRST, takes_in_the_other);
+  fork_each(FIRST + 1, FIRST + 2, joins_after_it);
+  pids[FIRST] = pids[FIRST + 1];
+  all_end_well(FIRST + 1);
 }
 
 /* ---- a secret in the options --------------------------------------------- */
@@ -497,6 +548,8 @@ int main(int argc, char **argv) {
       cmocka_unit_test_setup_teardown(those_that_come_are_taken_in,
                                       make_directory, remove_directory),
       cmocka_unit_test_setup_teardown(a_new_rank_comes_for_one_that_died,
+                                      make_directory, remove_directory),
+      cmocka_unit_test_setup_teardown(newcomer_that_was_killed_is_passed_over,
                                       make_directory, remove_directory),
       cmocka_unit_test_setup_teardown(the_secret_of_the_options_is_kept,
                                       make_directory, remove_directory),
