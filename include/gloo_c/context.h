@@ -441,10 +441,10 @@ typedef struct gloo_shrink_options {
  * context meanwhile. Ownership: *successor is the caller's, and is set on
  * success only; a device that belonged to the context goes with the last of the
  * two. Cost: five messages per rank, to and from the lowest that is left, of
- * one byte per rank; a rank that died unnoticed is waited for two seconds over
- * TCP and shared memory. Afterwards connections are made as in a new context.
- * Source: what MPI's fault tolerance calls MPI_Comm_shrink (Bland, Bouteiller,
- * Herault, Bosilca and Dongarra 2013). */
+ * one byte per rank; ranks that died unnoticed are waited for two seconds over
+ * TCP, and one in shared memory. Afterwards connections are made as in a new
+ * context. Source: what MPI's fault tolerance calls MPI_Comm_shrink (Bland,
+ * Bouteiller, Herault, Bosilca and Dongarra 2013). */
 GLOO_API gloo_status gloo_context_shrink(gloo_context *context,
                                          const gloo_shrink_options *options,
                                          gloo_context **successor,

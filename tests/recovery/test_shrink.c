@@ -362,6 +362,31 @@ static void rank_that_wakes_when_the_others_have_ended_is_stale(void **state) {
   unsetenv("GLOO_HEARTBEAT");
 }
 
+/* How long it takes to go on without the lowest `n` of 8. */
+static double lose_lowest(int n) {
+  const unsigned every = (1u << RANKS_MAX) - 1, left = every & ~((1u << n) - 1);
+  start(RANKS_MAX);
+  bool fine = wait_for(every);
+  double began = now_ms();
+  for (int i = 0; i < n; i++) kill(pids[i], SIGKILL);
+  fine = fine && wait_for(left);
+  double took = now_ms() - began;
+  if (!fine) print_notes(RANKS_MAX, left);
+  int wrong = finish(RANKS_MAX, left, SIGKILL);
+  assert_true(fine);
+  assert_int_equal(wrong, 0);
+  return took;
+}
+
+/* Each of them would have led, and is not waited for after the one before. */
+static void the_lowest_are_missed_together(void **state) {
+  (void)state;
+  double two = lose_lowest(2), six = lose_lowest(6);
+  print_message("# %s: without two %.0f ms, without six %.0f\n", transport, two,
+                six);
+  assert_true(six < 2 * two + 1000);
+}
+
 static bool share_memory(void) {
   FILE *file = tmpfile();
   if (file == NULL || ftruncate(fileno(file), sizeof *all) != 0) return false;
@@ -382,6 +407,7 @@ int main(int argc, char **argv) {
   }
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(those_that_are_left_go_on),
+      cmocka_unit_test(the_lowest_are_missed_together),
       cmocka_unit_test(rank_that_wakes_when_the_others_have_ended_is_stale),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -281,6 +281,7 @@ void gli_membership_take(gli_membership *m, uint32_t from,
     case GLI_MEMBER_END: /* true, whoever says it */
       if (m->phase == GLI_MEMBER_DECIDED && ballot == m->ballot) member_end(m);
       return;
+    case GLI_MEMBER_SIGN:
     case GLI_MEMBER_OUT:
     case GLI_MEMBER_MESSAGES:
       break;

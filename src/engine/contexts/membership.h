@@ -33,7 +33,8 @@
 #include <stdint.h>
 
 typedef enum gli_member_message {
-  GLI_MEMBER_ASK = 1,
+  GLI_MEMBER_SIGN, /* no part of the agreement, see shrink.c */
+  GLI_MEMBER_ASK,
   GLI_MEMBER_HERE,
   GLI_MEMBER_PROPOSE,
   GLI_MEMBER_ACK,

@@ -23,6 +23,11 @@
 /* One that is yet to connect to a rank that polls now and then gets so many
  * times as long. */
 #define CONNECTING 2
+/* A leader that has given no sign for so long may be gone, and so may those
+ * that would lead after it: so many of them are asked for a sign, all at once.
+ */
+#define COURT_NS UINT64_C(100000000)
+#define COURTED 8
 /* Polls in that time of a rank for which the agreement is over. */
 #define LOOKS 16
 
@@ -323,13 +328,26 @@ void gli_shrink_end_all(gloo_context *context) {
 
 /* ---- what happens -------------------------------------------------------- */
 
+/* Those of higher ranks are questions, and those of lower ones answers. */
+static void shrink_answer_sign(gli_shrink *s, uint32_t from) {
+  const gli_membership *m = &s->members;
+  if ((m->ranks[from] & GLI_MEMBER_GONE) != 0)
+    shrink_send(s, from, GLI_MEMBER_OUT);
+  else if (from > m->self && m->phase < GLI_MEMBER_OVER)
+    shrink_send(s, from, GLI_MEMBER_SIGN);
+}
+
 void gli_shrink_arrived(gli_link *link, const gli_header *header,
                         const uint8_t *ranks) {
   gli_shrink *s = link->context->shrink;
   gloo_device *device = s->council->device;
   s->ranks[link->rank].came = true;
   s->ranks[link->rank].sign_ns = device->ops->now_ns(device->transport);
-  if (header->slot == 0 || header->slot >= GLI_MEMBER_MESSAGES) return;
+  if (header->slot >= GLI_MEMBER_MESSAGES) return;
+  if (header->slot == GLI_MEMBER_SIGN) {
+    shrink_answer_sign(s, link->rank);
+    return;
+  }
   gli_membership_take(&s->members, link->rank, (gli_member_message)header->slot,
                       header->operation, ranks);
   shrink_settle(s);
@@ -367,6 +385,13 @@ void gli_shrink_lost(gli_link *link, const char *why) {
   shrink_settle(s);
 }
 
+/* Is this rank waited for, although it need not answer yet? */
+static bool shrink_courts(const gli_shrink *s, uint32_t rank) {
+  const gli_shrink_rank *r = &s->ranks[rank];
+  return r->courted && !r->came &&
+         (s->members.ranks[rank] & GLI_MEMBER_GONE) == 0;
+}
+
 /* What was lost with such a connection is said again. */
 static void shrink_connect_again(gli_shrink *s) {
   const gli_membership *m = &s->members;
@@ -374,7 +399,10 @@ static void shrink_connect_again(gli_shrink *s) {
     if (!s->ranks[i].again) continue;
     s->ranks[i].again = false;
     gli_context_drop_link(s->council, i);
-    if (gli_membership_needs(m, i)) gli_membership_again(&s->members, i);
+    if (gli_membership_needs(m, i))
+      gli_membership_again(&s->members, i);
+    else if (shrink_courts(s, i))
+      shrink_send(s, i, GLI_MEMBER_SIGN);
   }
 }
 
@@ -419,6 +447,28 @@ static void shrink_ping(gli_shrink *s, uint64_t now_ns) {
       shrink_send(s, i, GLI_MEMBER_ASK);
 }
 
+/* Ranks that would lead one after the other would be missed one after the
+ * other, each after it has been tried for seconds. Returns when to look again.
+ */
+static uint64_t shrink_court(gli_shrink *s, uint64_t now_ns) {
+  const gli_membership *m = &s->members;
+  if (!gli_membership_needs(m, m->leader)) return UINT64_MAX;
+  const gli_shrink_rank *leader = &s->ranks[m->leader];
+  if (leader->came || leader->sign_ns != 0) return UINT64_MAX;
+  if (leader->asked_ns == 0) return now_ns + COURT_NS;
+  if (now_ns < leader->asked_ns + COURT_NS && !leader->courted)
+    return leader->asked_ns + COURT_NS;
+  unsigned n = 0;
+  for (uint32_t i = m->leader; i < m->self && n < COURTED; i++) {
+    if ((m->ranks[i] & GLI_MEMBER_GONE) != 0) continue;
+    n++;
+    if (s->ranks[i].courted) continue;
+    s->ranks[i].courted = true;
+    if (i != m->leader) shrink_send(s, i, GLI_MEMBER_SIGN);
+  }
+  return UINT64_MAX;
+}
+
 /* Returns when to look again. */
 static uint64_t shrink_look(gli_shrink *s, uint64_t now_ns) {
   const gli_membership *m = &s->members;
@@ -427,12 +477,14 @@ static uint64_t shrink_look(gli_shrink *s, uint64_t now_ns) {
   bool ran = s->silence_ns == 0 || now_ns - s->looked_ns < s->silence_ns / 2;
   s->looked_ns = now_ns;
   for (uint32_t i = 0; i < m->n; i++) {
-    if (!gli_membership_needs(m, i)) {
+    bool needed = gli_membership_needs(m, i);
+    if (!needed && !shrink_courts(s, i)) {
       s->ranks[i].asked_ns = 0;
       continue;
     }
     if (s->ranks[i].asked_ns == 0 || !ran) s->ranks[i].asked_ns = now_ns;
     shrink_look_at(s, i, now_ns);
+    if (!needed) continue;
     uint64_t limit_ns = shrink_limit(s, i);
     if (now_ns >= limit_ns) {
       shrink_miss(s, i, "it gives no answer");
@@ -457,6 +509,8 @@ void gli_shrink_turn(gloo_context *council, uint64_t now_ns) {
   shrink_connect_again(s);
   shrink_ping(s, now_ns);
   uint64_t due_ns = shrink_look(s, now_ns);
+  uint64_t court_ns = shrink_court(s, now_ns);
+  if (court_ns < due_ns) due_ns = court_ns;
   bool leads = s->members.leader == s->members.self;
   if (leads && s->silence_ns != 0 && s->ping_ns < due_ns) due_ns = s->ping_ns;
   /* While it waits it looks often enough to know that it runs. */

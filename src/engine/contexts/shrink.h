@@ -29,6 +29,7 @@ typedef struct gli_successor {
 /* How long a rank has given no sign of life. */
 typedef struct gli_shrink_rank {
   bool came;         /* it has called as well */
+  bool courted;      /* it may lead one day, and was asked for a sign */
   uint64_t asked_ns; /* since then it is waited for; 0: it is not */
   uint64_t sign_ns;  /* the last one; 0: none yet */
   uint64_t signs;    /* see heard in gli_transport_ops */
