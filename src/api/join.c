@@ -5,6 +5,7 @@
 
 #include "api/grow.h"
 #include "core/error.h"
+#include "core/timeout.h"
 #include "engine/engine.h"
 #include "rendezvous/bootstrap.h"
 #include "rendezvous/store.h"
@@ -69,12 +70,13 @@ static gloo_status join_await_place(gloo_store *visit, int64_t number,
 static gloo_status join_wait(gloo_store *store, int64_t timeout_ns,
                              gli_grow_round *round, int *rank, int *size,
                              gloo_error *error) {
-  if (timeout_ns == GLOO_TIMEOUT_DEFAULT) timeout_ns = GLI_STORE_TIMEOUT_NS;
+  gloo_status status = gli_timeout_of_start(timeout_ns, &timeout_ns, error);
+  if (status != GLOO_OK) return status;
   uint64_t deadline_ns = gli_deadline_after(timeout_ns);
   gloo_store *visit;
   int64_t number;
   gloo_value place = {NULL, 0};
-  gloo_status status = gloo_store_add(store, GLI_GROW_CAME, 1, &number, error);
+  status = gloo_store_add(store, GLI_GROW_CAME, 1, &number, error);
   if (status == GLOO_OK)
     status = gli_store_visit(store, GLI_NEVER, &visit, error);
   if (status != GLOO_OK) return status;
