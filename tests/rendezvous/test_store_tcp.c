@@ -122,8 +122,8 @@ static void a_port_in_use_is_named(void **state) {
   gloo_store_destroy(store);
 }
 
-/* Two names, here, have two addresses: "2.1.localhost" is 127.0.0.2 and 127.0.0.1,
- * "1.2.localhost" the other way round. */
+/* Two names, here, have two addresses: "2.1.localhost" is 127.0.0.2 and
+ * 127.0.0.1, "1.2.localhost" the other way round. */
 int getaddrinfo(const char *name, const char *service,
                 const struct addrinfo *hints, struct addrinfo **result) {
   int (*real)(const char *, const char *, const struct addrinfo *,
