@@ -53,16 +53,21 @@ gloo_status gli_seconds_read(const gli_seconds *variable, int64_t *ns,
       (double)variable->most_ms / 1e3, variable->none);
 }
 
-gloo_status gli_timeout_of_start(int64_t option_ns, int64_t *ns,
-                                 gloo_error *error) {
+/* The program's limit, and the variable where it is GLOO_TIMEOUT_DEFAULT. */
+static gloo_status timeout_resolve(const gli_seconds *variable,
+                                   int64_t option_ns, int64_t *ns,
+                                   gloo_error *error) {
   *ns = option_ns;
   if (option_ns != GLOO_TIMEOUT_DEFAULT) return GLOO_OK;
-  return gli_seconds_read(&start, ns, error);
+  return gli_seconds_read(variable, ns, error);
+}
+
+gloo_status gli_timeout_of_start(int64_t option_ns, int64_t *ns,
+                                 gloo_error *error) {
+  return timeout_resolve(&start, option_ns, ns, error);
 }
 
 gloo_status gli_timeout_of_operations(int64_t option_ns, int64_t *ns,
                                       gloo_error *error) {
-  *ns = option_ns;
-  if (option_ns != GLOO_TIMEOUT_DEFAULT) return GLOO_OK;
-  return gli_seconds_read(&operations, ns, error);
+  return timeout_resolve(&operations, option_ns, ns, error);
 }

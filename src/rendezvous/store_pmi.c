@@ -104,10 +104,10 @@ bool gli_pmi_place_read(const char *text, gli_pmi_place *place) {
 
 /* ---- the secret ---------------------------------------------------------- */
 
-/* The secret of this rank: from the options, else from the environment, else
- * the one that rank 0 distributed. The store authenticates with it, and the
- * context inherits the distributed one. A rank with a secret of its own ignores
- * the distributed one, so that the mismatch shows in the store's handshake. */
+/* Opens the store with this rank's secret: that of the options, else of the
+ * environment, else the secret that rank 0 distributed, which the context
+ * inherits. A rank with a secret of its own ignores rank 0's, so that the
+ * mismatch shows in the store's handshake. */
 static gloo_status pmi_place_open(const gli_pmi_place *place,
                                   const gloo_store_tcp_options *how,
                                   gloo_store **store, gloo_error *error) {

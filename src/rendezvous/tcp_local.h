@@ -50,8 +50,8 @@ int gli_tcp_local_listen_privately(const struct sockaddr_storage *address,
                                    gli_tcp_local_path *path);
 void gli_tcp_local_unlink(gli_tcp_local_path *path);
 
-/* A connection to a server of this user or of root, at one address of this host
- * or at all of them. */
+/* Result of gli_tcp_local_connect: a connection to a server of this user or of
+ * root that listens at one address of this host, or at all. */
 typedef struct gli_tcp_local_way {
   int fd;                 /* -1: no connection */
   int code;               /* errno; ECONNREFUSED: no process listens */

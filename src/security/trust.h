@@ -26,8 +26,8 @@ typedef struct gli_trust {
  * Threads: any, while none changes the environment. */
 gloo_status gli_trust_read(const void *given, size_t given_bytes,
                            gli_trust *trust, gloo_error *error);
-/* As gli_trust_read; without a secret in options and environment, the one that
- * the launcher distributed (NULL, or n_bytes 0: none). */
+/* gli_trust_read with a fallback: the launcher's secret `told` (NULL, or
+ * n_bytes 0: none) applies where options and environment hold none. */
 gloo_status gli_trust_read_told(const void *given, size_t given_bytes,
                                 const gli_secret *told, gli_trust *trust,
                                 gloo_error *error);

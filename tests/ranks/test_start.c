@@ -106,9 +106,9 @@ static void choose_master(void) {
   setenv("MASTER_ADDR", master_name, 1);
 }
 
-/* A port that was free just now. */
-/* None that the system gives away: a rank that is faster than rank 0 listens at
- * such a port, and would have this one now and then. */
+/* A port that was free just now, and that the system does not give away: a rank
+ * that is faster than rank 0 listens at a port of the system's choice, and
+ * would take this one now and then. */
 static uint16_t free_port(void) {
   static uint16_t last = 20000;
   struct sockaddr_in a = {.sin_family = AF_INET};

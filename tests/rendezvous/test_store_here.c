@@ -87,8 +87,8 @@ static void expect_refused_over_tcp(const char *from, const char *to,
   raw_make_hello(&hello, GLI_TCP_MAGIC, 0, "");
   gli_frame_end(&hello, GLI_TCP_HELLO);
   raw_send(fd, hello.data, hello.bytes);
-  (void)shutdown(fd,
-                 SHUT_WR); /* a client that is admitted is not kept either */
+  /* The server does not keep a client that it admits by mistake. */
+  (void)shutdown(fd, SHUT_WR);
   size_t got = raw_read_all(fd, reply, sizeof reply);
   close(fd);
   free(hello.data);
@@ -120,7 +120,7 @@ static void own_clients_come_in_and_tcp_is_for_other_hosts(void **state) {
   }
 }
 
-/* A client without a secret is refused all the same. */
+/* Another user's client is refused, with GLOO_SECURITY=off as well. */
 static int try_as_nobody(int port, void *unused) {
   gloo_store *store;
   gloo_error e;
@@ -513,8 +513,8 @@ static void a_client_waits_for_its_own_server(void **state) {
 
 /* ---- what the system does not say ---------------------------------------- */
 
-static _Atomic int
-    peer_code; /* errno of who asks for a socket's peer; 0: none */
+/* The errno of a question for a socket's peer; 0: an answer. */
+static _Atomic int peer_code;
 
 int getsockopt(int fd, int level, int option, void *value, socklen_t *bytes) {
   int (*real)(int, int, int, void *, socklen_t *);

@@ -1,5 +1,5 @@
-/* Completion functions (gli_notice) that are running, in any thread, and the
- * threads that wait for one of them to return.
+/* A table of running completion functions (gli_notice), and of threads that
+ * wait for one of them to return.
  *
  * The table is one for the process: a completion function may destroy a request
  * of another device, whose function runs in another thread, and then waits for
