@@ -221,6 +221,8 @@ def test_short_forms():
     (lambda g: g.barrier(timeout="5"), "timeout is '5'"),
     (lambda g: g.gather(full(1), [full(1)]), "a list of lists of tensors"),
     (lambda g: g.send([1], 0), "tensors is list: .1."),
+    (lambda g: g.allgather_coalesced([full(1)], [full(1)]), "a list of lists of tensors"),
+    (lambda g: g.allreduce_coalesced(full(1)), "tensors is Tensor.*expected a list of tensors"),
 ])
 def test_arguments_of_a_wrong_kind_are_named(call, text):
     def body(group, rank):
@@ -368,6 +370,9 @@ def sparse():
     lambda g: g.allreduce(sparse(), op=MAX),
     lambda g: g.allreduce(full(1), op=dist.ReduceOp.BAND),
     lambda g: g.allreduce([sparse(), torch.sparse_coo_tensor([[0]], [1.0], (2,))]),
+    lambda g: g.allreduce_coalesced([full(1), full(1).int()]),
+    lambda g: g.allreduce_coalesced([full(1), sparse()]), lambda g: g.broadcast(
+        [torch.ones(4), torch.ones(2, 2)]),
     lambda g: g.allreduce_coalesced([]), lambda g: g.allreduce_coalesced([sparse(), sparse()]),
     lambda g: g.reduce([full(1), full(1)]), lambda g: g.reduce(full(1), root=7),
     lambda g: g.reduce([full(1)], given(c10d.ReduceOptions, True, rootTensor=1)),
@@ -378,6 +383,10 @@ def sparse():
     lambda g: g.allgather([[full(1)] * 4] * 2, [full(1), full(1).int()]),
     lambda g: g.allgather_coalesced([[full(1)]] * 3, [full(1)]),
     lambda g: g.allgather_coalesced([[full(1)] * 2] * 2, [full(1)]),
+    lambda g: g.allgather_coalesced([[full(1)], [full(1, 2)]], [full(1)]),
+    lambda g: g.allgather_coalesced([[torch.ones(4)]] * 2, [torch.ones(2, 2)]),
+    lambda g: g.allgather_coalesced([[full(1)], [full(1).int()]], [full(1)]),
+    lambda g: g.allgather([[torch.ones(4)] * 2], [torch.ones(2, 2)]),
     lambda g: g.allgather_into_tensor_coalesced([full(1, 2)], [full(1)] * 2),
     lambda g: g.gather([], []), lambda g: g.gather([], [full(1)] * 2),
     lambda g: g.gather([], [full(1)], given(c10d.GatherOptions, True, rootRank=g.rank())),
@@ -391,6 +400,10 @@ def sparse():
                                                           rootRank=1 - g.rank())),
     lambda g: g.scatter([full(1)], [[full(1, 2)] * 2], given(c10d.ScatterOptions, True,
                                                              rootRank=g.rank())),
+    lambda g: g.scatter([torch.ones(4)], [[torch.ones(2, 2)] * 2],
+                        given(c10d.ScatterOptions, True, rootRank=g.rank())),
+    lambda g: g.gather([[torch.ones(4)] * 2], [torch.ones(2, 2)],
+                       given(c10d.GatherOptions, True, rootRank=g.rank())),
     lambda g: g.reduce_scatter([full(1)] * 2, [[full(1)] * 2] * 2),
     lambda g: g.reduce_scatter(full(1), [full(1)]),
     lambda g: g._reduce_scatter_base(full(1), full(1, 2, 3)),
@@ -407,6 +420,15 @@ def test_arguments_that_do_not_fit_raise_what_gloo_raises(call):
         mine = full(1)
         group.allreduce(mine).wait()
         same(mine, full(2))
+
+    on(2, body)
+
+
+@pytest.mark.parametrize("sizes", [[], [2, 2]])
+def test_all_to_all_single_refuses_a_strided_input(sizes):
+    def body(group, rank):
+        with pytest.raises(ValueError, match=r"strides \[1, 4\].*Tensors must be contiguous"):
+            group.alltoall_base(torch.empty(4, 4), torch.ones(4, 4).t(), sizes, sizes)
 
     on(2, body)
 

@@ -14,9 +14,29 @@ def check_alike(what: str, tensors: Sequence[Tensor], model: Tensor, sizes: bool
         if tensor.dtype != model.dtype:
             raise TensorTypeError(f"{what}: tensor {place} is of type {tensor.dtype}, not "
                                   f"{model.dtype} as the other side of the call")
-        if sizes and tensor.numel() != model.numel():
-            raise ArgumentError(f"{what}: tensor {place} has {tensor.numel()} elements, not "
-                                f"{model.numel()}")
+        if sizes and tensor.shape != model.shape:
+            raise ArgumentError(f"{what}: tensor {place} has the shape {list(tensor.shape)}, not "
+                                f"{list(model.shape)} as the other side of the call")
+
+
+def one_type(what: str, tensors: Sequence[Tensor]) -> None:
+    """Tensors of one type and one layout."""
+    first = tensors[0]
+    for place, tensor in enumerate(tensors):
+        if tensor.layout is not first.layout:
+            raise TensorTypeError(f"{what}: tensor {place} has the layout {tensor.layout}, "
+                                  f"and tensor 0 {first.layout}")
+        if tensor.dtype != first.dtype:
+            raise TensorTypeError(f"{what}: tensor {place} is of type {tensor.dtype}, and tensor 0 of "
+                                  f"{first.dtype}; call it once for each type")
+
+
+def one_after_the_other(what: str, tensor: Tensor) -> None:
+    """A tensor whose elements lie in their order, without gaps."""
+    if not tensor.is_contiguous():
+        raise ArgumentError(f"{what}: the input of shape {list(tensor.shape)} has the strides "
+                            f"{list(tensor.stride())}. Tensors must be contiguous here; pass "
+                            "tensor.contiguous()")
 
 
 def some(what: str, tensors: Sequence[Any]) -> None:
@@ -49,20 +69,22 @@ def none(what: str, of_what: str, given: Sequence[Any], root: int) -> None:
 
 def one_per_rank(what: str, of_what: str, given: Sequence[Any], ranks: int) -> None:
     if len(given) != ranks:
-        raise ArgumentError(f"{what}: there are {len(given)} {of_what} for {ranks} ranks")
+        raise ArgumentError(f"{what}: the number of {of_what} is {len(given)}; expected {ranks}, one "
+                            "for each rank")
 
 
 def pairs(what: str, outputs: Sequence[Any], inputs: Sequence[Any]) -> None:
     some(what, inputs)
     if len(outputs) != len(inputs):
-        raise ArgumentError(f"{what}: there are {len(outputs)} outputs for {len(inputs)} inputs")
+        raise ArgumentError(f"{what}: the number of outputs is {len(outputs)}; expected "
+                            f"{len(inputs)}, that of inputs")
 
 
 def root_tensor(what: str, number: int, tensors: Sequence[Any]) -> None:
     some(what, tensors)
     if not 0 <= number < len(tensors):
-        raise ArgumentError(f"{what}: rootTensor is {number}, and there are {len(tensors)} tensors, "
-                            "from 0")
+        raise ArgumentError(f"{what}: rootTensor is {number}; expected 0 or more and less than the "
+                            f"number of tensors, {len(tensors)}")
 
 
 def tag_of(what: str, tag: int) -> int:

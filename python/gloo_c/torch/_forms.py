@@ -83,7 +83,8 @@ def _read(name: str, kind: type, parameters: Sequence[Data], fields: Sequence[st
         if len(found) != 1:
             raise TypeError(f"{name}: {parameter.names[0]} is "
                             f"{'missing' if not found else 'given twice'}")
-        values.append(_nested(found[0], parameter.depth))
+        # Operations without fields have no short form.
+        values.append(_nested(found[0], parameter.depth) if fields else found[0])
     rest = list(args[len(parameters):])
     opts = named.pop("opts", None)
     if rest and opts is None and (rest[0] is None or isinstance(rest[0], kind)):

@@ -7,7 +7,8 @@ from typing import Any, Sequence
 from torch import Tensor
 
 from .._binding import lib
-from ._arguments import check_alike, listed, none, one_per_rank, only, pairs, root_tensor, some, tag_of
+from ._arguments import (check_alike, listed, none, one_after_the_other, one_per_rank, only, pairs,
+                         root_tensor, some, tag_of)
 from ._calls import Caller
 from ._errors import ArgumentError
 from ._forms import data, operation
@@ -44,8 +45,9 @@ class Moves(Caller):
             return self._allgather_lists([outputs[0]], inputs, outputs[0], opts)
         for lists in outputs:
             if len(lists) != several * self._size:
-                raise ArgumentError(f"all_gather: a list has {len(lists)} outputs for {several} "
-                                    f"inputs of each of {self._size} ranks")
+                raise ArgumentError(f"all_gather: the number of outputs of a list is {len(lists)}; "
+                                    f"expected {several * self._size}, one for each input of each "
+                                    "rank")
             check_alike("all_gather", [*lists, *inputs], inputs[0])
         # The first list gets the inputs of all ranks, and the others a copy.
         copies = [_copies(first, [lists[place] for lists in outputs[1:]])
@@ -58,9 +60,10 @@ class Moves(Caller):
         """One call for each input, of which the rank's list of outputs gets those of all ranks."""
         for lists, tensor in zip(outputs, inputs):
             check_alike("all_gather", lists, tensor, sizes=False)
-            if lists[self._rank].numel() != tensor.numel():
-                raise ArgumentError(f"all_gather: the input has {tensor.numel()} elements, and the "
-                                    f"output for this rank {lists[self._rank].numel()}")
+            own = lists[self._rank]
+            if own.shape != tensor.shape:
+                raise ArgumentError(f"all_gather: the input has the shape {list(tensor.shape)}, and "
+                                    f"the output for this rank {list(own.shape)}")
         if len(inputs) == 1:
             sources, places, filled = buffers(inputs, outputs[0])
             calls = [self._allgather_call(places, sources[0])]
@@ -126,8 +129,10 @@ class Moves(Caller):
         one_per_rank("all_gather_coalesced", "lists of outputs", outputs, self._size)
         for rank, lists in enumerate(outputs):
             if len(lists) != len(inputs):
-                raise ArgumentError(f"all_gather_coalesced: the list of rank {rank} has {len(lists)} "
-                                    f"outputs, and there are {len(inputs)} inputs")
+                raise ArgumentError(f"all_gather_coalesced: the number of outputs for rank {rank} is "
+                                    f"{len(lists)}; expected {len(inputs)}, that of inputs")
+            for output, tensor in zip(lists, inputs):
+                check_alike("all_gather_coalesced", [output], tensor)
         return self._allgather_lists(list(zip(*outputs)), inputs, shown_as_list(outputs), opts)
 
     @operation("GatherOptions", data(2, "output_tensors"), data(1, "input_tensors", "input_tensor"),
@@ -167,12 +172,15 @@ class Moves(Caller):
     def all_to_all_single(self, output: Tensor, tensor: Tensor, output_sizes: Sequence[int],
                           input_sizes: Sequence[int], opts: Any) -> Any:
         check_alike("all_to_all_single", [output], tensor, sizes=False)
+        one_after_the_other("all_to_all_single", tensor)
         if not output_sizes and not input_sizes:
             for what, given in (("input", tensor), ("output", output)):
                 if given.dim() and given.shape[0] % self._size:
                     raise ArgumentError(f"all_to_all_single: the first dimension of the {what}, "
                                         f"{given.shape[0]}, cannot be divided by {self._size} ranks")
-            check_alike("all_to_all_single", [output], tensor)
+            if output.numel() != tensor.numel():
+                raise ArgumentError(f"all_to_all_single: the input has {tensor.numel()} elements, and "
+                                    f"the output {output.numel()}")
             (source,), (place,), after = buffers([tensor], [output])
             count, dtype = moved(source)
             return self._call("alltoall", (pointer(source), pointer(place), count // self._size,

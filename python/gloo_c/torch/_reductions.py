@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from .._binding import lib
-from ._arguments import check_alike, one_per_rank, only, pairs, root_tensor, some
+from ._arguments import check_alike, one_per_rank, one_type, only, pairs, root_tensor, some
 from ._calls import KINDS, Caller
 from ._errors import ArgumentError, TensorTypeError
 from ._forms import data, operation
@@ -43,10 +43,7 @@ class Reductions(Caller):
     def _allreduce_multi(self, tensors: list[Tensor], opts: Any) -> Any:
         some("all_reduce", tensors)
         first = tensors[0]
-        for place, tensor in enumerate(tensors):
-            if tensor.layout is not first.layout:
-                raise TensorTypeError(f"all_reduce: tensor {place} has the layout {tensor.layout}, "
-                                      f"and tensor 0 {first.layout}")
+        one_type("all_reduce", tensors)
         check_alike("all_reduce", tensors, first)
         if first.layout is torch.sparse_coo:
             return self._allreduce_sparse(tensors, opts)
@@ -98,18 +95,13 @@ class Reductions(Caller):
     @operation("AllreduceCoalescedOptions", data(1, "tensors"))
     def allreduce_coalesced(self, tensors: list[Tensor], opts: Any) -> Any:
         some("all_reduce_coalesced", tensors)
-        calls, factor = [], None
-        groups: dict[torch.dtype, list[Tensor]] = {}
+        one_type("all_reduce_coalesced", tensors)
+        dtype, op, factor = self._reduction("all_reduce_coalesced", opts, tensors[0])
         places, after = outputs_of(tensors)
         _sources, places, copied = apart([], places)
-        for place in places:
-            groups.setdefault(place.dtype, []).append(place)
-        for members in groups.values():
-            dtype, op, factor = self._reduction("all_reduce", opts, members[0])
-            calls.append(("allreduce_list", (NULL, pointers(members),
-                                             counts([p.numel() for p in members]), len(members),
-                                             dtype, op), members, None))
-        return self._together(calls, tensors, opts, factor, all_of([copied, after]))
+        return self._call("allreduce_list", (NULL, pointers(places), counts([p.numel() for p in places]),
+                                             len(places), dtype, op), tensors, places, opts,
+                          all_of([copied, after]), factor)
 
     @operation("ReduceOptions", data(1, "tensors", "tensor"), fields=("root", "op", "timeout"))
     def reduce(self, tensors: list[Tensor], opts: Any) -> Any:
