@@ -48,6 +48,7 @@ SLICE = {
     OWN: rf"\.test_({'|'.join(_DISTRIBUTED.split())})$",
     "test_c10d_gloo.py": "^(?!.*(cuda|gpu|stress)).*(Gloo|DistributedDataParallelTest|ReducerTest)",
     "test_c10d_object_collectives.py": "",
+    "test_pg_wrapper.py": "^(?!.*cuda).*Gloo",
     "test_store.py": "init_pg|missing_clients",
     "test_device_mesh.py": "Collective|init_process_group|get_group",
     "_tensor/test_redistribute.py": "",

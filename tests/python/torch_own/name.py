@@ -42,6 +42,9 @@ class ProcessGroupGloo(gloo_c.torch.Group):
         name = sys._getframe(1).f_locals.get("group_name")
         super().__init__(store, rank, size, timeout, name if isinstance(name, str) else "",
                          next(iter(self.options._devices), None))
+        # PyTorch would wrap gloo's own class here.
+        if isinstance(name, str) and dist.get_debug_level() == dist.DebugLevel.DETAIL:
+            self._compare_calls(store, timeout)
 
     def set_timeout(self, timeout):
         super().set_timeout(timeout)
@@ -64,7 +67,17 @@ class ProcessGroupGloo(gloo_c.torch.Group):
         return gloo_c.Device()
 
 
+def wrapped(wrapped_pg, store_prefix, store, rank, world_size, timeout=_DEFAULT):
+    """The group itself, which from now on compares calls, as PyTorch's wrapper does."""
+    if not isinstance(timeout, timedelta):
+        timeout = timedelta(seconds=timeout)
+    wrapped_pg._compare_calls(dist.PrefixStore(store_prefix, store), timeout)
+    return wrapped_pg
+
+
 def answer():
     """Let "gloo" be gloo_c from now on."""
+    for module in (dist, distributed_c10d):
+        module._create_process_group_wrapper = wrapped
     for module in (dist, distributed_c10d, _distributed_c10d):
         module.ProcessGroupGloo = ProcessGroupGloo
