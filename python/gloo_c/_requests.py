@@ -6,6 +6,7 @@ import itertools
 import sys
 import time
 import traceback
+import weakref
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Callable, Generator, Sequence
 
@@ -25,25 +26,41 @@ _SLICE = 100_000_000
 
 # Functions that are called when requests are over, by what the library hands back. The handle is
 # there so that the function's thread is the last to let go of it: destroying it elsewhere waits for
-# the function, with whatever locks the program has taken. None where it is called again.
-_functions: dict[int, tuple[Callable[[Request], object], Request, RequestHandle | None]] = {}
+# the function, with whatever locks the program has taken.
+_functions: dict[int, tuple[Callable[[Request], object], Request, RequestHandle]] = {}
+# Persistent requests with such a function, which they hold themselves; and those of them that are
+# under way, which stay until it was called, with the number of calls to come.
+_repeated: weakref.WeakValueDictionary[int, Request] = weakref.WeakValueDictionary()
+_under_way: dict[int, tuple[Request, int]] = {}
 _tokens = itertools.count(1)
 
 
 @ffi.def_extern()  # type: ignore[untyped-decorator]
 def py_request_done(user: Any, _pointer: Any, _status: int) -> None:
     token = int(ffi.cast("uintptr_t", user))
-    found = _functions.get(token)
-    if found is None:
-        return
-    function, request, handle = found
-    if not request._persistent:
-        _functions.pop(token, None)
+    found = _functions.pop(token, None)
+    repeated = _repeated.get(token)
+    if found is not None:
+        _call(found[0], found[1])
+    elif repeated is not None and repeated._function is not None:
+        _count(token, repeated, -1)
+        _call(repeated._function, repeated)
+    del found, repeated  # while the request holds its context
+
+
+def _call(function: Callable[[Request], object], request: Request) -> None:
     try:
         function(request)
     except BaseException:  # there is no caller that it could go to
         _report(function)
-    del found, handle  # while the request holds its context
+
+
+def _count(token: int, request: Request, change: int) -> None:
+    """Counts the calls to come of the function of a persistent request."""
+    with _handles.lock:
+        calls = _under_way.pop(token, (request, 0))[1] + change
+        if calls > 0:
+            _under_way[token] = request, calls
 
 
 def _report(function: Callable[[Request], object]) -> None:
@@ -67,7 +84,7 @@ class Request:
     Any thread may use it, several at once too. `await request` waits for it in asyncio."""
 
     __slots__ = ("_handle", "_context", "_result", "_custom", "_persistent", "_ended", "_source",
-                 "__weakref__")
+                 "_function", "_begun", "__weakref__")
 
     def __init__(self, pointer: Any, context: Context, keep: Any, result: Any,
                  custom: CustomOp | None, persistent: bool, state: Any) -> None:
@@ -78,6 +95,8 @@ class Request:
         self._persistent = persistent
         self._ended: tuple[GlooError | None] | None = None
         self._source: int | None = None
+        self._function: Callable[[Request], object] | None = None  # of a persistent one
+        self._begun = False  # has a persistent one run?
         if persistent:
             self._ended = (None,)
 
@@ -185,12 +204,17 @@ class Request:
             raise self._context._closed()
         if self._ended is None:
             self.done()  # it may be over by now
-        ended, self._ended = self._ended, None
+        (ended, self._ended), begun = (self._ended, None), self._begun
+        self._begun, token = True, handle.token
+        if token:
+            _count(token, self, 1)
         error = new_error()
         status = lib.gloo_request_start(handle.pointer, error)
         if status:
             # Under way already, when nothing was known of its end.
-            self._ended = ended
+            self._ended, self._begun = ended, begun
+            if token:
+                _count(token, self, -1)
             raise failure(status, error)
         give_back(error)
         return self
@@ -215,12 +239,18 @@ class Request:
         if handle.token:
             raise ValueError("this request has such a function already")
         handle.token = token = next(_tokens)
-        _functions[token] = function, self, None if self._persistent else handle
+        if self._persistent:
+            self._function, _repeated[token] = function, self
+            if self._begun:
+                _count(token, self, 1)
+        else:
+            _functions[token] = function, self, handle
         try:
             checked(lib.gloo_request_on_done, handle.pointer, lib.py_request_done,
                     ffi.cast("void *", token))
         except GlooError:
             _functions.pop(token, None)
+            _under_way.pop(token, None)
             raise
 
     def release(self) -> None:

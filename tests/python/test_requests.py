@@ -98,6 +98,54 @@ def test_functions_at_the_end(pair):
     pair.run(play)
 
 
+@pytest.mark.parametrize("runs", [0, 1, 3])
+@pytest.mark.parametrize("early", [True, False])
+def test_a_persistent_request_with_a_function_can_be_collected(pair, runs, early):
+    def play(c):
+        request, ended = c.allreduce_init(np.ones(3)), threading.Semaphore(0)
+
+        def end(given, kept=[request]):  # a circle
+            ended.release()
+
+        if early:
+            request.on_done(end)
+        for turn in range(runs):
+            request.start().wait()
+            if turn == 0 and not early:
+                request.on_done(end)
+            assert ended.acquire(timeout=60)
+        gone = weakref.ref(request)
+        del request, end
+        c.barrier()
+        deadline = time.monotonic() + 60
+        while gone() is not None and time.monotonic() < deadline:
+            gc.collect()  # the thread that called the function may have it still
+            time.sleep(0.01)
+        assert gone() is None
+
+    pair.run(play)
+
+
+def test_a_persistent_request_that_is_dropped_under_way_calls_its_function(pair):
+    def play(c):
+        data, other, ended = bytearray(1), 1 - c.rank, threading.Event()
+        request = c.recv_init(data, other)
+        request.on_done(lambda _request: ended.set())
+        request.start()
+        gone = weakref.ref(request)
+        del request
+        gc.collect()
+        c.barrier(tag=1)  # nothing was sent until now
+        c.send(b"1", other)
+        assert ended.wait(60) and data == b"1"
+        deadline = time.monotonic() + 60
+        while gone() is not None and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert gone() is None
+
+    pair.run(play)
+
+
 def test_functions_may_take_locks_of_threads_that_wait(pair):
     def play(c):
         mine, begun, ended = threading.Lock(), threading.Event(), threading.Event()
