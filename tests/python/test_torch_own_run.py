@@ -132,3 +132,19 @@ def test_difference_counts_unless_it_is_known(monkeypatch, theirs, ours, good):
 def test_missing_test_counts():
     assert not program.judge({"made_up.py": {program.THEIRS: {"Single.test": result("passed")},
                                              program.OURS: {}}})
+
+
+@pytest.mark.parametrize("script, reason", [
+    ("exec sleep 600", "apt-get update did not end within 0.5 s"),
+    ("echo 'E: Unable to find a source package for pytorch'; exit 100",
+     "apt-get update failed: E: Unable to find a source package for pytorch")])
+def test_why_the_files_cannot_be_had_is_told(tmp_path, monkeypatch, script, reason):
+    (tmp_path / "apt-get").write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
+    (tmp_path / "apt-get").chmod(0o755)
+    (tmp_path / "sources.list").write_text("deb http://127.0.0.1:9/debian trixie main\n", encoding="utf-8")
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(program.files, "APT", tmp_path)
+    monkeypatch.setattr(program.files, "LONGEST", 0.5 if "sleep" in script else 60)
+    with pytest.raises(program.files.NotToBeHad, match=reason):
+        program.files.debian()

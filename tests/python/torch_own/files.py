@@ -15,6 +15,7 @@ from pathlib import Path
 
 SUITE = "trixie"  # of Debian: what CI has must not change with the day
 APT = Path("/etc/apt")
+LONGEST = 600  # seconds that apt-get may take: the run of the slice has more
 
 
 class NotToBeHad(Exception):
@@ -55,10 +56,13 @@ def apt(folder, *command):
     options = {"Dir::Etc::SourceList": folder / "sources.list", "Dir::Etc::SourceParts": "/dev/null",
                "Dir::State::Lists": folder / "lists", "Dir::Cache": folder / "cache",
                "APT::Sandbox::User": "", "Acquire::Retries": 2, "Acquire::http::Timeout": 60}
-    done = subprocess.run(
-        ["apt-get", "-q", *(f"-o{name}={value}" for name, value in options.items()), *command], cwd=folder,
-        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        errors="replace", check=False, timeout=1200)
+    try:
+        done = subprocess.run(
+            ["apt-get", "-q", *(f"-o{name}={value}" for name, value in options.items()), *command], cwd=folder,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            errors="replace", check=False, timeout=LONGEST)
+    except subprocess.TimeoutExpired:
+        raise NotToBeHad(f"apt-get {command[0]} did not end within {LONGEST} s") from None
     if done.returncode:
         wrong = [line for line in done.stdout.splitlines() if line.startswith(("E:", "Err:"))]
         raise NotToBeHad(f"apt-get {command[0]} failed: {(wrong or ['no reason given'])[-1]}")
