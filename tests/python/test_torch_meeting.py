@@ -176,11 +176,17 @@ def test_file_that_others_may_write_is_refused(tmp_path):
         meet(store, 0)
 
 
+def test_scope_of_an_address_is_a_name():
+    good = record(local="fe80::1%eth0.5_a-b")
+    assert meeting.parse(good).encode() == good
+
+
 # ---- what somebody else put there --------------------------------------------------------------
 
 @pytest.mark.parametrize("said", [
     b"0", b"", b"70000", b"\xff" * 40, b"a" * 100000, b"2" + record()[1:], record(port=70000), record(port=0),
-    record(local="name"), record(host="x" * 32), record(token="short"), record() + b" more",
+    record(local="name"), record(local="fe80::1%\x1b[2J"), record(local="fe80::1%a\n"), record(local="fe80::1%"),
+    record(local="127.0.0.1%lo"), record(host="x" * 32), record(token="short"), record() + b" more",
     record(host="0" * 32), record(host="0" * 32, remote="10.0.0.1")])
 def test_strange_record_is_an_error_at_once(said):
     theirs = tcp_store()

@@ -33,6 +33,7 @@ _VERSION = "1"
 _RECORD_BYTES = 512
 _HOST = re.compile(r"[0-9a-f]{32}\Z")
 _ADDRESS = re.compile(r"[0-9A-Za-z._:%-]{1,253}\Z")
+_SCOPE = re.compile(r"[0-9A-Za-z._-]{1,64}\Z")
 _TOKEN = re.compile(r"[0-9a-f]{16}\Z")
 _TRY = 1.0  # seconds for one attempt to reach a server, which may be of a rank that is gone
 _PAUSE = 0.02
@@ -80,11 +81,13 @@ def _odd(said: bytes, why: str) -> ConnectionError:
 
 
 def _is_address(text: str) -> bool:
+    """Python takes any characters for the scope of an IPv6 address, which follows a '%'."""
+    address, scoped, scope = text.partition("%")
     try:
-        ipaddress.ip_address(text)
+        ipaddress.ip_address(address)
     except ValueError:
         return False
-    return True
+    return not scoped or (":" in address and _SCOPE.match(scope) is not None)
 
 
 # ---- hosts ---------------------------------------------------------------------------------------
