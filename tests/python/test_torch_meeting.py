@@ -34,8 +34,8 @@ def met(store, size=2):
     got = [None] * size
 
     def be(rank):
-        try:
-            got[rank] = meet(store, rank, size)
+        try:  # one client of a TCPStore does one thing at a time
+            got[rank] = meet(store.clone() if isinstance(store, dist.TCPStore) else store, rank, size)
         except Exception as error:  # to be looked at
             got[rank] = error
 
@@ -87,6 +87,78 @@ def test_group_made_again_does_not_find_the_record_of_the_first():
     assert again.store.get("key", 20) == b"of the second"
 
 
+def again(theirs, first, delete=True):
+    """A second group of the same name, whose rank 1 is faster than rank 0 to leave the first."""
+    got = []
+    early = threading.Thread(target=lambda: got.append(meet(theirs, 1)))
+    early.start()
+    time.sleep(0.3)
+    assert not got, "rank 1 is in the first group once more"
+    if not delete:
+        theirs = Kept(theirs)
+        first._theirs = theirs
+    first.over()
+    time.sleep(0.1)
+    assert not got, "rank 1 is in a group that is over"
+    second = meet(theirs, 0)
+    early.join()
+    second.store.set("key", b"of the second")
+    assert got[0].store.get("key", 20) == b"of the second"
+
+
+class Kept(dist.Store):
+    """One that deletes nothing."""
+
+    def __init__(self, store):
+        super().__init__()
+        self.set = store.set
+        self.has_extended_api = lambda: False
+
+    def delete_key(self, _key):
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize("delete", [True, False])
+def test_rank_that_has_met_waits_for_the_group_that_is_made_next(delete):
+    theirs = dist.HashStore()
+    first, _second = met(theirs)
+    again(theirs, first, delete)
+
+
+def test_meeting_that_another_group_of_the_server_has_is_not_taken_for_the_own():
+    """A port that was given to another group since."""
+    theirs = dist.HashStore()
+    port = meet(tcp_store(), 0, name="other")._record.port
+    theirs.set(meeting.KEY, record(port=port))
+    with pytest.raises(ConnectionError, match="rank 0 has not come"):
+        meet(theirs, 1, timeout=0.5)
+
+
+def test_two_processes_of_one_rank_are_told(monkeypatch):
+    monkeypatch.setattr(meeting, "_TAKEN", 0.2)
+    theirs = dist.HashStore()
+    met(theirs)
+    with pytest.raises(ConnectionError, match="rank 1 of this group is there already: two processes"):
+        meet(theirs, 1, timeout=600.0)
+
+
+def test_rank_0_that_does_not_come_is_named():
+    with pytest.raises(TimeoutError, match="rank 0 of the group has not come within 0.1 s"):
+        meet(tcp_store(), 1, timeout=0.1)
+
+
+def test_wrong_record_is_replaced_by_rank_0():
+    theirs = dist.HashStore()
+    theirs.set(meeting.KEY, b"! of an earlier start")
+    got = []
+    early = threading.Thread(target=lambda: got.append(meet(theirs, 1)))
+    early.start()
+    time.sleep(0.2)
+    meet(theirs, 0)
+    early.join()
+    assert got
+
+
 def test_record_of_a_rank_that_is_gone_is_read_again():
     theirs = dist.HashStore()
     theirs.set(meeting.KEY, record(port=1))  # where nobody listens
@@ -111,7 +183,7 @@ def test_loopback_store_means_one_host_without_a_launcher(tmp_path):
     assert meeting.known_here(dist.PrefixStore("a", dist.PrefixStore("b", store)), 3)
     met_ = met(store)
     assert meeting.parse(store.get(meeting.KEY)).remote == ""
-    assert all(isinstance(each, meeting.Meeting) for each in met_)
+    assert all(isinstance(each, meeting.Meeting) for each in met_), met_
 
 
 @pytest.mark.parametrize("changes, size, here", [
@@ -188,7 +260,8 @@ def test_scope_of_an_address_is_a_name():
     record(local="name"), record(local="fe80::1%\x1b[2J"), record(local="fe80::1%a\n"), record(local="fe80::1%"),
     record(local="127.0.0.1%lo"), record(host="x" * 32), record(token="short"), record() + b" more",
     record(host="0" * 32), record(host="0" * 32, remote="10.0.0.1")])
-def test_strange_record_is_an_error_at_once(said):
+def test_strange_record_is_an_error_long_before_the_time_is_up(said, monkeypatch):
+    monkeypatch.setattr(meeting, "_WRONG", 0.1)
     theirs = tcp_store()
     theirs.set(meeting.KEY, said)
     with pytest.raises(ConnectionError, match="changed it|own version|another version"):
@@ -201,6 +274,7 @@ def test_rank_0_that_cannot_serve_is_told_and_nobody_goes_on(monkeypatch):
 
     monkeypatch.setattr(meeting._served, "get", fail)
     theirs = dist.HashStore()
+    monkeypatch.setattr(meeting, "_WRONG", 0.1)
     with pytest.raises(OSError, match="no port is left"):
         meet(theirs, 0)
     with pytest.raises(ConnectionError, match="rank 0 cannot serve .* no port is left"):
@@ -291,3 +365,77 @@ def test_two_hosts_meet_by_the_address_of_the_first(monkeypatch):
     monkeypatch.setattr(meeting, "host_identity", lambda: "f" * 32)  # of the second
     second = meet(theirs, 1)
     assert second.store.get("key", 20) == b"there"
+
+
+# ---- where to listen, and what others are told ---------------------------------------------------
+
+@pytest.fixture(name="several")
+def fixture_several(monkeypatch):
+    """Nothing says that all ranks are here."""
+    monkeypatch.setattr(meeting, "known_here", lambda store, size: False)
+    monkeypatch.setattr(meeting, "own_address", lambda master: ("10.0.0.9", "127.0.0.1"))
+
+
+@pytest.mark.parametrize("bind, publish, local, remote", [
+    ("127.0.0.2", None, "127.0.0.2", "127.0.0.2"), ("127.0.0.2", "outer.example", "127.0.0.2", "outer.example"),
+    ("0.0.0.0", "192.0.2.7, 192.0.2.8", "127.0.0.1", "192.0.2.7"), ("0.0.0.0", None, "127.0.0.1", "10.0.0.9"),
+    (None, "192.0.2.7", "127.0.0.1", "192.0.2.7")])
+def test_variables_say_where_to_listen_and_what_others_are_told(monkeypatch, several, bind, publish, local, remote):
+    for name, value in {"GLOO_BIND_ADDR": bind, "GLOO_PUBLISH_ADDR": publish}.items():
+        if value:
+            monkeypatch.setenv(name, value)
+    theirs = dist.HashStore()
+    first, second = met(theirs)
+    said = meeting.parse(theirs.get(meeting.KEY))
+    assert (said.local, said.remote) == (local, remote)
+    first.store.set("key", b"there")
+    assert second.store.get("key", 20) == b"there"
+
+
+def test_group_of_one_host_listens_where_it_is_told(monkeypatch):
+    monkeypatch.setenv("GLOO_BIND_ADDR", "127.0.0.3")
+    theirs = dist.HashStore()
+    first, second = met(theirs)
+    assert meeting.parse(theirs.get(meeting.KEY)).local == "127.0.0.3"
+    first.store.set("key", b"there")
+    assert second.store.get("key", 20) == b"there"
+
+
+@pytest.mark.parametrize("published", ["0.0.0.0", "::", "a/b"])
+def test_address_that_leads_nowhere_is_not_published(monkeypatch, several, published):
+    monkeypatch.setenv("GLOO_PUBLISH_ADDR", published)
+    with pytest.raises(ValueError, match="GLOO_PUBLISH_ADDR begins with .* set it to"):
+        meet(tcp_store(), 0)
+
+
+# ---- secrets -------------------------------------------------------------------------------------
+
+SIDE = """
+import sys, torch.distributed as dist
+from gloo_c.torch import _meeting as meeting
+rank = int(sys.argv[1])
+store = dist.TCPStore("127.0.0.1", int(sys.argv[2]), is_master=False, wait_for_workers=False)
+try:
+    made = meeting.Meeting(store, rank, 2, 5.0, "group")
+    print("in", flush=True)
+    sys.stdin.read()
+except Exception as failure:
+    print(type(failure).__name__, failure)
+"""
+
+
+@pytest.mark.parametrize("first, second, words", [
+    ("11" * 16, "22" * 16, "hold different job secrets"), ("11" * 16, None, "rank 0 holds a job secret, and this"),
+    (None, "22" * 16, "this rank holds a job secret, and rank 0")])
+def test_two_jobs_with_secrets_that_differ_are_told(first, second, words, tmp_path):
+    theirs = tcp_store()
+    sides = []
+    for rank, secret in enumerate((first, second)):
+        variables = {**os.environ, "HOME": str(tmp_path), **({"GLOO_JOB_SECRET": secret} if secret else {})}
+        sides.append(subprocess.Popen([sys.executable, "-c", SIDE, str(rank), str(theirs.port)], env=variables, text=True,
+                                      stdin=subprocess.PIPE, stdout=subprocess.PIPE))
+    told = sides[1].communicate(timeout=120)[0]
+    sides[0].communicate(timeout=120)
+    assert told.startswith("AuthError ") and words in told, told
+    assert "each `gloo run` makes a secret for its own ranks alone" in told
+    assert "GLOO_JOB_SECRET to the same for both" in told

@@ -125,9 +125,10 @@ class Caller:
             given.set_timeout(limit)
             return given
         meeting = Meeting(self._store, self._rank, self._size, limit, self._name)
-        context = Context(self._rank, self._size, meeting.store, device=given or _shared.get(), timeout=limit)
-        meeting.over()
-        return context
+        try:
+            return Context(self._rank, self._size, meeting.store, device=given or _shared.get(), timeout=limit)
+        finally:
+            meeting.over()
 
     def _held(self) -> Any:
         handle = self._context._handle

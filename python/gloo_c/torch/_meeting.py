@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import ipaddress
+import math
 import os
 import re
 import socket
@@ -23,7 +24,7 @@ from typing import Any, NamedTuple
 from torch._C._distributed_c10d import FileStore, HashStore, TCPStore
 from torch._C._distributed_c10d import PrefixStore as TheirPrefixStore
 
-from .._errors import GlooError
+from .._errors import AuthError, GlooError, ProtocolError
 from .._stores import CallbackStore, PrefixStore, Store, TcpStore
 from ._store import functions_of
 
@@ -37,6 +38,17 @@ _SCOPE = re.compile(r"[0-9A-Za-z._-]{1,64}\Z")
 _TOKEN = re.compile(r"[0-9a-f]{16}\Z")
 _TRY = 1.0  # seconds for one attempt to reach a server, which may be of a rank that is gone
 _PAUSE = 0.02
+# Seconds for which rank 0 may leave a record that is wrong, or that leads to a server or a meeting that is not
+# for this rank: until then a newer one may take its place.
+_WRONG = 3.0
+_TAKEN = 30.0
+_LOCAL_OF = {"0.0.0.0": LOOPBACK, "::": "::1"}  # where processes of this host reach who listens there
+# What the library says of secrets that differ, and what that means for a group.
+_SECRETS = {
+    "has another secret than": "rank 0 and this rank hold different job secrets",
+    "asks for the job's secret": "rank 0 holds a job secret, and this rank holds none",
+    "does not show that it knows": "this rank holds a job secret, and rank 0 holds none",
+}
 # File systems whose files only one kernel can reach.
 _LOCAL_FILE_SYSTEMS = frozenset(("btrfs", "ext2", "ext3", "ext4", "f2fs", "overlay", "ramfs", "tmpfs", "xfs", "zfs"))
 
@@ -88,6 +100,16 @@ def _is_address(text: str) -> bool:
     except ValueError:
         return False
     return not scoped or (":" in address and _SCOPE.match(scope) is not None)
+
+
+# ---- the keys of a meeting -----------------------------------------------------------------------
+
+_OPEN = "meeting/open"  # as long as ranks may come
+_CLAIM = "meeting/rank"  # how often a rank has come
+
+
+def _keys_of(kept: TcpStore, name: str, record: Record) -> PrefixStore:
+    return PrefixStore(kept, f"{name}/{record.token}")
 
 
 # ---- hosts ---------------------------------------------------------------------------------------
@@ -224,18 +246,42 @@ class _Served:
 _served = _Served()
 
 
-def _serve(functions: Any, store: Any, here: bool) -> tuple[TcpStore, Record]:
+def _first_of(variable: str) -> str:
+    """Returns the first name or address that a variable holds; "" if there is none."""
+    return (re.split(r"[, \t]+", os.environ.get(variable, "").strip(", \t"))[0]).strip("[]")
+
+
+def _places(store: Any, here: bool) -> tuple[str, str, str]:
+    """Returns the address to listen at, the one for processes of this host, and the one for other
+    hosts. GLOO_BIND_ADDR says where a server listens, whichever address it is made for."""
+    remote, at = ("", LOOPBACK) if here else own_address(master_of(store))
+    bound = _first_of("GLOO_BIND_ADDR")
+    if bound:
+        at = str(socket.getaddrinfo(bound, None, type=socket.SOCK_STREAM)[0][4][0])
+        if remote and at not in _LOCAL_OF:
+            remote = at
+    published = _first_of("GLOO_PUBLISH_ADDR")
+    if remote and published:
+        if published in _LOCAL_OF or not _ADDRESS.match(published):
+            raise ValueError(f"GLOO_PUBLISH_ADDR begins with {published[:64]!r}, to which other hosts cannot connect: "
+                             "set it to a name or an address that leads them to this host")
+        remote = published
+    return at, _LOCAL_OF.get(at, at), remote
+
+
+def _serve(functions: Any, store: Any, here: bool, name: str) -> tuple[Store, Record]:
     """Raises what keeps this rank from serving, after it has told the others: they wait for the record."""
     try:
-        remote, at = ("", LOOPBACK) if here else own_address(master_of(store))
+        at, local, remote = _places(store, here)
         kept = _served.get(at)
-    except (GlooError, OSError) as failure:
+    except (GlooError, OSError, ValueError) as failure:
         functions.set(KEY, f"! {failure}"[:_RECORD_BYTES].encode())
         raise
-    local = {"0.0.0.0": LOOPBACK, "::": "::1"}.get(at, at)
     record = Record(host_identity(), os.urandom(8).hex(), kept.port, local, remote)
+    keys = _keys_of(kept, name, record)
+    keys.set(_OPEN, b"1")
     functions.set(KEY, record.encode())
-    return kept, record
+    return keys, record
 
 
 # ---- the others ----------------------------------------------------------------------------------
@@ -260,21 +306,69 @@ def _place_of(said: bytes, here: bool) -> tuple[Record, str]:
     return record, record.remote
 
 
-def _reach(functions: Any, timeout: float, here: bool) -> tuple[TcpStore, Record]:
+class _Stale(ConnectionError):
+    """The record is of a meeting that is over: a newer one may come."""
+
+
+class _Taken(ConnectionError):
+    """The meeting is open, and this rank has been there."""
+
+
+def _connect(at: str, record: Record, timeout: float, left: float) -> TcpStore:
+    try:  # not the one to keep: its timeout is also that of the ranks' requests
+        TcpStore(at, record.port, timeout=min(_TRY, left))
+        return TcpStore(at, record.port, timeout=timeout)
+    except AuthError as failure:
+        held = next((held for words, held in _SECRETS.items() if words in failure.message), None)
+        if held is None:
+            raise
+        raise AuthError(f"{held}: each `gloo run` makes a secret for its own ranks alone. Set GLOO_JOB_SECRET to the "
+                        f"same for both, before they are started ({failure.message})", failure.status) from failure
+
+
+def _join(said: bytes, rank: int, name: str, timeout: float, left: float, here: bool) -> Store:
+    """Returns the keys of the meeting, of which this rank is a part from now on."""
+    record, at = _place_of(said, here)
+    keys = _keys_of(_connect(at, record, timeout, left), name, record)
+    # In this order: a meeting that ends in between is not taken for an open one.
+    claims = keys.add(f"{_CLAIM}/{rank}", 1)
+    try:
+        keys.get(_OPEN, 0.0)
+    except GlooError as failure:
+        raise _Stale("PyTorch's store has the record of an earlier group of this name, whose ranks have met: rank 0 "
+                     "has not come to the one that is made now") from failure
+    if claims > 1:
+        raise _Taken(f"rank {rank} of this group is there already: two processes were given this rank, or rank 0 has "
+                     "not left the group that it was in before")
+    return keys
+
+
+def _patience(failure: Exception) -> float:
+    """Returns how long rank 0 may take to replace the record that led to this, in seconds."""
+    if isinstance(failure, (AuthError, ProtocolError, _Taken)):
+        return _TAKEN
+    return math.inf if isinstance(failure, (GlooError, _Stale)) else _WRONG
+
+
+def _reach(functions: Any, rank: int, name: str, timeout: float, here: bool) -> Store:
     """PyTorch's store may have the record of a rank that is gone (torchrun keeps one store for all that
-    it starts anew), until the first rank has come."""
+    it starts anew), or of an earlier group, until the first rank has come."""
     deadline = time.monotonic() + timeout
+    before, since = b"", 0.0
     while True:
-        record, at = _place_of(functions.get(KEY, max(deadline - time.monotonic(), 0.001)), here)
-        left = max(deadline - time.monotonic(), 0.001)
-        try:  # not the one to keep: its timeout is also that of the ranks' requests
-            TcpStore(at, record.port, timeout=min(_TRY, left))
-        except GlooError:
-            if time.monotonic() >= deadline:
+        try:
+            said = functions.get(KEY, max(deadline - time.monotonic(), 0.001))
+        except TimeoutError as failure:
+            raise TimeoutError(f"rank 0 of the group has not come within {timeout:g} s: PyTorch's store has no record of "
+                               "where the ranks meet") from failure
+        if said != before:
+            before, since = said, time.monotonic()
+        try:
+            return _join(said, rank, name, timeout, max(deadline - time.monotonic(), 0.001), here)
+        except (GlooError, ConnectionError) as failure:
+            if time.monotonic() >= min(deadline, since + _patience(failure)):
                 raise
             time.sleep(_PAUSE)
-            continue
-        return TcpStore(at, record.port, timeout=timeout), record
 
 
 class Meeting:
@@ -289,13 +383,19 @@ class Meeting:
             return
         check_store(store)
         here = known_here(store, size)
-        kept, record = _serve(functions, store, here) if self._first else _reach(functions, timeout, here)
-        self.store = PrefixStore(kept, f"{name or 'group'}/{record.token}")
+        name = name or "group"
+        if self._first:
+            self.store, self._record = _serve(functions, store, here, name)
+        else:
+            self.store = _reach(functions, rank, name, timeout, here)
 
     def over(self) -> None:
-        """All ranks have met. A group that is made by the same name and store finds no record of this one."""
+        """All ranks have met, or the first one has given up. A group that is made by the same name and
+        store is not led to this meeting: the record is taken away, and a rank that has read it
+        finds the meeting closed."""
         if not self._first:
             return
+        self.store.delete(_OPEN)
         try:
             self._theirs.delete_key(KEY)
         except (RuntimeError, NotImplementedError):  # not every store can, and it may be gone
