@@ -146,14 +146,18 @@ static void judge_rank(const hostile_peer *peer, int r, const job_rank *rank) {
 
 static size_t judge_memory(const victim *job) {
   size_t growth = 0;
+  int most = 0;
   for (int r = 0; r < JOB_RANKS; r++) {
     const job_rank *rank = &job->ranks[r];
-    if (rank->resident > 0 && rank->resident_most - rank->resident > growth)
-      growth = rank->resident_most - rank->resident;
+    if (rank->resident == 0 || rank->resident_most - rank->resident <= growth)
+      continue;
+    growth = rank->resident_most - rank->resident;
+    most = r;
   }
   /* A sanitizer keeps for a while what was freed. */
   if (!SANITIZED && growth > GROWTH_MAX * (size_t)MIB)
-    fail_msg("a rank's memory grew by %zu MiB", growth / MIB);
+    fail_msg("rank %d's memory grew by %zu MiB in %d rounds", most,
+             growth / MIB, atomic_load(&job->ranks[most].rounds));
   return growth;
 }
 
