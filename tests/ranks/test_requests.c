@@ -169,7 +169,7 @@ enum { CONTEXTS = 3 };
 static void open_contexts(rank_env *env, int no_helper, gloo_device **devices,
                           gloo_context **contexts) {
   for (int i = 0; i < CONTEXTS; i++) {
-    char prefix[16];
+    char prefix[24];
     snprintf(prefix, sizeof prefix, "more%d/", i);
     gloo_store *store;
     gloo_device_options o = GLOO_DEVICE_OPTIONS_INIT;
