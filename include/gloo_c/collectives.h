@@ -1,61 +1,61 @@
 /* Collectives and point-to-point messages.
  *
  * Shapes. `count` is in elements. P is the size of the context.
- * Buffers. `input` is read, `output` is written; both belong to the caller and
- *   must stay valid, and be left alone, until the operation has completed or
- *   failed. They need no alignment. They must not overlap, except that
+ * Buffers. `input` is read and `output` is written. Both belong to the caller,
+ *   and must stay valid and untouched until the operation has completed or
+ *   failed. No alignment is required. Buffers must not overlap, except that
  *   GLOO_IN_PLACE (or input == output) is allowed where noted.
- * Forms. Each collective has three. Blocking: returns when this rank is done.
- *   `_start`: returns at once with a request to test or wait for. `_init`:
- *   returns a request that can be started any number of times. Blocking is
- *   start + wait.
- * Matching. All ranks call the same collectives, with the same count, type, op,
- *   root and tag, in the same order (per tag). A disagreement is detected with
- *   the first message and gives GLOO_ERR_MISMATCH, naming both calls, on every
- *   rank; the error names the rank that differs from most, or none (-1) where
- *   that cannot be told, as of two ranks. A rank whose part is done when it is
- *   detected, such as a leaf of a reduce or a gather, or the root of a
- *   broadcast, has returned GLOO_OK and hears of it in its next call; and a
- *   rank may hear of it in the call before the one in which ranks disagree. So
- *   ranks need not agree on which call has failed.
- * No elements. A count of 0 is legal everywhere, and buffers may be NULL then.
- *   Such calls are matched like others, for which ranks exchange empty
- *   messages: in one round by way of the root where there is one, else in
- *   ceil(log2 P) rounds like those of a barrier. They return when these have
- *   come. Empty blocks among others cost nothing, but for gatherv, scatterv and
- *   alltoallv, where two ranks tell each other so.
- * Errors. What cannot be used is refused at once, and nothing was sent:
+ * Forms. Each collective has three forms. The blocking form returns when this
+ *   rank is done. `_start` returns at once with a request to test or wait for.
+ *   `_init` returns a persistent request, which can be started any number of
+ *   times. Blocking is start + wait.
+ * Matching. All ranks call the same collectives with the same count, type, op,
+ *   root and tag, in the same order (per tag). The first message of a call
+ *   detects a disagreement, and every rank gets GLOO_ERR_MISMATCH, whose
+ *   message names both calls. The error names the rank that differs from the
+ *   majority, or none (-1) without a majority, as with two ranks. A rank whose
+ *   part is done before the detection, such as a leaf of a reduce or a gather,
+ *   or the root of a broadcast, returns GLOO_OK and gets the error from its
+ *   next call. A rank may also get the error from the call before the one in
+ *   which ranks disagree. So ranks need not agree on the call that failed.
+ * No elements. A count of 0 is legal everywhere; buffers may then be NULL. Such
+ *   calls are matched like others and exchange empty messages: in one round
+ *   through the root if the collective has one, else in ceil(log2 P) rounds
+ *   like a barrier. They return when these messages have arrived. Empty blocks
+ *   among others cost nothing, except in gatherv, scatterv and alltoallv, which
+ *   send an empty message for each.
+ * Errors. Invalid arguments are refused at once, before anything is sent:
  *   GLOO_ERR_ROOT, GLOO_ERR_RANK, GLOO_ERR_COUNT, GLOO_ERR_DTYPE, GLOO_ERR_OP
- *   and GLOO_ERR_BUFFER name the argument; GLOO_ERR_INVALID: no context, no
- *   place for the request, options without their size, or a call from within a
- *   custom operation; GLOO_ERR_UNSUPPORTED: an operation that the type does not
- *   have, an algorithm that does not keep the order, an option of a newer
- *   version; GLOO_ERR_NOT_FOUND: no such algorithm; GLOO_ERR_NO_MEMORY.
+ *   and GLOO_ERR_BUFFER name the argument; GLOO_ERR_INVALID: no context,
+ *   `request` is NULL, options without their size, or a call from within a
+ *   custom operation; GLOO_ERR_UNSUPPORTED: an operation that is not defined
+ *   for the type, an algorithm that does not keep the order, an option of a
+ *   newer version; GLOO_ERR_NOT_FOUND: unknown algorithm; GLOO_ERR_NO_MEMORY.
  *   GLOO_ERR_TIMEOUT, GLOO_ERR_PEER, GLOO_ERR_MISMATCH, GLOO_ERR_PROTOCOL,
  *   GLOO_ERR_CANCELLED and GLOO_ERR_ABORTED, and GLOO_ERR_NO_MEMORY and
- *   GLOO_ERR_IO of an operation under way, poison the context on every rank:
- *   later calls give GLOO_ERR_POISONED. After an error the output is undefined,
- *   and neither buffer is touched any more. In a forked child everything ends
+ *   GLOO_ERR_IO of a pending operation, poison the context on every rank: later
+ *   calls give GLOO_ERR_POISONED. After an error the output is undefined, and
+ *   the library touches neither buffer again. In a forked child all calls end
  *   with GLOO_ERR_FORKED, see context.h.
- * Threads. Any thread; operations on one context may be started by several
- *   threads if each uses a tag of its own, or if the program orders them.
- * GPUs. Buffers may be in the memory of CUDA devices, of any of them, beside
- *   others that are not. They are read when all is done that was in
- *   gloo_options.stream at the time of the call. When a blocking call returns,
- *   or a request is over, the result is there; gloo_request_wait_stream has a
- *   stream wait for it in place of the host. Memory of the host that is pinned
- *   is in the order of a stream only where the options name one. What CUDA
- *   refuses is GLOO_ERR_IO and poisons the context; a stream that records a
- *   graph is refused with GLOO_ERR_UNSUPPORTED. See docs/guide/cuda.md.
- * Results are bitwise the same on all ranks. With `ordered` they are also the
- *   same whatever the algorithm, transport, length of segments and placement of
- *   ranks: inputs are combined in the order of ranks, one after the other, as
- *   ((0 op 1) op 2) op 3. Of 16-bit and 8-bit floats this is done in float32,
- *   and the result is rounded once; but a scan rounds at each rank, so that
- *   what a rank gets is what the one before it has got, and its own input
- *   (scaled sums are float32 in scans, too).
- *   Averages are ordered sums, divided at the end: of 16-bit and 8-bit floats
- *   while they are float32, before they are rounded.
+ * Threads. Any thread; several threads may start operations on one context if
+ *   each uses its own tag, or if the program orders them.
+ * GPUs. Any buffer may be in the memory of any CUDA device, also if others are
+ *   in host memory. Inputs are read after all work that gloo_options.stream
+ *   held at the time of the call. The result is ready when a blocking call
+ *   returns or a request has completed; gloo_request_wait_stream makes a stream
+ *   wait for it in place of the host. Pinned host memory is ordered with a
+ *   stream only if the options name one. A failing CUDA call is GLOO_ERR_IO and
+ *   poisons the context; a stream that is capturing a graph is refused with
+ *   GLOO_ERR_UNSUPPORTED. See docs/guide/cuda.md.
+ * Results are bitwise identical on all ranks. With `ordered` they are also
+ *   independent of the algorithm, transport, segment length and placement of
+ *   ranks: inputs are combined in rank order, one after the other, as ((0 op 1)
+ *   op 2) op 3. For 16-bit and 8-bit floats this is done in float32, and the
+ *   result is rounded once; a scan rounds at each rank, so that the result of a
+ *   rank is the result of the rank before it combined with its own input
+ *   (scaled sums are float32 in scans, too). Averages are ordered sums that are
+ *   divided at the end: for 16-bit and 8-bit floats in float32, before they are
+ *   rounded.
  *
  * Example:
  *
@@ -82,14 +82,14 @@
 extern "C" {
 #endif
 
-/* For an input: it is where the output is, as the call says. */
+/* Passed as `input` to operate in place: the output buffer holds the input. */
 #define GLOO_IN_PLACE ((const void *)(uintptr_t)1)
 
-/* What a call may be told beside its arguments; inputs only. Zero is the
- * default of every field. All option structs of the library start with their
- * size, so that it can be told how much of them the program knows: fields that
- * an older program does not have are 0, and fields that the library does not
- * know must be 0, or the call is refused with GLOO_ERR_UNSUPPORTED. */
+/* Options of a call; inputs only. Zero is the default of every field. All
+ * option structs of the library start with their size, from which the library
+ * knows the fields that the program was compiled with: fields of a newer
+ * library are 0 for an older program, and fields of a newer program must be 0,
+ * or an older library refuses the call with GLOO_ERR_UNSUPPORTED. */
 typedef struct gloo_options {
   size_t struct_size;
   int64_t timeout_ns;      /* GLOO_TIMEOUT_DEFAULT: the context's */
@@ -104,11 +104,12 @@ typedef struct gloo_options {
                                   open */
   const double *factor; /* of GLOO_SCALED_SUM; read by the call, may differ
                            between ranks */
-  int matched_by_init;  /* of `_init`, collectives only: this request is matched
-                           with those of the other ranks that were made with this
-                           option as the same one in order (as in MPI), and not
-                           by  when it is started. All ranks must agree, or they
-                           wait  for each other until the deadline */
+  int matched_by_init;  /* of `_init`, collectives only: match this request with
+                           the requests that the other ranks made with this
+                           option, in the order in which they made them (as in
+                           MPI), not in the order of starts. All ranks must
+                           agree, or they wait for each other until the
+                           deadline */
   int ordered;  /* combine in the order of ranks, see above; where the order of
                    operations shows (sums and products of floats and complex
                    numbers, custom ones) algorithms that do not keep it cannot be
@@ -123,14 +124,14 @@ typedef struct gloo_options {
 
 /* ---- collectives --------------------------------------------------------- */
 
-/* Return when all ranks have called it.
+/* Block until every rank has entered the barrier.
  * Errors: GLOO_ERR_INVALID, GLOO_ERR_UNSUPPORTED, GLOO_ERR_NOT_FOUND when
  * refused; those that poison the context, see the head of this file.
  * Threads: any, with a tag for each that starts operations. Ownership: *request
  * is the caller's.
  * Cost: empty messages: by dissemination (Hensgen, Finkel and Manber 1988) in
- * ceil(log2 P) rounds, by way of one rank, or in a single round from all to
- * all. */
+ * ceil(log2 P) rounds, through one rank, or in a single round from all to all.
+ */
 GLOO_API gloo_status gloo_barrier(gloo_context *context,
                                   const gloo_options *options,
                                   gloo_error *error);
@@ -152,7 +153,8 @@ GLOO_API gloo_status gloo_barrier_init(gloo_context *context,
  * Threads: any, with a tag for each that starts operations. Ownership: buffers
  * and *request are the caller's.
  * Cost: ceil(log2 P) rounds by a binomial tree; long vectors are scattered and
- * gathered, 2 (P-1)/P of them from any rank (Barnett et al. 1994). */
+ * gathered, and no rank sends more than 2 (P-1)/P of the vector (Barnett et al.
+ * 1994). */
 GLOO_API gloo_status gloo_broadcast(gloo_context *context, const void *input,
                                     void *output, size_t count,
                                     gloo_dtype dtype, int root,
@@ -307,10 +309,9 @@ GLOO_API gloo_status gloo_reduce_init(gloo_context *context, const void *input,
                                       gloo_request **request,
                                       gloo_error *error);
 
-/* Combine the inputs of this rank and of those below it, element by element and
- * in rank order: rank r's output gets input 0 op input 1 op ... op input r. In
- * place: output holds the input. There is no GLOO_AVERAGE
- * (GLOO_ERR_UNSUPPORTED).
+/* Combine the inputs of ranks 0 to r element by element and in rank order, at
+ * each rank r: its output gets input 0 op input 1 op ... op input r. In place:
+ * output holds the input. GLOO_AVERAGE is not available (GLOO_ERR_UNSUPPORTED).
  * Shape: input and output `count` elements each.
  * Errors: GLOO_ERR_COUNT, GLOO_ERR_DTYPE, GLOO_ERR_OP, GLOO_ERR_BUFFER,
  * GLOO_ERR_INVALID, GLOO_ERR_UNSUPPORTED, GLOO_ERR_NOT_FOUND when refused;
@@ -420,15 +421,15 @@ GLOO_API gloo_status gloo_scatter_init(gloo_context *context, const void *input,
 /* ---- blocks that differ in length ---------------------------------------- */
 
 /* Counts and displacements are in elements, one for each rank; they are read
- * before the call returns. NULL for displacements: the blocks lie one behind
- * the other in rank order. Zero counts are legal. Blocks of an output must not
- * overlap (GLOO_ERR_COUNT), and what lies between them is left alone.
+ * before the call returns. With NULL displacements the blocks are contiguous in
+ * rank order. Zero counts are legal. Output blocks must not overlap
+ * (GLOO_ERR_COUNT), and gaps between them are left alone.
  *
- * Where all ranks give the same counts (allgatherv, reduce_scatterv), another
- * list on another rank is a GLOO_ERR_MISMATCH on every rank; where only two
- * know a length (gatherv, scatterv, alltoallv), one of them gets it when they
- * differ, and the sentence names both. For that a message is sent even when a
- * block is empty. */
+ * If all ranks pass the same counts (allgatherv, reduce_scatterv), a rank with
+ * a different list gives GLOO_ERR_MISMATCH on every rank. If a length is known
+ * to two ranks only (gatherv, scatterv, alltoallv), one of the two gets the
+ * error when their lengths differ, and the message names both. To detect this,
+ * empty blocks are sent, too. */
 
 /* gloo_allgather of inputs that differ in length: rank r's goes to element
  * displacements[r] of every rank's output. In place: it is already there.

@@ -1,37 +1,36 @@
-/* Devices and contexts: which ranks take part, and how bytes travel between
- * them.
+/* Devices and contexts: the members of a job, and the transport between them.
  *
- * Threads. Any thread may call any function; where one may not, its comment
- *   says so. Operations of one context need an order that all ranks share, or
- *   a tag for each thread that starts some. Nothing may be used that another
- *   thread destroys. Calls on contexts of one device take turns.
- * Signals. Calls go on when a signal interrupts them (EINTR), and a signal
- *   does not end a wait. The library installs no handlers, but with
- *   GLOO_TRACE_SIGNAL the one that it asks for; its own threads
- *   block all signals; what it writes to ranks and stores raises no SIGPIPE. No
- *   function may be called in a handler.
- * Cancelling threads. A thread must not be cancelled (pthread_cancel), and
- *   must not leave by longjmp, while it is in a call: locks would stay taken,
- *   and the context could not even be destroyed. Use gloo_context_abort.
- * exec. The program that a process becomes by exec has nothing of the library:
- *   descriptors are closed, memory and threads are gone. For other ranks this
- *   one has died, unless its contexts were destroyed before.
+ * Threads. Any thread may call any function unless its comment documents
+ *   otherwise. Operations of one context need an order that all ranks share, or
+ *   a separate tag for each thread that starts some. An object must not be used
+ *   while another thread destroys it. Calls on contexts of one device take
+ *   turns.
+ * Signals. Calls continue after an interruption by a signal (EINTR), and a
+ *   signal does not end a wait. The library installs no handlers, except for
+ *   the signal in GLOO_TRACE_SIGNAL; its own threads block all signals; its
+ *   writes to ranks and stores raise no SIGPIPE. No function may be called in a
+ *   handler unless its comment allows it.
+ * Cancelling threads. A thread must not be cancelled (pthread_cancel), and must
+ *   not leave by longjmp, while it is in a call: locks would stay taken, and
+ *   the context could not even be destroyed. Use gloo_context_abort.
+ * exec. A program that is run by exec inherits nothing of the library:
+ *   descriptors are closed, memory and threads do not exist there. To other
+ *   ranks this rank has died, unless its contexts were destroyed before.
  *
  * Forked processes. Devices, contexts, groups, operations and stores belong to
- * the process that made them. In a child that was forked from it every call on
- * them ends with GLOO_ERR_FORKED and a sentence that has both processes in it
- * (functions without a status, such as gloo_context_rank, answer as before),
- * and destroying them frees memory and closes the child's descriptors. The
- * parent, and the other ranks, do not notice, whatever the child does: it may
- * leave in any way, run another program, live as long as it likes, and make
- * devices, contexts and stores of its own. So data loaders may fork while a job
- * runs, also while other threads are in the library. Two things to know. The
- * descriptors of a TCP store are closed in a child when it is destroyed there,
- * those of devices at once. And a child that is forked where the library has
- * called the program (in a custom operation, a log sink), or in a handler of a
- * signal that came in the middle of a call, must only _exit or run another
- * program. Custom operations are mere memory, and memory from gloo_alloc is one
- * memory for both: see memory.h.
+ * the process that made them. In a forked child every call on them ends with
+ * GLOO_ERR_FORKED and a message that names both processes (functions without a
+ * status, such as gloo_context_rank, answer as before), and destroying them
+ * frees memory and closes the child's descriptors. The parent and the other
+ * ranks do not notice, whatever the child does: it may exit in any way, run
+ * another program, run for any time, and make its own devices, contexts and
+ * stores. So data loaders may fork while a job runs, also while other threads
+ * are in the library. Two limits apply. The child's descriptors of a TCP store
+ * are closed when the store is destroyed there, those of devices at once. And a
+ * child that was forked within a callback of the library (a custom operation, a
+ * log sink), or in a signal handler that interrupted a call, must only _exit or
+ * run another program. Custom operations are plain memory, and memory from
+ * gloo_alloc is shared by both: see memory.h.
  *
  * Example:
  *
@@ -87,27 +86,27 @@ typedef struct gloo_device_options {
 #define GLOO_DEVICE_OPTIONS_INIT \
   { sizeof(gloo_device_options), 0, 0, 0, 0, 0, 0, 0, 0 }
 
-/* Where others reach a rank over TCP. They are told up to 8 addresses, and try
- * those that look nearest first, the next after 250 ms without a connection;
- * the handshake makes sure that it is the rank which is meant. With `host` it
- * is that address alone. `interface` is a list of names or of what they begin
- * with (a whole name means that one alone), of addresses, and of blocks of
- * addresses (10.0.0.0/8, fe80::/10); '=' in front: names are whole; '^' in
- * front: all but these. Without a choice they are the addresses of all
- * interfaces that are up, but for loopback and those of containers and virtual
- * machines, which serve where there is no other; with gloo_init the one that
- * reaches MASTER_ADDR is the first, and loopback the only one if it reaches
- * that. A device listens on the one address that is told, or on all of the host
- * where there are several. GLOO_BIND_ADDR and GLOO_PUBLISH_ADDR are for hosts
- * that others reach by an address which is not their own. */
+/* Addresses of a rank for TCP. A rank publishes up to 8 addresses. Peers try
+ * the nearest first, by network, and the next one after 250 ms without a
+ * connection; the handshake verifies the rank. With `host` it publishes that
+ * address alone. `interface` is a list of interface names or their prefixes (an
+ * exact name selects that interface alone), of addresses, and of blocks of
+ * addresses (10.0.0.0/8, fe80::/10); '=' in front: names are exact; '^' in
+ * front: all but these. By default a rank publishes the addresses of all
+ * interfaces that are up, except loopback and those of containers and virtual
+ * machines, which it publishes if no other exists; with gloo_init the address
+ * that reaches MASTER_ADDR comes first, and loopback is the only one if it
+ * reaches that. A device listens on the published address, or on all addresses
+ * of the host if it publishes several. GLOO_BIND_ADDR and GLOO_PUBLISH_ADDR are
+ * for hosts behind address translation. */
 
-/* Checksums (CRC32C). A message that was damaged on its way ends the context
- * with GLOO_ERR_PROTOCOL, on all ranks, and a sentence that names the sender
- * and the receiver; no operation that it was for returns GLOO_OK. Two ranks use
- * them when either asks. They cover all that is sent over TCP and shared memory
- * once ranks are connected, and memory from gloo_alloc is copied instead of
- * being read where it is; between threads (inproc) nothing travels, and the
- * option does nothing. Cost: each side reads what it sends or receives once
+/* Checksums (CRC32C). A damaged message fails the context with
+ * GLOO_ERR_PROTOCOL, on all ranks, and an error that names the sender and the
+ * receiver; no operation that needed the message returns GLOO_OK. Two ranks use
+ * checksums if either asks for them. They cover all traffic over TCP and shared
+ * memory after the connection is made, and memory from gloo_alloc is copied
+ * instead of read in place; between threads (inproc) nothing travels, and the
+ * option does nothing. Cost: each side reads the data it sends or receives once
  * more. On two ranks allreduces of 64 KiB to 64 MiB took 1.2 to 1.5 times as
  * long over TCP on loopback, 1.5 to 2.5 times over shared memory, and of 4
  * bytes 1.03 times. */
@@ -165,27 +164,27 @@ typedef struct gloo_context_options {
 #define GLOO_CONTEXT_OPTIONS_INIT \
   { sizeof(gloo_context_options), 0, 0, 0, 0, 0, 0, 0 }
 
-/* Meet `size - 1` other ranks through `store` and build a context. All ranks
- * must call it with the same size and with stores that share their keys; a
- * store serves one context only, so give each its own gloo_store_prefix.
+/* Create a context with `size - 1` other ranks, which meet through `store`. All
+ * ranks must call it with the same size and with stores that share their keys;
+ * a store serves one context only, so give each its own gloo_store_prefix.
  * `device` may be NULL: the context then owns a device with default options.
- * GLOO_ALGORITHM, and the file that GLOO_TUNING_FILE names, choose algorithms
- * where calls do not; they must say the same on all ranks (GLOO_ERR_MISMATCH).
- * So must `shared_buffers`, and `measure`: with it rank 0 exchanges messages
- * with one rank on its host and one on the next, for about 50 ms at most, and
- * all ranks choose algorithms by what it found.
+ * GLOO_ALGORITHM, and the file in GLOO_TUNING_FILE, choose algorithms if the
+ * call does not; they must be the same on all ranks (GLOO_ERR_MISMATCH). So
+ * must `shared_buffers`, and `measure`: with it rank 0 exchanges messages with
+ * one rank on its host and one on the next, for about 50 ms at most, and all
+ * ranks choose algorithms by the result.
  * Errors: GLOO_ERR_INVALID (rank, size of more than 65,536, no store, a mistake
- * in those two), GLOO_ERR_TIMEOUT (names the ranks that never came),
- * GLOO_ERR_PEER (the process of a rank ended meanwhile; in a TCP store, and
- * between processes of one host in files, that is known at once),
- * GLOO_ERR_BUSY (two of one rank), GLOO_ERR_MISMATCH, GLOO_ERR_STALE,
- * GLOO_ERR_AUTH (a rank has no secret, or another), GLOO_ERR_NO_MEMORY, what
- * the store reports, and what gloo_device_create does.
- * Threads: any; blocks until all ranks have come, so ranks of one process call
- * it in a thread each. Ownership: *context is the caller's. Store and device
- * stay the caller's: a store that this process serves, or shares with other
- * ranks, must stay until all of them have returned; the device must outlive the
- * context.
+ * in GLOO_ALGORITHM or the tuning file), GLOO_ERR_TIMEOUT (names the ranks that
+ * did not arrive), GLOO_ERR_PEER (the process of a rank ended meanwhile; a TCP
+ * store, and file stores between processes of one host, detect that at once),
+ * GLOO_ERR_BUSY (a rank exists twice), GLOO_ERR_MISMATCH, GLOO_ERR_STALE,
+ * GLOO_ERR_AUTH (a rank has no secret, or another), GLOO_ERR_NO_MEMORY, and
+ * those of the store and of gloo_device_create.
+ * Threads: any; blocks until all ranks have arrived, so ranks of one process
+ * call it in a thread each. Ownership: *context is the caller's. Store and
+ * device stay the caller's: a store that this process serves, or shares with
+ * other ranks, must stay until all of them have returned; the device must
+ * outlive the context.
  * Cost: one set and one multi_get on the store. Connections along a binomial
  * tree are begun here, all others when first used. */
 GLOO_API gloo_status gloo_context_create(int rank, int size, gloo_store *store,
@@ -203,119 +202,117 @@ typedef struct gloo_init_options {
 #define GLOO_INIT_OPTIONS_INIT \
   { sizeof(gloo_init_options), 0, 0 }
 
-/* Build a context from what the launcher of the job has put into the
- * environment: GLOO_RANK, GLOO_SIZE and GLOO_STORE (the URL of a store), or
- * what `gloo run`, torchrun, srun or Kubernetes set; docs/guide/launchers.md
- * has all. Where nothing else serves a store, rank 0 does. GLOO_JOB_ID and
- * GLOO_EPOCH, where set, must agree; without the first, torchrun's and Slurm's
- * names for the job do. Where no launcher is recognised the job is one rank;
- * one that is recognised by half of its variables is an error. An empty
- * variable is not set. Errors name the variable. It waits for
- * names, networks and ranks that are not there yet, no longer than the
- * context's timeout in all, but for half a second.
+/* Create a context from the environment of the job's launcher: GLOO_RANK,
+ * GLOO_SIZE and GLOO_STORE (the URL of a store), or the variables of `gloo
+ * run`, torchrun, srun or Kubernetes; docs/guide/launchers.md lists all. If no
+ * other process serves a store, rank 0 does. GLOO_JOB_ID and GLOO_EPOCH, if
+ * set, must agree; without the first, the job names of torchrun and Slurm must.
+ * If no launcher is recognised the job is one rank; a launcher with half of its
+ * variables is an error. An empty variable counts as unset. Errors name the
+ * variable. The call waits for names, networks and ranks that do not exist yet,
+ * at most for the context's timeout and half a second.
  *
- * All ranks return together, and may start again at once: a rank that comes
- * before rank 0 has left the last start tries until its time is up. Without a
- * job id, ranks of two jobs with the same MASTER_PORT cannot be told apart:
- * where two jobs are noticed all ranks of both get GLOO_ERR_BUSY, be it here or
- * from the context. To notice more of them, a job without an id takes a tenth
- * of a second longer to start, and its rank 0 keeps the port for another 5
- * seconds, or until it leaves or starts again.
- * Errors: GLOO_ERR_INVALID (a variable; no place for the context),
- * GLOO_ERR_ADDRESS, GLOO_ERR_BUSY, GLOO_ERR_TIMEOUT (names the ranks that never
- * came), GLOO_ERR_STALE (another job or epoch), GLOO_ERR_PEER, and those of
+ * All ranks return together, and may start again at once: a rank that arrives
+ * before rank 0 has left the previous start retries until its timeout. Without
+ * a job id, ranks of two jobs with the same MASTER_PORT cannot be
+ * distinguished: if two jobs are detected all ranks of both get GLOO_ERR_BUSY,
+ * from this call or from the context. To detect more of these, a job without an
+ * id takes a tenth of a second longer to start, and its rank 0 keeps the port
+ * for another 5 seconds, or until it leaves or starts again.
+ * Errors: GLOO_ERR_INVALID (a variable; `context` is NULL), GLOO_ERR_ADDRESS,
+ * GLOO_ERR_BUSY, GLOO_ERR_TIMEOUT (names the ranks that did not arrive),
+ * GLOO_ERR_STALE (another job or epoch), GLOO_ERR_PEER, and those of
  * gloo_device_create and gloo_context_create.
- * Threads: any; blocks. Several may call it, but two at a time in one
- * environment are two jobs at one port; and nothing may change the environment
+ * Threads: any; blocks. Several threads may call it, but two at a time in one
+ * environment are two jobs on one port; no thread may change the environment
  * meanwhile. Ownership: *context is the caller's, and its device the context's.
  * Cost: that of gloo_context_create, and of a TCP store. */
 GLOO_API gloo_status gloo_init(const gloo_init_options *options,
                                gloo_context **context, gloo_error *error);
 
-/* Leave. What was handed to the network is still delivered. Peers that need
- * this rank afterwards get an error that says that it left. A context and the
- * groups made of it can be destroyed in any order. Its requests can be
- * destroyed later; they cannot be started any more.
+/* Destroy a context. Data that was handed to the network is still delivered.
+ * Peers that need this rank afterwards get an error that says that it left. A
+ * context and the groups made of it can be destroyed in any order. Its requests
+ * can be destroyed later; they cannot be started any more.
  *
- * Operations under way on a group go on until they are over, as long as the
- * program holds the root context or another group of it: they can be waited
- * for, or released, as if the group were still there. Those of a root context,
- * and those of a group that is the last to go, are cancelled, which the other
- * ranks hear of (GLOO_ERR_CANCELLED). Functions of its requests that are over
- * have returned when this call returns (see gloo_request_on_done). NULL is
- * allowed.
+ * Pending operations on a group continue as long as the program holds the root
+ * context or another group of it: they can be waited for, or released, as if
+ * the group still existed. Those of a root context, and those of the last group
+ * to go, are cancelled, and the other ranks get GLOO_ERR_CANCELLED. Callbacks
+ * of its requests that have ended have returned when this call returns (see
+ * gloo_request_on_done). NULL is allowed.
  * Errors: none. Threads: no other thread may use the context. Ownership: the
- * handle is not valid any more. Cost: may wait for connections to take what was
- * sent. */
+ * handle is invalid afterwards. Cost: may wait for connections to take the
+ * remaining data. */
 GLOO_API void gloo_context_destroy(gloo_context *context);
 
-/* The rank of this process in the context, and the number of its ranks.
+/* Return the rank of this process in the context, and the number of its ranks.
  * Errors: -1 for NULL. Threads: any. Ownership: the context stays the caller's.
  */
 GLOO_API int gloo_context_rank(const gloo_context *context);
 GLOO_API int gloo_context_size(const gloo_context *context);
 
-/* The device that the context uses, also where it made one of its own.
- * Errors: NULL for NULL. Threads: any. Ownership: whose it was; a device that
- * the context made ends with it. */
+/* Return the device of the context, including one that the context made itself.
+ * Errors: NULL for NULL. Threads: any. Ownership: unchanged; a device that the
+ * context made ends with it. */
 GLOO_API gloo_device *gloo_context_device(const gloo_context *context);
 
-/* How many hosts the ranks of the context are on, and on which of them `rank`
- * is: 0 to gloo_context_hosts - 1, numbered by the lowest rank on each. With
- * this number as color and gloo_context_split a program gets a group per host.
+/* Return the number of hosts of the context's ranks, and the number of the host
+ * of `rank`: 0 to gloo_context_hosts - 1, in the order of the lowest rank on
+ * each. With this number as the color, gloo_context_split makes a group per
+ * host.
  * Errors: -1 (no context, no such rank). Threads: any. Ownership: the context
  * stays the caller's. */
 GLOO_API int gloo_context_hosts(const gloo_context *context);
 GLOO_API int gloo_context_host(const gloo_context *context, int rank);
 
-/* Change what GLOO_TIMEOUT_DEFAULT means for calls that are made or prepared on
- * this context from now on; the others keep what they have. Groups made of it
- * later start with it. GLOO_TIMEOUT_DEFAULT: GLOO_TIMEOUT, or 30 s.
- * Errors: GLOO_ERR_INVALID (NULL, in a custom operation, or GLOO_TIMEOUT is no
- * number). Threads: any. Ownership: the context stays the caller's. */
+/* Set the timeout that GLOO_TIMEOUT_DEFAULT selects in later calls and prepared
+ * requests on this context; earlier ones keep theirs. Later groups of the
+ * context start with it. GLOO_TIMEOUT_DEFAULT: GLOO_TIMEOUT, or 30 s.
+ * Errors: GLOO_ERR_INVALID (NULL, in a custom operation, or GLOO_TIMEOUT is not
+ * a number). Threads: any. Ownership: the context stays the caller's. */
 GLOO_API gloo_status gloo_context_set_timeout(gloo_context *context,
                                               int64_t timeout_ns,
                                               gloo_error *error);
 
-/* Give up: all operations of all ranks of the root context and its groups fail
- * with GLOO_ERR_ABORTED and a sentence that has `reason` (plain text, copied;
- * may be NULL) and the rank that gave up; calls that are made later fail with
- * GLOO_ERR_POISONED, which says so too. For a rank that cannot go on while
- * others wait for it, and for a thread that stops what another one waits for.
- * Where the context had failed already that cause stays. The context must still
- * be destroyed.
+/* Abort: all operations of all ranks of the root context and its groups fail
+ * with GLOO_ERR_ABORTED and a message with `reason` (plain text, copied; may be
+ * NULL) and the rank that called; later calls fail with GLOO_ERR_POISONED and
+ * the same text. For a rank that cannot continue while others wait for it, and
+ * for a thread that ends the wait of another one. If the context had failed
+ * already the earlier cause stays. The context must still be destroyed.
  * Errors: GLOO_ERR_INVALID (NULL, or in a custom operation), GLOO_ERR_FORKED.
  * Threads: any; does not block. Ownership: the context stays the caller's. */
 GLOO_API gloo_status gloo_context_abort(gloo_context *context,
                                         const char *reason, gloo_error *error);
 
-/* The same from a signal handler, or wherever else no lock may be taken.
- * `reason` (may be NULL) is not copied: it must stay, as text in the program
- * does. It takes effect when a thread of this process sees it: one that waits
- * in a call does within a tenth of a second; where none does, the helper thread
- * does within half of GLOO_HEARTBEAT.
- * Errors: none; a context that is NULL is ignored, and so is all but the first
- * of several calls. Threads: any, and signal handlers. Ownership: the context
- * stays the caller's, and must not be destroyed before this returns. */
+/* Abort from a signal handler, or from any place where no lock may be taken.
+ * `reason` (may be NULL) is not copied and must stay valid, like a string
+ * literal. The abort takes effect when a thread of this process notices it: one
+ * that waits in a call does within a tenth of a second; without one, the helper
+ * thread does within half of GLOO_HEARTBEAT.
+ * Errors: none; NULL is ignored, and so are all calls after the first. Threads:
+ * any, and signal handlers. Ownership: the context stays the caller's, and must
+ * not be destroyed before this returns. */
 GLOO_API void gloo_context_abort_async(gloo_context *context,
                                        const char *reason);
 
 /* ---- groups -------------------------------------------------------------- */
 
-/* A group is a context of some ranks of another context, numbered anew, on
- * which everything works: collectives, messages, and groups of the group. It
- * uses the connections of the context that it was made of, so there can be
- * many; calls, tags and numbers of operations are its own.
+/* A group is a context of some ranks of another context, with new rank numbers,
+ * on which everything works: collectives, messages, and groups of the group. It
+ * shares the connections of the context that it was made of, so many groups are
+ * cheap; its calls, tags and sequence numbers are separate.
  *
- * Threads. Groups may be made and used by several threads at once. Where a rank
- * makes two groups of one context at the same time, each needs a tag of its
- * own. Failing. A context and all groups made of it fail as one: what
- * poisons one of them poisons all, on all ranks of the root
- * context, for they share connections. Sentences, and the rank in a gloo_error,
- * speak of ranks of the root context; see gloo_context_translate. Groups that
- * are to fail alone need contexts of their own (gloo_context_create). Ending.
- * gloo_context_destroy; connections are closed with the last of them. A device
- * must outlive all. */
+ * Threads. Several threads may make and use groups at once. A rank that makes
+ * two groups of one context at the same time needs a separate tag for each.
+ * Failures. A context and all groups made of it fail as one, because they share
+ * connections: an error that poisons one of them poisons all, on all ranks of
+ * the root context. Messages, and the root_rank of a gloo_error, use ranks of
+ * the root context; see gloo_context_translate. Groups that must fail
+ * independently need their own contexts (gloo_context_create).
+ * Destruction. gloo_context_destroy; connections are closed with the last of
+ * them. A device must outlive all. */
 typedef struct gloo_group_options {
   size_t struct_size;
   int64_t timeout_ns; /* default for every operation of the group, and the time
@@ -329,36 +326,35 @@ typedef struct gloo_group_options {
 
 #define GLOO_NO_COLOR (-1)
 
-/* Divide a context: ranks that give the same color form a group, in the order
- * of their keys, and where these are equal in the order of their ranks. All
- * ranks of the context must call it, in the same order where they call it more
- * than once with a tag. A rank whose color is below 0 gets no group: *group =
- * NULL. Blocks until all have called. *group is set on success only.
- * Errors: GLOO_ERR_INVALID (no context, no place for the group) and
+/* Divide a context: ranks with the same color form a group, in the order of
+ * their keys, and for equal keys in the order of their ranks. All ranks of the
+ * context must call it, and in the same order if they call it more than once
+ * with a tag. A rank with a negative color gets no group: *group = NULL. Blocks
+ * until all have called. *group is set on success only.
+ * Errors: GLOO_ERR_INVALID (no context, `group` is NULL) and
  * GLOO_ERR_UNSUPPORTED (options of a newer version): nothing was sent.
- * GLOO_ERR_TIMEOUT (names a rank that did not come), GLOO_ERR_MISMATCH (a rank
+ * GLOO_ERR_TIMEOUT (names a rank that did not call), GLOO_ERR_MISMATCH (a rank
  * calls gloo_context_subset with this tag), GLOO_ERR_PEER and
  * GLOO_ERR_NO_MEMORY poison the context. GLOO_ERR_POISONED, GLOO_ERR_FORKED.
  * Threads: any, with a tag for each; blocks. Ownership: *group is the caller's.
- * Cost: ceil(log2 P) rounds in which 36 bytes per rank go round (Bruck, Ho,
- * Kipnis, Upfal and Weathersby 1997); no connection is made but for these. */
+ * Cost: ceil(log2 P) rounds of 36 bytes per rank (Bruck, Ho, Kipnis, Upfal and
+ * Weathersby 1997); no other connection is made. */
 GLOO_API gloo_status gloo_context_split(gloo_context *context, int color,
                                         int key,
                                         const gloo_group_options *options,
                                         gloo_context **group,
                                         gloo_error *error);
 
-/* Make a group of the `n` ranks of the context that are listed, in that order:
- * ranks[i] becomes rank i. Only they call it, all with the same list. Blocks
- * until all of them have called. *group is set on success only.
+/* Make a group of the `n` listed ranks of the context, in that order: ranks[i]
+ * becomes rank i. Only these ranks call it, all with the same list. Blocks
+ * until all have called. *group is set on success only.
  * Shape: ranks has n entries.
- * Errors: GLOO_ERR_RANK (no ranks of the context, twice the same one, or the
- * caller is not among them), GLOO_ERR_INVALID and GLOO_ERR_UNSUPPORTED as in
- * gloo_context_split: nothing was sent. GLOO_ERR_MISMATCH names a rank that
- * gave another list. GLOO_ERR_TIMEOUT, GLOO_ERR_PEER, GLOO_ERR_NO_MEMORY,
- * GLOO_ERR_POISONED and GLOO_ERR_FORKED as there: a rank that disagrees about
- * which ranks the members are may be one that no other rank hears of before the
- * time is up.
+ * Errors: GLOO_ERR_RANK (a number that is not a rank, a rank twice, or a list
+ * without the caller), GLOO_ERR_INVALID and GLOO_ERR_UNSUPPORTED as in
+ * gloo_context_split: nothing was sent. GLOO_ERR_MISMATCH names a rank with
+ * another list. GLOO_ERR_TIMEOUT, GLOO_ERR_PEER, GLOO_ERR_NO_MEMORY,
+ * GLOO_ERR_POISONED and GLOO_ERR_FORKED as there: a rank with a different list
+ * of members may not be noticed before the timeout.
  * Threads: any, with a tag for each; blocks. Ownership: *group is the caller's,
  * as is the list, which is copied.
  * Cost: that of gloo_context_split, with P = n. */
@@ -369,15 +365,15 @@ GLOO_API gloo_status gloo_context_subset(gloo_context *context,
                                          gloo_error *error);
 
 /* gloo_context_split and gloo_context_subset without waiting: when the request
- * is over and went well, *group is the group, or NULL for a rank that gets
- * none. Several may be under way, with a tag each; the calls match the blocking
- * ones. Shape: `group` is a place that must be there until the request is over;
- * `ranks` has n entries, which are copied.
+ * has completed, *group is the group, or NULL for a rank that gets none.
+ * Concurrent calls need distinct tags; the calls match the blocking ones.
+ * Shape: `group` must stay valid until the request has ended; `ranks` has n
+ * entries, which are copied.
  * Errors: refused like those; all others are the request's, and poison the
- * context. A request that is cancelled or destroyed before poisons it, too.
+ * context. Cancelling or destroying a pending request poisons it, too.
  * Threads: any. Ownership: *request is the caller's, and so is the group.
- * Cost: as above; each round is begun where the last one ends, by the device's
- * helper thread, or by a thread that is in a call. */
+ * Cost: as above; the device's helper thread, or a thread that is in a call,
+ * begins each round at the end of the one before. */
 GLOO_API gloo_status gloo_context_split_start(gloo_context *context, int color,
                                               int key,
                                               const gloo_group_options *options,
@@ -389,15 +385,16 @@ GLOO_API gloo_status gloo_context_subset_start(
     const gloo_group_options *options, gloo_context **group,
     gloo_request **request, gloo_error *error);
 
-/* The rank that `rank` of the context has in the root context, which was not
- * made of another one.
+/* Return the rank of `rank` in the root context, which was not made of another
+ * one.
  * Errors: -1 (no context, no such rank). Threads: any. Ownership: the context
  * stays the caller's. */
 GLOO_API int gloo_context_world_rank(const gloo_context *context, int rank);
 
-/* The rank that `rank` of one context has in another: in one of the same root
- * context, or in a successor (gloo_context_shrink) of that.
- * Errors: -1 when it is not in that, when the two are not related so, or one is
+/* Return the rank in `to` of `rank` in `from`. The two contexts have the same
+ * root context, or the root of `to` is a successor (gloo_context_shrink) of the
+ * root of `from`.
+ * Errors: -1 if it is not in `to`, if the two are not related so, or one is
  * NULL. Threads: any. Ownership: contexts stay the caller's. */
 GLOO_API int gloo_context_translate(const gloo_context *from, int rank,
                                     const gloo_context *to);
@@ -510,17 +507,17 @@ GLOO_API gloo_status gloo_context_join(gloo_store *store, gloo_device *device,
 
 /* ---- errors -------------------------------------------------------------- */
 
-/* The first error of this context. A failed peer, a deadline, a mismatch or a
- * cancelled collective makes the context unusable for good: this returns the
- * cause, and later calls return GLOO_ERR_POISONED, with the cause's status as
- * `cause` in their gloo_error: a program that tries again after a timeout, or
- * goes on without a lost peer, need not ask here. A call that was merely
- * refused (bad arguments) is reported here too as long as nothing worse
- * happened. GLOO_OK, with an empty message, when all is well; `error` may be
- * NULL where the status is enough. Looks for news from the other ranks, unless
- * another thread of this one does, or is in a call that does not leave the
- * device to others, such as a long custom operation: it waits for none.
- * Errors: that one; GLOO_ERR_INVALID (no context, or in a custom operation).
+/* Get the first error of a context. A failed peer, a deadline, a mismatch or a
+ * cancelled collective makes the context unusable for good: this call returns
+ * the cause, and later calls return GLOO_ERR_POISONED, with the status of the
+ * cause as `cause` in their gloo_error; a program that retries after a timeout,
+ * or continues without a lost peer, need not call this. A refused call (bad
+ * arguments) is reported here, too, as long as nothing worse happened. Returns
+ * GLOO_OK, with an empty message, if no error occurred; `error` may be NULL.
+ * The call makes progress, unless another thread does so or holds the device,
+ * for example in a long custom operation: it does not wait for that thread.
+ * Errors: the error of the context; GLOO_ERR_INVALID (no context, or in a
+ * custom operation).
  * Threads: any. Ownership: the context stays the caller's. */
 GLOO_API gloo_status gloo_context_error(const gloo_context *context,
                                         gloo_error *error);

@@ -45,12 +45,12 @@ extern "C" {
 
 typedef struct gloo_custom_op gloo_custom_op;
 
-/* What a function of an operation is given: result[i] = left[i] op right[i] for
- * `count` elements, at least one, of `element_bytes` each. `result` may be the
- * very same address as `left` or `right`; there is no other overlap. All three
- * are aligned for elements of that size: to the largest power of two that
- * divides it, at most 16. The inputs of the ranks come in pieces of any number
- * of whole elements. */
+/* Arguments of an operation's function: it stores result[i] = left[i] op
+ * right[i] for `count` elements, at least one, of `element_bytes` each.
+ * `result` may be the same address as `left` or `right`; there is no other
+ * overlap. All three are aligned for elements of that size: to the largest
+ * power of two that divides it, at most 16. The inputs of the ranks arrive in
+ * pieces of any number of whole elements. */
 typedef struct gloo_custom_args {
   size_t struct_size; /* what the library fills; later ones may fill more */
   const void *left, *right;
@@ -64,27 +64,27 @@ typedef struct gloo_custom_args {
 
 /* The function of an operation.
  *
- * It is called by whichever thread makes progress: one in a call of this
- * library, or the library's own; never by two at a time for one device. While
- * it runs, nothing else moves: keep it short. It must return, and must not call
- * functions of this library that take a device, a context or an operation:
- * collectives, messages and gloo_request_... give GLOO_ERR_INVALID then,
- * contexts and operations are not destroyed, and others may wait for ever. */
+ * It runs in the thread that makes progress: one in a call of this library, or
+ * the library's own; one at a time for each device. While it runs, nothing else
+ * advances: keep it short. It must return, and must not call functions of this
+ * library that take a device, a context or an operation: collectives, messages
+ * and gloo_request_... then give GLOO_ERR_INVALID, contexts and operations are
+ * not destroyed, and other calls may never return. */
 typedef void (*gloo_custom_fn)(const gloo_custom_args *args);
 
-/* `name`: tells operations apart, between ranks and in messages; copied, up to
+/* `name`: identifies the operation between ranks and in messages; copied, up to
  *   63 characters. NULL: "custom".
- * `commutative`: left op right is right op left, whichever bits that has.
- * `element_bytes`: 0: an operation on the types of gloo_dtype, which the call
- *   names, or on elements of any size, which the call gives with GLOO_OPAQUE
- *   and gloo_options.custom_element_bytes. Else on elements of so many bytes
- *   that the library knows nothing else of: the call names GLOO_OPAQUE, or a
+ * `commutative`: left op right equals right op left, bit for bit or not.
+ * `element_bytes`: 0 for an operation on the types of gloo_dtype, which the
+ *   call names, or on elements of any size, which the call gives with
+ *   GLOO_OPAQUE and gloo_options.custom_element_bytes. Else the size of
+ *   elements that are opaque to the library: the call names GLOO_OPAQUE, or a
  *   type of that size.
- * `user`: handed to the function.
+ * `user`: passed to the function.
  * `release` (may be NULL): called with `user` when the operation is destroyed
- *   and nothing that was started or prepared with it needs it any more. It may
- *   be called with locks held, by any thread in a call: it must not call
- *   functions of this library. */
+ *   and no started or prepared request needs it any more. It may run with locks
+ *   held, in any thread that is in a call: it must not call functions of this
+ *   library. */
 typedef struct gloo_custom_op_options {
   size_t struct_size;
   const char *name;

@@ -1,8 +1,8 @@
-/* What is not promised to stay as it is. A program that includes this header,
- * which gloo_c.h does not, may have to be changed for any new version, also for
- * one with the same major number. What is declared in the other headers is
- * kept, or marked with GLOO_DEPRECATED at least one minor version before it
- * goes.
+/* Experimental functions, which may change. A program that includes this
+ * header, which gloo_c.h does not, may have to be changed for any new version,
+ * also for one with the same major number. Declarations in the other headers
+ * are kept, or marked with GLOO_DEPRECATED at least one minor version before
+ * they are removed.
  *
  * So far nothing is experimental.
  *

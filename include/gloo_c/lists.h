@@ -1,20 +1,19 @@
-/* Blocks and pieces that lie apart: where other calls take one buffer with a
- * block for each rank, or one vector, these take a list of pointers. What such
- * a call does among ranks is what the call without `_list` does: the same
- * algorithms, operations, options and errors apply, and it matches calls of
- * either kind at other ranks.
+/* Collectives on lists of blocks: other calls take one contiguous buffer with a
+ * block for each rank, or one vector; these calls take a list of pointers.
+ * Among ranks such a call is the call without `_list`: the same algorithms,
+ * operations, options and errors apply, and it matches calls of either kind on
+ * other ranks.
  *
- * Lists are copied by the call; what they point to is read again in each run of
- * a persistent request. Blocks that happen to lie one behind the other, in the
- * order of the list, are used where they are. Others are copied once, to or
- * from memory that the request has for them: as much as they are together, for
- * as long as it exists. An output may not overlap another, or an input; inputs
- * may be the same.
+ * The call copies its lists; a persistent request reads the blocks again in
+ * each run. Blocks that are contiguous in the order of the list are used in
+ * place. Other blocks are copied once, to or from memory of the request: their
+ * total size, for as long as the request exists. An output may not overlap
+ * another, or an input; inputs may be the same.
  *
- * Pointers to no bytes may be NULL, and so may lists of them. Shapes, threads
- * and the forms `_start` and `_init` are as collectives.h says; P is the size
- * of the context. A refused call has sent nothing, and names the entry of the
- * list that it was refused for.
+ * Pointers to empty blocks may be NULL, and so may their lists. Shapes,
+ * threads and the forms `_start` and `_init` are as collectives.h documents; P
+ * is the size of the context. A refused call has sent nothing, and its error
+ * names the entry of the list.
  *
  * Example:
  *
@@ -37,15 +36,15 @@
 extern "C" {
 #endif
 
-/* gloo_allgather to a block of its own from each rank. In place
- * (GLOO_IN_PLACE, or input == outputs[own rank]): the input is in
- * outputs[own rank].
+/* gloo_allgather into a separate block for each rank's input. In place
+ * (GLOO_IN_PLACE, or input == outputs[own rank]): the input is in outputs[own
+ * rank].
  * Shape: `input` has `count` elements; `outputs` is P pointers to `count`
  * elements each, and outputs[r] gets the input of rank r.
  * Errors: GLOO_ERR_DTYPE, GLOO_ERR_COUNT (too large), GLOO_ERR_BUFFER (NULL or
  * overlapping), and those of gloo_allgather.
  * Threads: any. Ownership: all buffers and lists stay the caller's; the lists
- * are needed during the call only, the buffers until the operation is over; a
+ * are needed during the call only, the buffers until the operation has ended; a
  * request is the caller's. */
 GLOO_API gloo_status gloo_allgather_list(gloo_context *context,
                                          const void *input,
@@ -62,14 +61,15 @@ GLOO_API gloo_status gloo_allgather_list_init(
     size_t count, gloo_dtype dtype, const gloo_options *options,
     gloo_request **request, gloo_error *error);
 
-/* gloo_gather to a block of its own from each rank. In place, at the root only
- * (GLOO_IN_PLACE, or input == outputs[root]): its input is in outputs[root].
+/* gloo_gather into a separate block for each rank's input. In place, at the
+ * root only (GLOO_IN_PLACE, or input == outputs[root]): its input is in
+ * outputs[root].
  * Shape: `input` has `count` elements; `outputs`, read at the root only, is P
  * pointers to `count` elements each, and outputs[r] gets the input of rank r.
  * Errors: GLOO_ERR_DTYPE, GLOO_ERR_ROOT, GLOO_ERR_COUNT (too large),
  * GLOO_ERR_BUFFER (NULL or overlapping), and those of gloo_gather.
  * Threads: any. Ownership: all buffers and lists stay the caller's; the lists
- * are needed during the call only, the buffers until the operation is over; a
+ * are needed during the call only, the buffers until the operation has ended; a
  * request is the caller's. */
 GLOO_API gloo_status gloo_gather_list(gloo_context *context, const void *input,
                                       void *const *outputs, size_t count,
@@ -85,14 +85,14 @@ GLOO_API gloo_status gloo_gather_list_init(
     size_t count, gloo_dtype dtype, int root, const gloo_options *options,
     gloo_request **request, gloo_error *error);
 
-/* gloo_scatter of a block of its own for each rank. In place, as in
+/* gloo_scatter from a separate block for each rank. In place, as in
  * gloo_scatter: without a list (NULL), the root's output holds all blocks.
  * Shape: `inputs`, read at the root only, is P pointers to `count` elements
- * each; the output of rank r, `count` elements, gets what inputs[r] points to.
+ * each; the output of rank r, `count` elements, gets the block at inputs[r].
  * Errors: GLOO_ERR_DTYPE, GLOO_ERR_ROOT, GLOO_ERR_COUNT (too large),
  * GLOO_ERR_BUFFER (NULL or overlapping), and those of gloo_scatter.
  * Threads: any. Ownership: all buffers and lists stay the caller's; the lists
- * are needed during the call only, the buffers until the operation is over; a
+ * are needed during the call only, the buffers until the operation has ended; a
  * request is the caller's. */
 GLOO_API gloo_status gloo_scatter_list(gloo_context *context,
                                        const void *const *inputs, void *output,
@@ -108,14 +108,14 @@ GLOO_API gloo_status gloo_scatter_list_init(
     size_t count, gloo_dtype dtype, int root, const gloo_options *options,
     gloo_request **request, gloo_error *error);
 
-/* gloo_alltoall of blocks that lie apart. In place (inputs NULL, or both lists
- * the same): outputs[r] holds what goes to rank r, and gets what comes from it.
+/* gloo_alltoall with separate blocks. In place (inputs NULL, or both lists the
+ * same): outputs[r] holds the block for rank r, and gets the block from it.
  * Shape: both lists are P pointers to `count` elements each; outputs[r] of rank
- * i gets what inputs[i] of rank r points to.
+ * i gets the block at inputs[i] of rank r.
  * Errors: GLOO_ERR_DTYPE, GLOO_ERR_COUNT (too large), GLOO_ERR_BUFFER (NULL or
  * overlapping), and those of gloo_alltoall.
  * Threads: any. Ownership: all buffers and lists stay the caller's; the lists
- * are needed during the call only, the buffers until the operation is over; a
+ * are needed during the call only, the buffers until the operation has ended; a
  * request is the caller's. */
 GLOO_API gloo_status gloo_alltoall_list(gloo_context *context,
                                         const void *const *inputs,
@@ -132,14 +132,14 @@ GLOO_API gloo_status gloo_alltoall_list_init(
     size_t count, gloo_dtype dtype, const gloo_options *options,
     gloo_request **request, gloo_error *error);
 
-/* gloo_reduce_scatter of a vector whose parts lie apart. There is no in-place
- * form.
- * Shape: `inputs` is P pointers to `count` elements each, of which inputs[r] is
- * the part that rank r gets combined; `output` has `count` elements.
+/* gloo_reduce_scatter of a vector in separate parts. An in-place form does not
+ * exist.
+ * Shape: `inputs` is P pointers to `count` elements each; the inputs[r] of all
+ * ranks are combined into the output of rank r, `count` elements.
  * Errors: GLOO_ERR_DTYPE, GLOO_ERR_OP, GLOO_ERR_COUNT (too large),
  * GLOO_ERR_BUFFER (NULL or overlapping), and those of gloo_reduce_scatter.
  * Threads: any. Ownership: all buffers and lists stay the caller's; the lists
- * are needed during the call only, the buffers until the operation is over; a
+ * are needed during the call only, the buffers until the operation has ended; a
  * request is the caller's. */
 GLOO_API gloo_status gloo_reduce_scatter_list(gloo_context *context,
                                               const void *const *inputs,
@@ -157,14 +157,14 @@ GLOO_API gloo_status gloo_reduce_scatter_list_init(
     gloo_request **request, gloo_error *error);
 
 /* gloo_allreduce of one vector in `n` pieces. Ranks must agree on its length,
- * and may differ in how it is cut. In place (inputs NULL, or both lists the
+ * and may divide it differently. In place (inputs NULL, or both lists the
  * same): the outputs hold the pieces.
  * Shape: the lists are `n` pointers each, to counts[i] elements; the vector is
  * piece 0, then piece 1, and so on. `counts` is read by the call.
- * Errors: GLOO_ERR_DTYPE, GLOO_ERR_OP, GLOO_ERR_COUNT (too large, or no list of
- * counts), GLOO_ERR_BUFFER (NULL or overlapping), and those of gloo_allreduce.
+ * Errors: GLOO_ERR_DTYPE, GLOO_ERR_OP, GLOO_ERR_COUNT (too large, or `counts`
+ * is NULL), GLOO_ERR_BUFFER (NULL or overlapping), and those of gloo_allreduce.
  * Threads: any. Ownership: all buffers and lists stay the caller's; the lists
- * are needed during the call only, the buffers until the operation is over; a
+ * are needed during the call only, the buffers until the operation has ended; a
  * request is the caller's. */
 GLOO_API gloo_status gloo_allreduce_list(
     gloo_context *context, const void *const *inputs, void *const *outputs,

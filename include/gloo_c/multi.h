@@ -1,24 +1,25 @@
-/* Several buffers per rank, as Gloo has them: ranks that have several inputs or
- * outputs each, such as the copies of a model in one process. What such a call
- * does among ranks is what the call without `_multi` does; the same algorithms,
- * errors and options apply, and it matches calls of either kind at other ranks.
+/* Several buffers per rank, as in Gloo: for ranks with several inputs or
+ * outputs each, such as the copies of a model in one process. Among ranks such
+ * a call is the call without `_multi`; the same algorithms, errors and options
+ * apply, and it matches calls of either kind on other ranks.
  *
- * inputs and outputs are lists of pointers, which are copied; their buffers all
- * have the length that the one buffer has elsewhere. In a reduction ranks may
- * differ in how many they have. Each input is read once: inputs are combined
- * piece by piece, in the order of the list, while what is ready is on its way.
- * 16-bit and 8-bit floats are rounded once in that. Extra outputs are copies of
- * the first. There is no GLOO_AVERAGE. The factor of GLOO_SCALED_SUM is that of
- * the rank: its inputs are added, and the sum is multiplied; of 16-bit and
- * 8-bit floats each of them is multiplied, in float32, and then added.
+ * inputs and outputs are lists of pointers, which are copied; each buffer has
+ * the length of the one buffer in the call without `_multi`. In a reduction the
+ * numbers of inputs and outputs may differ between ranks. Each input is read
+ * once: inputs are combined piece by piece, in the order of the list, while
+ * finished pieces are sent. 16-bit and 8-bit floats are rounded once in that.
+ * Extra outputs are copies of the first. GLOO_AVERAGE is not available. The
+ * factor of GLOO_SCALED_SUM is that of the rank: its inputs are added, and the
+ * sum is multiplied; for 16-bit and 8-bit floats each input is multiplied, in
+ * float32, and then added.
  *
  * In place: `inputs` is NULL (n_inputs is not read), and each output holds an
- * input, unless it says otherwise below; or both lists are the same. No output
- * may overlap anything else. Memory: a reduction whose result has no room for
- * the combined input (gloo_reduce_scatter_multi, and gloo_reduce_multi at other
- * ranks than the root) takes that much more for as long as the operation
- * exists; and scaled sums of 16-bit and 8-bit floats what inputs and results
- * take as float32.
+ * input, unless documented otherwise below; or both lists are the same. No
+ * output may overlap anything else. Memory: a reduction whose result has no
+ * room for the combined input (gloo_reduce_scatter_multi, and gloo_reduce_multi
+ * on other ranks than the root) allocates that room for as long as the request
+ * exists; scaled sums of 16-bit and 8-bit floats allocate inputs and results as
+ * float32.
  *
  * Example:
  *

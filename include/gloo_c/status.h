@@ -58,25 +58,24 @@ typedef enum gloo_status {
 
 #define GLOO_ERROR_MESSAGE_BYTES 512
 
-/* What went wrong. A plain value that the caller owns: copy it freely. It needs
- * no initialisation. Functions that take one take it last, accept NULL, and
- * fill it when they fail; when they succeed it is left alone.
+/* Details of a failure. A plain value that the caller owns: copy it freely. It
+ * needs no initialisation. Functions that take one take it last, accept NULL,
+ * and fill it on failure only.
  *
- * `struct_size` is how much of it the library knows: sizeof(gloo_error) as the
- *   library was built. The struct itself never changes its size; fields that a
- *   newer header has instead of `reserved` are zero where the library is older.
- * `cause` is the status that a program decides by what to do next. It is
- *   `status`, unless that is GLOO_ERR_POISONED: then it says what made the
- *   context unusable, such as GLOO_ERR_TIMEOUT or GLOO_ERR_PEER, and is never
+ * `struct_size` is sizeof(gloo_error) as the library was compiled. The size of
+ *   the struct never changes; fields that a newer header defines in place of
+ *   `reserved` are zero if the library is older.
+ * `cause` is the status by which a program decides what to do next. It equals
+ *   `status`, except for GLOO_ERR_POISONED: then it is the status that made the
+ *   context unusable, such as GLOO_ERR_TIMEOUT or GLOO_ERR_PEER, and never
  *   GLOO_ERR_POISONED.
- * `rank` is the rank at fault, as the context numbers it on which the call was
- *   made; -1 when no single rank is, or when it is not in that context (a group
- *   fails with the context that it was made of).
- * `root_rank` is the same rank as the root context numbers it (the one that was
- *   not made of another), which is also what sentences speak of; -1 when no
- *   single rank is at fault.
- * `message` is one sentence that says what was wrong, where, and what can be
- *   done. */
+ * `rank` is the rank at fault, as the context of the call numbers it; -1 if no
+ *   single rank is at fault, or if it is not in that context (a group fails
+ *   with the context that it was made of).
+ * `root_rank` is the same rank as the root context numbers it (the context that
+ *   was not made of another), which messages use, too; -1 if no single rank is
+ *   at fault.
+ * `message` is one sentence with the failure, its place and the remedy. */
 typedef struct gloo_error {
   size_t struct_size;
   gloo_status status;
@@ -89,9 +88,9 @@ typedef struct gloo_error {
 
 /* ---- timeouts ------------------------------------------------------------ */
 
-/* All timeouts are in nanoseconds, and mean the same everywhere: 0 is the
- * default, which the function or field says; any value below 0 is no limit; and
- * 1 is not to wait at all, for what takes a nanosecond is there already. */
+/* All timeouts are in nanoseconds and have the same meaning everywhere: 0 is
+ * the default, which the function or field documents; a negative value is no
+ * limit; and 1 is a test without waiting. */
 #define GLOO_TIMEOUT_DEFAULT ((int64_t)0)
 #define GLOO_TIMEOUT_NONE ((int64_t)-1)
 #define GLOO_TIMEOUT_NOW ((int64_t)1)

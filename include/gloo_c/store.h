@@ -1,20 +1,21 @@
-/* Rendezvous stores: where ranks find each other before they are connected.
+/* Rendezvous stores, through which ranks find each other before they are
+ * connected.
  *
  * A store maps keys (1 to 1,024 bytes of text) to values (up to 8 MiB of any
- * bytes). It is needed while contexts are being created, not afterwards.
+ * bytes). It is needed while contexts are created, not afterwards.
  *
- * All functions: any thread; one store may be used by many threads at once.
- * `error` may be NULL; when given it is filled on failure only. Timeouts are as
- * status.h says; GLOO_TIMEOUT_DEFAULT is GLOO_START_TIMEOUT, or 30 s. Values
- * handed out are allocated with malloc and belong to the caller: release them
- * with free(). A store belongs to the process that made it, see context.h: in a
- * forked child everything fails with GLOO_ERR_FORKED, also with the program's
- * own stores, whose callbacks are not called there, `destroy` included.
+ * All functions: any thread; many threads may use one store at once. `error`
+ * may be NULL, and is filled on failure only. Timeouts are as status.h
+ * documents; GLOO_TIMEOUT_DEFAULT is GLOO_START_TIMEOUT, or 30 s. Returned
+ * values are allocated with malloc and belong to the caller: release them with
+ * free(). A store belongs to the process that made it, see context.h: in a
+ * forked child all calls fail with GLOO_ERR_FORKED, also for the program's own
+ * stores, whose callbacks, `destroy` included, are not called there.
  *
  * Errors of all operations: GLOO_ERR_INVALID (an argument that is NULL, empty
- * or too long), GLOO_ERR_FORKED, GLOO_ERR_NO_MEMORY; of files GLOO_ERR_IO and
- * GLOO_ERR_TIMEOUT (its lock); over TCP GLOO_ERR_PEER (the server is gone, or
- * has not answered 0.4 s after the timeout), GLOO_ERR_PROTOCOL; and what
+ * or too long), GLOO_ERR_FORKED, GLOO_ERR_NO_MEMORY; for files GLOO_ERR_IO and
+ * GLOO_ERR_TIMEOUT (their lock); over TCP GLOO_ERR_PEER (the server ended, or
+ * did not answer 0.4 s after the timeout), GLOO_ERR_PROTOCOL; and what
  * callbacks return.
  *
  * Example:
@@ -57,8 +58,8 @@ typedef struct gloo_value {
 
 /* ---- kinds of stores ----------------------------------------------------- */
 
-/* A store in this process's memory, for ranks that are threads.
- * Errors: GLOO_ERR_INVALID (no place for it), GLOO_ERR_NO_MEMORY.
+/* Create a store in this process's memory, for ranks that are threads.
+ * Errors: GLOO_ERR_INVALID (`store` is NULL), GLOO_ERR_NO_MEMORY.
  * Threads: any. Ownership: *store is the caller's. */
 GLOO_API gloo_status gloo_store_memory_create(gloo_store **store,
                                               gloo_error *error);
@@ -72,15 +73,15 @@ typedef struct gloo_store_file_options {
 #define GLOO_STORE_FILE_OPTIONS_INIT \
   { sizeof(gloo_store_file_options), 0, 0, 0 }
 
-/* A store in a directory that all ranks can reach. A directory that was made by
- * another job or epoch is refused, never mixed with; and what an earlier start
- * of the same has left there is an error of all ranks that meet there.
+/* Create a store in a directory that all ranks can reach. A directory of
+ * another job or epoch is refused; records that an earlier start of the same
+ * job and epoch left there are an error on all ranks that meet there.
  * Errors: GLOO_ERR_STALE (another job or epoch), GLOO_ERR_INVALID (no
- * directory; one that is a link, or that others own or may write),
+ * directory; a symbolic link; a directory that another user owns or may write),
  * GLOO_ERR_UNSUPPORTED (options of a newer version), GLOO_ERR_IO,
  * GLOO_ERR_TIMEOUT (its lock), GLOO_ERR_NO_MEMORY.
  * Threads: any. Ownership: *store is the caller's; options are copied.
- * Cost: a file per key; a waiting rank looks again and again. */
+ * Cost: a file per key; a waiting rank polls. */
 GLOO_API gloo_status
 gloo_store_file_create(const gloo_store_file_options *options,
                        gloo_store **store, gloo_error *error);
@@ -149,7 +150,7 @@ GLOO_API uint16_t gloo_store_tcp_port(const gloo_store *store);
 GLOO_API gloo_status gloo_store_open(const char *url, int64_t timeout_ns,
                                      gloo_store **store, gloo_error *error);
 
-/* A view of `base` in which every key starts with `prefix`.
+/* Create a view of `base` in which every key starts with `prefix`.
  * Errors: GLOO_ERR_INVALID (NULL, or a prefix of 1,024 bytes or more),
  * GLOO_ERR_NO_MEMORY.
  * Threads: any. Ownership: *store is the caller's; `base` stays the caller's,

@@ -1,16 +1,15 @@
-/* TLS 1.3 for what ranks send over TCP, for networks that others can read or
- * change. docs/guide/security.md says what it promises, and when it is needed.
+/* TLS 1.3 for traffic over TCP, for networks that others can read or change.
+ * docs/guide/security.md documents its guarantees, and when it is needed.
  *
- * Between ranks that share memory nothing is encrypted: no network sees it.
- * All ranks of a job must say the same. There is no falling back: a rank that
- * is to use TLS talks to none without.
+ * Traffic in shared memory is not encrypted: no network carries it. All ranks
+ * of a job must agree. There is no fallback: a rank with TLS does not talk to a
+ * rank without.
  *
- * Errors of what takes these options: GLOO_ERR_UNSUPPORTED (a build without
- * OpenSSL 3), GLOO_ERR_INVALID (a file that is missing, is no PEM file, a key
- * that is another certificate's, a password that is wrong or lacking, a word
- * that a variable may not be; the message names it), GLOO_ERR_IO,
- * GLOO_ERR_NO_MEMORY; GLOO_ERR_AUTH where there is neither a certificate nor a
- * job's secret.
+ * Errors of functions with these options: GLOO_ERR_UNSUPPORTED (a build without
+ * OpenSSL 3), GLOO_ERR_INVALID (a missing file, a file that is not PEM, a key
+ * that does not match the certificate, a wrong or missing password, an invalid
+ * word in a variable; the message names it), GLOO_ERR_IO, GLOO_ERR_NO_MEMORY;
+ * GLOO_ERR_AUTH without both a certificate and a job secret.
  *
  * Example:
  *
@@ -33,16 +32,15 @@
 extern "C" {
 #endif
 
-/* Without a certificate ranks know one another by the job's secret: the keys of
- * each connection follow from it and from numbers that both ends draw, so that
- * who learns the secret later cannot read what was sent before. With one they
- * do so by certificates that `authority` vouches for, and by the secret as well
- * where there is one.
+/* Without a certificate ranks authenticate by the job's secret: the keys of
+ * each connection are derived from it and from nonces of both ends, with
+ * forward secrecy. With a certificate ranks authenticate by certificates that
+ * `authority` signed, and by the secret as well if one is set.
  *
- * A certificate is rank 3's if it has the URI gloo:rank/3; one that has no such
- * URI, if it has an address of that rank's host, or the name in `name`. It is
- * used to connect and to accept, so if it says what it is for (extended key
- * usage) that must be both. */
+ * A certificate is valid for rank 3 if it has the URI gloo:rank/3; a
+ * certificate without such a URI, if it has an address of that rank's host, or
+ * the name in `name`. It is used to connect and to accept, so an extended key
+ * usage must allow both. */
 typedef struct gloo_tls_options {
   size_t struct_size;
   int use; /* above 0: yes, below 0: no, 0: GLOO_TLS (1, 0), or else no */

@@ -105,15 +105,15 @@ typedef enum gloo_op {
 #undef GLOO_OP_ENUM
       GLOO_OP_COUNT,
 
-  /* Those that take something from gloo_options:
+  /* Operations with a parameter in gloo_options:
    *
-   * Each rank's input is multiplied by its own `factor`, and then added: as if
-   * it had scaled its input before a GLOO_SUM. Floats and complex numbers,
-   * whose parts are multiplied each. A product is computed in float64 for
+   * Each rank's input is multiplied by its own `factor`, and the products are
+   * added: like a GLOO_SUM of scaled inputs. For floats and complex numbers,
+   * whose parts are both multiplied. A product is computed in float64 for
    * float32 and float64, and rounded once to the type, to nearest even. For
    * 16-bit and 8-bit floats products, with the factor rounded to float32, and
    * their sum are float32, which ranks send each other (two or four times the
-   * bytes), and the result is rounded once. By a factor that is 1.0 / n for a
+   * bytes), and the result is rounded once. With a factor of 1.0 / n for a
    * whole n up to 2^24, elements are divided by n. */
   GLOO_SCALED_SUM = 64,
   GLOO_CUSTOM = 65 /* the operation in `custom`, see custom_op.h */

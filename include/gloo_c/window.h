@@ -1,34 +1,33 @@
-/* Windows: memory of each rank that all ranks of a context reach (remote memory
- * access, one-sided communication).
+/* Windows: memory of each rank that all ranks of a context access (remote
+ * memory access, one-sided communication).
  *
- * A window is made by all ranks of a context, each with memory of its own, of
- * any length. From then on a rank may put bytes into the part of any rank, get
- * bytes from it, and change words of it with atomic operations, without that
- * rank taking part. What is called for is begun by the call and done when a
- * flush or a fence has returned; until then the buffers belong to the library.
+ * All ranks of a context make a window together, each with its own memory of
+ * any length. Then a rank may put bytes into the part of any rank, get bytes
+ * from it, and change words of it with atomic operations, without that rank's
+ * participation. A call begins an access, and a flush or a fence completes it;
+ * until then the buffers belong to the library.
  *
- * Order. Nothing is ordered but by flushes: what is called for before a flush
- * is done before what is called for after it. Two ranks that reach the same
- * bytes at the same time, one of them to write, get bytes of either, unless
- * both use atomic operations, which are atomic to each other (not to puts and
- * gets). Where there are checksums (GLOO_CHECKSUM), more than 16 bytes that are
- * written to while they travel count as damaged, and the context fails. A rank
- * that reads its own part reads what others have put there once it knows that
- * they have flushed: a fence, or a message from them, tells it.
+ * Order. Only flushes order accesses: those before a flush are done before
+ * those after it. If two ranks access the same bytes at the same time, and one
+ * writes, they get bytes of either, unless both use atomic operations, which
+ * are atomic to each other (not to puts and gets). With checksums
+ * (GLOO_CHECKSUM), more than 16 bytes that are written while they travel count
+ * as damaged, and the context fails. A rank that reads its own part sees the
+ * puts of others once it knows of their flush, by a fence or by a message.
  *
- * How it travels. Between processes of one host, memory from gloo_alloc (or
- * memory that the window allocates) is mapped: calls are copies and atomic
- * instructions, and the owner does nothing. Everything else travels in messages
- * that the owner's library serves: by its helper thread while the owner
- * computes; with `no_helper` in gloo_device_options only in its calls. An
+ * Transport. Between processes of one host, memory from gloo_alloc (or memory
+ * that the window allocates) is mapped: accesses are copies and atomic
+ * instructions, without work by the owner. All other accesses travel in
+ * messages that the owner's library serves: in its helper thread while the
+ * owner computes; with `no_helper` in gloo_device_options only in its calls. An
  * atomic operation in messages costs a round trip.
  *
- * Memory of GPUs is refused (GLOO_ERR_BUFFER), as a window and as a buffer.
+ * GPU memory is refused (GLOO_ERR_BUFFER), as a window and as a buffer.
  *
- * Failing. All errors but refused arguments fail the context and all groups of
- * its family, on all ranks, as everywhere: see collectives.h. When a call has
- * returned an error, neither the buffers of the calls nor the window's memory
- * are touched any more.
+ * Failures. All errors but refused arguments fail the context and all groups of
+ * its family, on all ranks: see collectives.h. After a call has returned an
+ * error, the library touches neither the buffers of the calls nor the window's
+ * memory.
  *
  * Example:
  *
@@ -68,14 +67,13 @@ typedef struct gloo_window_options {
   { sizeof(gloo_window_options), 0, 0 }
 
 /* Make a window over all ranks of the context. Blocks until all have called.
- * `memory` is what this rank exposes, `bytes` of it (0: nothing); NULL: the
+ * `memory` is what this rank exposes, `bytes` of it (0: nothing). With NULL the
  * library allocates it (gloo_alloc), filled with zeros, and frees it with the
  * window. *window is set on success only.
- * Shape: memory that is given begins at a multiple of 8. Ranks may give
- * different lengths.
- * Errors: GLOO_ERR_INVALID (no context, no place for the window, memory that is
- * not aligned) and GLOO_ERR_UNSUPPORTED (options of a newer version): nothing
- * was sent. GLOO_ERR_NO_MEMORY, and those of gloo_context_split.
+ * Shape: `memory` begins at a multiple of 8. Ranks may pass different lengths.
+ * Errors: GLOO_ERR_INVALID (no context, `window` is NULL, unaligned memory) and
+ * GLOO_ERR_UNSUPPORTED (options of a newer version): nothing was sent.
+ * GLOO_ERR_NO_MEMORY, and those of gloo_context_split.
  * Threads: any, with a tag for each; blocks. Ownership: *window is the
  * caller's; the memory is in use until the window is destroyed. Cost: a group
  * (gloo_context_split) and an allgather of 16 bytes per rank. */
@@ -85,17 +83,17 @@ GLOO_API gloo_status gloo_window_create(gloo_context *context, void *memory,
                                         gloo_window **window,
                                         gloo_error *error);
 
-/* Destroy a window, on all ranks: it is a fence first, so nothing is under way
- * any more and all ranks are done with it. NULL is GLOO_OK. When that fails the
- * error is returned, and the window is gone all the same.
+/* Destroy a window, on all ranks. The call begins with a fence, so no access is
+ * pending on any rank. NULL is GLOO_OK. If the fence fails its error is
+ * returned, and the window is destroyed all the same.
  * Errors: those of gloo_window_fence.
  * Threads: any; no other thread may use it any more; blocks. Ownership: the
- * window is gone, its memory the caller's again, or freed where the library
- * allocated it. */
+ * window's memory is the caller's again, or freed if the library allocated it.
+ */
 GLOO_API gloo_status gloo_window_destroy(gloo_window *window,
                                          gloo_error *error);
 
-/* This rank's own part, and how many bytes the part of a rank has.
+/* Return this rank's own part, and the length of a rank's part in bytes.
  * Errors: NULL and 0 (no window, no such rank). Threads: any. Ownership: the
  * memory is the window's or the caller's, see gloo_window_create. */
 GLOO_API void *gloo_window_memory(const gloo_window *window);
@@ -132,19 +130,19 @@ GLOO_API gloo_status gloo_window_compare_swap(
     gloo_window *window, int rank, uint64_t offset, uint64_t expected,
     uint64_t desired, uint64_t *before, gloo_error *error);
 
-/* Wait until all that this rank has called for in the part of `rank`, or of all
- * ranks, is done: puts are there for everybody to see, and results are here.
+/* Complete all accesses of this rank to the part of `rank`, or to all parts:
+ * puts are visible to every rank, and results have arrived.
  * Errors: GLOO_ERR_INVALID, GLOO_ERR_RANK; GLOO_ERR_TIMEOUT and GLOO_ERR_PEER
  * name the rank that did not answer; GLOO_ERR_POISONED, GLOO_ERR_FORKED.
- * Threads: any; blocks. Ownership: all buffers of these calls are the caller's
- * again. Cost: nothing where all is done; else a round trip. */
+ * Threads: any; blocks. Ownership: the buffers of the calls are the caller's
+ * again. Cost: nothing if all accesses are complete, else a round trip. */
 GLOO_API gloo_status gloo_window_flush(gloo_window *window, int rank,
                                        gloo_error *error);
 GLOO_API gloo_status gloo_window_flush_all(gloo_window *window,
                                            gloo_error *error);
 
-/* All ranks call it: gloo_window_flush_all, and a barrier. When it returns, all
- * that any rank has called for before is done, here as well.
+/* Flush on all ranks, then wait in a barrier: when the call returns, all
+ * earlier accesses of all ranks are complete and visible. All ranks call it.
  * Errors: those of gloo_window_flush_all and gloo_barrier.
  * Threads: any, one at a time; blocks. Ownership: as in gloo_window_flush. */
 GLOO_API gloo_status gloo_window_fence(gloo_window *window, gloo_error *error);
