@@ -1,10 +1,10 @@
 /* Allgather, Bruck's: doubling, and a rotation.
  *
- * Wins: hardly. It has one message in each of its rounds, whatever the number
- * of ranks, where allgather_circulant.c has two in some; but that one gathers
- * where blocks belong, and copies nothing. By simulation it gains 6 % for
- * blocks of 1 to 16 KiB on 61 hosts; on one host it measured like the others
- * for short vectors and up to twice as long for long ones.
+ * Wins: hardly. It sends one message per round for any number of ranks, where
+ * allgather_circulant.c has two in some; but circulant gathers blocks at their
+ * final places, without a copy. By simulation it gains 6 % for blocks of 1 to
+ * 16 KiB on 61 hosts; on one host it measured like the others for short vectors
+ * and up to twice as long for long ones.
  * Cost for P ranks and m bytes of output: ceil(log2 P) rounds; every rank sends
  * m (P-1)/P bytes, needs scratch for m, and copies m at the end.
  * Source: Bruck, Ho, Kipnis, Upfal, Weathersby, "Efficient Algorithms for

@@ -7,8 +7,8 @@
  * Source: folklore; the linear algorithm in Thakur, Rabenseifner, Gropp,
  * "Optimization of Collective Communication Operations in MPICH", 2005.
  *
- * Everybody sends its block to everybody, to the next rank first, so that not
- * all begin with the same. P = 4, block that arrives at each rank:
+ * Each rank sends its block to all others, to the next rank first, so that the
+ * ranks begin with different receivers. P = 4, block that arrives at each rank:
  *
  *   rank     0       1       2       3
  *            3 2 1   0 3 2   1 0 3   2 1 0

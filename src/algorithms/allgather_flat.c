@@ -1,4 +1,4 @@
-/* Allgather, flat: rank 0 collects everything, and tells everybody.
+/* Allgather, flat: rank 0 gathers all blocks and sends them to all ranks.
  *
  * Wins: short vectors with more ranks than cores: fewest messages, and every
  * rank but the first is woken once. Of lengths that differ between ranks

@@ -35,7 +35,7 @@ typedef struct layout {
   uint32_t others;
 } layout;
 
-/* Of the block of a rank, what belongs to turn t. */
+/* The part of a rank's block for turn t. */
 static gli_range piece_of(const layout *l, uint32_t rank, uint64_t t) {
   return gli_fused_piece(l->p, gli_block(l->p, GLI_OUT, rank), l->turns, t);
 }

@@ -3,17 +3,17 @@
  * Wins: several hosts with several ranks each: every block comes to each host
  * once.
  * Cost for H hosts of L ranks and m bytes of output: two rounds; every rank
- * sends its block L + H - 2 times, and those that came to it from other hosts
- * L - 1 times. Short blocks of hosts that are equally large: the rounds of the
- * best allgathers of H and of L ranks, with as many bytes, and m bytes of
- * scratch memory.
+ * sends its block L + H - 2 times, and each block from another host L - 1
+ * times. Short blocks of hosts that are equally large: the rounds of the best
+ * allgathers of H and of L ranks, with as many bytes, and m bytes of scratch
+ * memory.
  * Source: Träff, "Efficient Allgather for Regular SMP-Clusters", 2006, for the
  * two levels; with a leader for each place.
  *
- * Everybody gives its block to its host, and to the ranks with its place on all
- * other hosts; they pass it on within theirs. A rank whose place the smallest
- * host does not have is stood in for by another of its host. Two hosts of two
- * ranks, blocks at each rank after each level:
+ * Each rank sends its block to all ranks of its host, and to the ranks with its
+ * place on all other hosts; these forward it within their host. If the smallest
+ * host lacks a rank's place, another rank of its host sends for it. Two hosts
+ * of two ranks, blocks at each rank after each level:
  *
  *   rank      0         1         2         3
  *   within    0 1       0 1       2 3       2 3

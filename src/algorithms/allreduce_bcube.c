@@ -1,6 +1,6 @@
 /* Allreduce, bcube: halving and doubling in groups of more than two.
  *
- * Wins: between hosts, vectors of 16 to some 100 KiB on 16 of them and more: as
+ * Wins: between hosts, vectors of 16 to some 100 KiB on 16 hosts and more: as
  * few bytes as the ring, in fewer rounds than halving in two; by simulation in
  * three quarters of its time on 16 to 1,000 hosts. Longer vectors on a power of
  * two of ranks are better halved, for what several send at once is added when
@@ -11,8 +11,7 @@
  * right, one with a large prime factor slow.
  * Source: Guo, Lu, Li, Wu, Zhang, Shi, Tian, Zhang, Lu, "BCube: A High
  * Performance, Server-centric Network Architecture for Modular Data Centers",
- * 2009, for the network; Gloo's allreduce of this name, which the steps are
- * those of.
+ * 2009, for the network; Gloo's allreduce of this name, for the steps.
  *
  * The vector is cut into P parts. In each stage the ranks of a group cut what
  * they all have in hand into a share for each; a rank gets its share from all
@@ -36,8 +35,8 @@ static gli_radices bcube_radices(uint32_t size, uint32_t base) {
   return r;
 }
 
-/* What a rank has in hand in a stage, its place in its group, and how far the
- * ranks of the group are from each other. */
+/* A rank's state in a stage: its parts of the vector, its place in its group,
+ * and the distance between ranks of the group. */
 typedef struct stage {
   uint32_t radix, apart, digit;
   uint64_t first, share; /* parts of its group, and how many each will have */

@@ -1,8 +1,8 @@
 /* Allreduce, direct.
  *
  * Wins: vectors of middle size on ranks that share a host, where every pair has
- * a link of its own: as few bytes as the ring in two rounds. The result is that
- * of adding the inputs in the order of ranks.
+ * a link of its own: as few bytes as the ring in two rounds. The inputs are
+ * added in rank order.
  * Cost for P ranks and m bytes: 2 rounds; every rank sends 2 m (P-1)/P bytes in
  * 2 (P-1) messages.
  * Source: folklore; see Thakur, Rabenseifner, Gropp, "Optimization of
@@ -10,7 +10,7 @@
  * without turns).
  *
  * The vector is cut into P parts. Part j of all ranks goes straight to rank j,
- * which adds them and sends the sum to everybody. P = 4, what arrives at each
+ * which adds them and sends the sum to all ranks. P = 4, what arrives at each
  * rank (rank : part):
  *
  *   rank       0                1                2                3

@@ -2,12 +2,12 @@
  *
  * Wins: where a rank may talk to few others only: to six at most. Nowhere else
  * by more than a fifth, so it is not chosen: over TCP on 8 ranks that outnumber
- * the cores it has the fewest messages of those that share out the work, and
- * took 182 us for 32 KiB where recursive_doubling took 190, and 360 for 128 KiB
- * where circulant took 424, but longer for 256 KiB and more (2 cores). Cut into
- * segments, long vectors flow up and down the trees at full bandwidth, but by
- * simulation halving_doubling, bcube and circulant get there sooner on 8 to
- * 1,000 hosts.
+ * the cores it has the fewest messages of the algorithms that share the work
+ * between ranks, and took 182 us for 32 KiB where recursive_doubling took 190,
+ * and 360 for 128 KiB where circulant took 424, but longer for 256 KiB and more
+ * (2 cores). Cut into segments, long vectors flow up and down the trees at full
+ * bandwidth, but by simulation halving_doubling, bcube and circulant get there
+ * sooner on 8 to 1,000 hosts.
  * Cost for P ranks and m bytes: chains of 2 (floor(log2 (P-1)) + 1) messages;
  * from 4 ranks on some rank sends 2 m bytes, and none more.
  * Source: Sanders, Speck, Träff, "Two-tree Algorithms for Full Bandwidth

@@ -1,8 +1,7 @@
-/* Allreduce, flat: rank 0 adds everything, and tells everybody.
+/* Allreduce, flat: rank 0 adds all inputs and sends the sum to all ranks.
  *
  * Wins: short vectors with more ranks than cores: fewest messages, and every
- * rank but the first is woken once. The result is that of adding the inputs in
- * the order of ranks.
+ * rank but the first is woken once. The inputs are added in rank order.
  * Cost for P ranks and m bytes: 2 rounds; rank 0 sends m (P-1) bytes, and
  * receives and adds as many.
  * Source: folklore; the linear algorithms in Thakur, Rabenseifner, Gropp,

@@ -1,14 +1,14 @@
 /* Allreduce, one shot.
  *
  * Wins: very short vectors on few ranks that share a host: nothing has fewer
- * rounds. The result is that of adding the inputs in the order of ranks.
+ * rounds. The inputs are added in rank order.
  * Cost for P ranks and m bytes: one round; every rank sends m (P-1) bytes.
  * Source: folklore; as the smallest case of Bala, Bruck, Cypher, Elustondo, Ho,
  * Ho, Kipnis, Snir, "CCL: A Portable and Tunable Collective Communication
  * Library for Scalable Parallel Computers", 1995.
  *
- * Everybody sends everything to everybody, and adds what it gets. P = 4, what
- * arrives at each rank (in any order), and in which order it is added:
+ * Each rank sends its input to all others, and adds the inputs of all. P = 4,
+ * what arrives at each rank (in any order), and in which order it is added:
  *
  *   rank     0         1         2         3
  *            1 2 3     0 2 3     0 1 3     0 1 2

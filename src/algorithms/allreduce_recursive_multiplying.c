@@ -1,8 +1,8 @@
 /* Allreduce, recursive multiplying: recursive doubling in larger groups.
  *
- * Wins: between hosts, vectors up to 4 KiB or so on 8 of them and more, where
- * the number of rounds matters and a rank can have several messages under way
- * at once: 10 to 25 % less than recursive doubling on 16 to 1,000 hosts, by
+ * Wins: between hosts, vectors up to 4 KiB or so on 8 hosts and more, where the
+ * number of rounds matters and a rank can have several messages under way at
+ * once: 10 to 25 % less than recursive doubling on 16 to 1,000 hosts, by
  * simulation, in groups of 8 where that saves a round or a fold. Not on one
  * host: a message costs a rank as much as waiting for it does, and up to k
  * ranks it is allreduce_one_shot.c.
@@ -14,9 +14,9 @@
  * Source: Ruefenacht, Bull, Booth, "Generalisation of Recursive Doubling for
  * AllReduce: Now with Simulation", 2017.
  *
- * In each round groups of k sums become one: everybody sends to all of the
- * group and adds up what comes in the order of ranks. Ranks beyond Q are folded
- * as in allreduce_recursive_doubling.c. P = 9 in groups of 3, sums of ranks:
+ * In each round groups of k sums become one: each rank sends its sum to all of
+ * its group, and adds the sums in rank order. Ranks beyond Q are folded as in
+ * allreduce_recursive_doubling.c. P = 9 in groups of 3, sums of ranks:
  *
  *   rank   0    1    2    3    4    5    6    7    8
  *          012  012  012  345  345  345  678  678  678

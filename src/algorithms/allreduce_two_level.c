@@ -50,7 +50,7 @@ static gli_range allreduce_sum_of(const sums *s, gli_range part,
   return kept;
 }
 
-/* What a rank does for a part within its host. */
+/* The work of a rank for a part within its host. */
 static void allreduce_within(gli_builder *b, const gli_plan_params *p,
                              uint32_t root, gli_range in, gli_range out,
                              gli_collective collective, gli_build_fn build) {

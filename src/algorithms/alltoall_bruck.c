@@ -29,9 +29,9 @@ static uint64_t with_bit(uint64_t end, uint64_t bit) {
   return end / (2 * bit) * bit + (rest > bit ? rest - bit : 0);
 }
 
-/* Of two rounds the later one waits for the earlier one when a block takes part
- * in both. All rounds below the last one do; the last one, of bit b, waits for
- * the one before when block b + b/2 exists. */
+/* A round waits for an earlier one if a block takes part in both. All rounds
+ * below the last one do; the last one, of bit b, waits for the one before when
+ * block b + b/2 exists. */
 uint32_t gli_alltoall_bruck_rounds(uint32_t size) {
   uint32_t rounds = 0;
   uint64_t bit = 1;

@@ -1,9 +1,9 @@
-/* All-to-all, direct: each block goes straight to where it belongs.
+/* All-to-all, direct: each block goes straight to its receiver.
  *
  * Wins: nearly always: no byte travels twice, and no rank waits for a turn. Of
  * lengths that differ between ranks (alltoallv) too.
- * Cost for P ranks and m bytes of input: ceil((P-1) / 16) rounds, for 16
- * exchanges are under way at a time; every rank sends m (P-1)/P bytes.
+ * Cost for P ranks and m bytes of input: ceil((P-1) / 16) rounds, with 16
+ * exchanges at a time; every rank sends m (P-1)/P bytes.
  * Source: folklore; see Thakur, Rabenseifner, Gropp, "Optimization of
  * Collective Communication Operations in MPICH", 2005.
  *
@@ -16,8 +16,7 @@
  *            2    2   3   0   1
  *            3    1   2   3   0
  *
- * In place, what is sent is copied first, for what arrives takes its place.
- */
+ * In place, the input is copied first, because arriving blocks overwrite it. */
 #include "plan/builder.h"
 
 #define WINDOW 16

@@ -10,15 +10,14 @@
  *
  * In round k rank r exchanges blocks with rank r xor k when P is a power of
  * two; else it sends to r + k and receives from r - k, modulo P. A rank sends
- * when its round before is over in both directions. P = 4, partners:
+ * when its previous round has completed in both directions. P = 4, partners:
  *
  *   rank       0   1   2   3
  *   round 1    1   0   3   2
  *         2    2   3   0   1
  *         3    3   2   1   0
  *
- * In place, what is sent is copied first, for what arrives takes its place.
- */
+ * In place, the input is copied first, because arriving blocks overwrite it. */
 #include "plan/builder.h"
 
 uint32_t gli_alltoall_pairwise_rounds(uint32_t size) {
@@ -29,7 +28,7 @@ uint64_t gli_alltoall_pairwise_bytes(uint32_t size, uint64_t vector_bytes) {
   return vector_bytes - vector_bytes / size;
 }
 
-/* Whom a rank sends to in round k, and whom it receives from. */
+/* The ranks that a rank sends to and receives from in round k. */
 static void partners(const gli_plan_params *p, uint64_t k, uint32_t *to,
                      uint32_t *from) {
   uint64_t size = p->size;

@@ -7,7 +7,7 @@
  * Source: folklore; the central counter in Mellor-Crummey, Scott, "Algorithms
  * for Scalable Synchronization on Shared-Memory Multiprocessors", 1991.
  *
- * Everybody tells rank 0, which then tells everybody. P = 4:
+ * Each rank signals rank 0, which then signals all others. P = 4:
  *
  *   1 --\          /-> 1
  *   2 ---> 0 == 0 ---> 2

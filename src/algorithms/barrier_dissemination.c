@@ -28,8 +28,7 @@ uint64_t gli_barrier_dissemination_bytes(uint32_t size, uint64_t vector_bytes) {
 }
 
 /* Token 0 is this rank's own arrival, token k + 1 the message of round k. A
- * message tells all of those that came before it, so its send waits for them.
- */
+ * message stands for all earlier ones, so its send waits for them. */
 void gli_barrier_dissemination(gli_builder *b, const gli_plan_params *p) {
   uint64_t known = 1;
   for (uint64_t reach = 1; reach < p->size; reach *= 2) {

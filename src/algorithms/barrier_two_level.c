@@ -1,10 +1,10 @@
 /* Barrier, two levels.
  *
  * Wins: several hosts with several ranks each: one rank of each host waits for
- * other hosts, and its neighbours for it.
- * Cost for H hosts: those of the best barrier of H ranks, and one round before
- * and one behind it. A leader with L ranks on its host exchanges L-1 messages
- * there.
+ * other hosts, and the ranks of its host wait for it.
+ * Cost for H hosts: the rounds of the best barrier of H ranks, and one round
+ * before and one behind it. A leader with L ranks on its host exchanges L-1
+ * messages there.
  * Source: Mellor-Crummey, Scott, "Algorithms for Scalable Synchronization on
  * Shared-Memory Multiprocessors", 1991, for the idea of fitting the tree to the
  * machine.

@@ -16,8 +16,8 @@
  */
 #include "plan/builder.h"
 
-/* The chain to a rank is as long as its number has ones, and no number below P
- * has more of them than the one before the highest power of two up to P. */
+/* The chain to a rank is as long as its number has one bits; among numbers
+ * below P, the number before the highest power of two up to P has the most. */
 uint32_t gli_broadcast_binomial_rounds(uint32_t size) {
   uint32_t rounds = 0;
   for (; size > 1; size /= 2) rounds++;

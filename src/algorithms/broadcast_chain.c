@@ -3,8 +3,8 @@
  * Wins: between hosts, very long vectors: cut into segments they flow along the
  * chain, and every rank sends each byte once. By simulation from 1 MiB on 8
  * hosts and 16 MiB on 64, where it takes little more than half of the time of
- * scatter_allgather. Not on one host with fewer cores than ranks, for there
- * counts what all copy: on 4 and 8 ranks it measured between 0.8 and 2.1
+ * scatter_allgather. Not on one host with fewer cores than ranks, where the
+ * copies of all ranks count: on 4 and 8 ranks it measured between 0.8 and 2.1
  * times scatter_allgather's time.
  * Cost for P ranks and m bytes: P-1 rounds; every rank but the last sends m
  * bytes. In n segments it takes as long as P - 2 + n messages of m/n bytes.

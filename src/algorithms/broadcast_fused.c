@@ -83,7 +83,7 @@ static void store(gli_builder *b, const layout *l, uint64_t t) {
   }
 }
 
-/* What was exposed by the root has been read. */
+/* All reads of the root's exposed memory have completed. */
 static void broadcast_give_back(gli_builder *b, const layout *l) {
   const gli_plan_params *p = l->p;
   if (!l->root) {
@@ -107,7 +107,7 @@ static void broadcast_take_back(gli_builder *b, const layout *l, uint64_t t) {
   }
 }
 
-/* Those that are the root's. */
+/* The steps of the root. */
 static void copy_rest(gli_builder *b, const gli_plan_params *p) {
   for (uint32_t rank = 0; rank < p->size; rank++) {
     if (rank == p->root) continue;

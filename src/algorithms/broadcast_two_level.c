@@ -11,9 +11,9 @@
  * Design", 2017.
  *
  * The root's host gets the vector first. Of the vector's parts, the ranks with
- * place i on all hosts pass on part i, as it comes in, and then everybody to
- * the other ranks of its host. Two hosts of two ranks, root 1, parts at each
- * rank after each level:
+ * place i on all hosts forward part i as it arrives, then each rank forwards
+ * its part to the other ranks of its host. Two hosts of two ranks, root 1,
+ * parts at each rank after each level:
  *
  *   rank             0     1     2     3
  *   root's host      0 1   0 1

@@ -28,10 +28,10 @@ uint64_t gli_exscan_recursive_doubling_bytes(uint32_t size,
   return bytes;
 }
 
-/* What comes in is used twice, so it needs a place of its own; and a sum is
- * never added to where it is sent from, for then it would wait until the
- * message has left. In the last round that a rank hears in there is no rank to
- * send a sum to, or the sum is sent no more; then only the result is needed. */
+/* An incoming sum is used twice, so it needs a buffer; and a sum is never added
+ * to where it is sent from, because it would wait until the message has left.
+ * In the last round that a rank hears in there is no rank to send a sum to, or
+ * the sum is sent no more; then only the result is needed. */
 void gli_exscan_recursive_doubling(gli_builder *b, const gli_plan_params *p) {
   gli_range in = gli_own(p, GLI_IN), out = gli_own(p, GLI_OUT), sum = in;
   bool first = true;

@@ -22,7 +22,7 @@ static inline uint32_t gli_fold_first(uint32_t v, uint32_t pairs) {
   return v < pairs ? 2 * v : v + pairs;
 }
 
-/* Which participant a rank is that takes part. */
+/* Returns the participant number of a rank that takes part. */
 static inline uint32_t gli_fold_number(uint32_t rank, uint32_t pairs) {
   return rank < 2 * pairs ? rank / 2 : rank - pairs;
 }

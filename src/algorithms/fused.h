@@ -1,4 +1,4 @@
-/* What the fused algorithms share. */
+/* Shared parts of the fused algorithms. */
 #ifndef GLI_ALGORITHMS_FUSED_H
 #define GLI_ALGORITHMS_FUSED_H
 
@@ -21,7 +21,7 @@ static inline uint64_t gli_fused_turns(uint32_t size, uint64_t vector_bytes) {
   return n < most ? n : most;
 }
 
-/* What of a range belongs to turn t. */
+/* The part of a range for turn t. */
 static inline gli_range gli_fused_piece(const gli_plan_params *p,
                                         gli_range whole, uint64_t turns,
                                         uint64_t t) {
@@ -32,7 +32,7 @@ static inline gli_range gli_fused_piece(const gli_plan_params *p,
                    (to - from) * elem);
 }
 
-/* Of a vector that is cut into as many parts as there are ranks. */
+/* For a vector that is cut into one part per rank. */
 static inline gli_range gli_fused_part(const gli_plan_params *p,
                                        gli_buffer buffer, uint32_t part,
                                        uint64_t turns, uint64_t t) {

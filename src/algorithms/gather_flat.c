@@ -1,4 +1,4 @@
-/* Gather, flat: everybody sends to the root.
+/* Gather, flat: each rank sends to the root.
  *
  * Wins: long blocks, and few ranks: no byte travels twice. Of lengths that
  * differ between ranks (gatherv) too, which only the root knows all of.

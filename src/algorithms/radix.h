@@ -1,12 +1,12 @@
-/* What the algorithms in groups of several ranks share: a number of ranks as a
- * product, and a rank as a number with a digit for each factor. */
+/* Shared parts of the algorithms in groups of several ranks: a number of ranks
+ * as a product, and a rank as a number with a digit for each factor. */
 #ifndef GLI_ALGORITHMS_RADIX_H
 #define GLI_ALGORITHMS_RADIX_H
 
 #include "plan/builder.h"
 
-/* In stage i, ranks whose numbers differ in digit i only are a group; the
- * first digit is the one that neighbours differ in. */
+/* In stage i, ranks whose numbers differ in digit i only are a group;
+ * neighbours differ in the first digit. */
 typedef struct gli_radices {
   uint32_t n;
   uint32_t of[32];

@@ -1,4 +1,4 @@
-/* Reduce, flat: everybody sends to the root.
+/* Reduce, flat: each rank sends to the root.
  *
  * Wins: few ranks, and wherever the order of the operands matters: the root
  * adds the inputs in rank order, one after the other.
@@ -11,8 +11,7 @@
  *
  *   sum = 0;  sum = sum + 1;  out = sum + own;  out = out + 3
  *
- * Narrow floats are all received first, and added in one step.
- */
+ * Narrow floats are all received first, and added in one step. */
 #include "plan/builder.h"
 
 uint32_t gli_reduce_flat_rounds(uint32_t size) {

@@ -51,7 +51,7 @@ static gli_range reduce_piece(const layout *l, gli_buffer buffer, uint32_t part,
   return gli_fused_part(l->p, buffer, part, l->turns, t);
 }
 
-/* Of this rank's part of the sum. */
+/* The steps for this rank's part of the sum. */
 static gli_range reduce_sum_of(const layout *l, uint64_t t) {
   gli_range in = reduce_piece(l, GLI_IN, l->p->rank, t);
   if (l->root) return reduce_piece(l, GLI_OUT, l->p->rank, t);
@@ -116,8 +116,8 @@ static void reduce_add_up(gli_builder *b, const layout *l, uint64_t t,
   gli_reduce_all(b, &r);
 }
 
-/* What was exposed to this rank has been read, and what was exposed for PUT
- * written. */
+/* All reads of memory exposed to this rank, and all writes to memory exposed
+ * for PUT, have completed. */
 static void reduce_give_back(gli_builder *b, const layout *l, uint32_t puts) {
   const gli_plan_params *p = l->p;
   for (uint64_t t = 0; t < l->turns; t++) {

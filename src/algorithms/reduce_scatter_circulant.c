@@ -59,8 +59,8 @@ void gli_reduce_scatter_circulant(gli_builder *b, const gli_plan_params *p) {
     return;
   }
 
-  /* What a rank keeps lies in scratch in its own order, so that from the second
-   * round on its blocks never wrap; the last sum goes to OUT. */
+  /* The blocks that a rank keeps lie in scratch in its order, so that from the
+   * second round on its blocks never wrap; the last sum goes to OUT. */
   uint64_t had = size, keep = gli_in_hand(size, 1);
   uint32_t ahead = (uint32_t)((p->rank + keep) % size);
   uint32_t behind = (uint32_t)((p->rank + size - keep) % size);

@@ -30,7 +30,7 @@ uint64_t gli_reduce_scatter_fused_bytes(uint32_t size, uint64_t vector_bytes) {
   return vector_bytes - vector_bytes / size;
 }
 
-/* What a turn does of the block that begins with element `first`. */
+/* The part for a turn of the block that begins with element `first`. */
 static gli_range reduce_scatter_piece(const gli_plan_params *p,
                                       gli_buffer buffer, uint64_t first,
                                       uint64_t turn, uint64_t n_turns) {

@@ -2,8 +2,8 @@
  *
  * Wins: nowhere by much: on a power of two of ranks it takes as long as
  * reduce_scatter_circulant.c, measured on one host and simulated on 16 to 256;
- * on other numbers of ranks up to twice as long. Each round is one message, to
- * the rank that one comes from.
+ * on other numbers of ranks up to twice as long. In each round a rank exchanges
+ * one message with one other rank.
  * Cost for P ranks and m bytes of input, Q the largest power of two up to P:
  * log2 Q rounds in which every rank sends m (P-1)/P bytes, and when P is not Q
  * two more, where some rank sends all of m. Needs scratch for half the input,

@@ -46,8 +46,8 @@ void gli_reduce_scatter_ring(gli_builder *b, const gli_plan_params *p) {
     return;
   }
 
-  /* A sum passes through scratch, for in place OUT still holds input. Two take
-   * turns: one is being sent while the other fills. */
+  /* Sums pass through scratch, because in place OUT still holds input. Two
+   * buffers alternate: one is sent while the other fills. */
   gli_range result = gli_apart(b, p, gli_block(p, GLI_IN, p->rank), out);
   gli_range turn[2] = {result, result};
   for (uint64_t i = 0; i < 2 && i + 2 < size; i++)

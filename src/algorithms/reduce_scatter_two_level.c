@@ -1,7 +1,7 @@
 /* Reduce-scatter, two levels.
  *
- * Wins: several hosts with several ranks each: of every block, what the ranks
- * of a host add to it leaves that host once.
+ * Wins: several hosts with several ranks each: the partial sum of a host for
+ * each block leaves that host once.
  * Cost for H hosts of L ranks and m bytes of input: two rounds; every rank
  * sends m (L-1)/L bytes within its host and m/L (H-1)/H across. Short blocks of
  * hosts that are equally large: the rounds of the best reduce-scatters of L and
@@ -11,9 +11,9 @@
  * Design", 2017.
  *
  * In each host, the blocks of all ranks with place i (on any host) are added up
- * at the rank with place i, which sends them to where they belong. A rank whose
- * place the smallest host does not have is stood in for by another of its host.
- * Two hosts of two ranks, ranks summed : blocks, at each rank after each level:
+ * at the rank with place i, which sends them to their ranks. If the smallest
+ * host lacks a rank's place, another rank of its host works for it. Two hosts
+ * of two ranks, ranks summed : blocks, at each rank after each level:
  *
  *   rank      0          1          2          3
  *   within    01:0 2     01:1 3     23:0 2     23:1 3

@@ -125,15 +125,15 @@
   X(GLI_BROADCAST, broadcast, fused,                                           \
     "each rank stores its part where it belongs; long vectors, one host")
 
-/* Those in which bytes flow along long chains of ranks: they are cut into
- * shorter segments than others. */
+/* Algorithms in which bytes flow along long chains of ranks: they use shorter
+ * segments than others. */
 #define GLI_FLOWING_LIST(X)                                         \
   X(GLI_BROADCAST, broadcast, chain,                                \
     "from rank to rank, in segments; very long vectors, few ranks") \
   X(GLI_ALLREDUCE, allreduce, double_binary_tree,                   \
     "two trees in segments, 4 log P rounds; few neighbours; on request only")
 
-/* Those that are made of others: what they cost depends on the hosts. */
+/* Algorithms that are made of others: their cost depends on the hosts. */
 #define GLI_COMPOSED_LIST(X)                                           \
   X(GLI_BARRIER, barrier, two_level, "within hosts, then across them") \
   X(GLI_BROADCAST, broadcast, two_level,                               \

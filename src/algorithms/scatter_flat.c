@@ -1,4 +1,4 @@
-/* Scatter, flat: the root sends to everybody.
+/* Scatter, flat: the root sends to each rank.
  *
  * Wins: long blocks, and few ranks: no byte travels twice. Of lengths that
  * differ between ranks (scatterv) too, which only the root knows all of.

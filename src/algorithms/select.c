@@ -8,17 +8,17 @@
  *   cost = rounds x alpha + messages x alpha / 8 + bytes sent x beta
  *          + bytes reduced x gamma
  *
- * where `messages` are those that the busiest rank sends and receives. When
- * there are more ranks than cores, a round takes longer, for ranks wait for a
- * core as well. Where in addition a message is work for the operating system
- * (without shared memory), what counts is how much there is to do:
+ * where `messages` counts the messages of the busiest rank. When there are more
+ * ranks than cores, a round takes longer, because ranks wait for a core as
+ * well. Where in addition a message is work for the operating system (without
+ * shared memory), the total work counts:
  *
  *   cost = messages of all ranks / ranks x turn + bytes sent x beta + ...
  *
  * Between hosts latencies are longer and bytes slower; and the ranks of a host
- * share what connects it to others: bytes count as often as ranks send at the
- * same time. An algorithm in which ranks talk to the next rank only crosses
- * between hosts once for each host when ranks are in order of hosts.
+ * share its network link: bytes count as often as ranks send at the same time.
+ * An algorithm in which ranks talk to the next rank only crosses between hosts
+ * once for each host when ranks are in order of hosts.
  *
  * An algorithm of two levels costs what its parts cost. Its parts are chosen
  * here, too, by the same costs: what people choose (params->tuning->rules) is
@@ -36,12 +36,12 @@
 #define SEGMENT_OF_LEVEL (SEGMENT / 2) /* the other levels wait for it */
 #define HALVING_FROM ((uint64_t)256 << 10)
 #define RING_FROM ((uint64_t)1 << 20)  /* its blocks stay in the caches */
-#define A_MESSAGE ((uint64_t)16 << 10) /* of so many bytes: half is latency */
+#define A_MESSAGE ((uint64_t)16 << 10) /* half of its time is latency */
 #define SHORTEST                                                             \
   ((uint64_t)16 << 10)                /* segment of what flows along a chain \
                                        */
 #define SEGMENTED ((uint64_t)1 << 48) /* and longer ones like that */
-#define SEGMENTS 1024 /* that one rank sends or copies in a plan, about */
+#define SEGMENTS 1024                 /* per rank and plan, about */
 
 /* ---- costs -------------------------------------------------------------- */
 
@@ -172,8 +172,8 @@ static void flat(shortlist *s, const char *name, work w) {
   consider(s, name, cost(s->p, w));
 }
 
-/* In groups of up to k ranks. What several send to one at a time is added when
- * all of it is there, so of long vectors bytes count a little more. */
+/* In groups of up to k ranks. A rank adds the messages of its group when all
+ * have arrived, so bytes of long vectors count a little more. */
 static void in_groups(shortlist *s, uint32_t k, const char *multiplying,
                       const char *bcube, uint64_t m) {
   uint32_t size = s->p->size, left = size;
@@ -200,7 +200,7 @@ static void halving_doubling(shortlist *s, uint64_t m) {
        (work){2 * log, 4 * log, 2 * size * log, 2 * most, most, false});
 }
 
-/* What has proved better between hosts, where latencies are long, and not
+/* Algorithms that are faster between hosts, where latencies are long, but not
  * within one. */
 static void consider_far(shortlist *s, uint64_t m) {
   const gli_plan_params *p = s->p;
@@ -237,7 +237,7 @@ static void consider_one_level(shortlist *s, uint64_t m) {
   uint64_t size = s->p->size, others = size - 1,
            log = gli_select_logarithm(size);
   uint64_t logs = size * log, pairs = select_times(size, others);
-  /* Of recursive doubling: a power of two swap, the rest are folded. */
+  /* For recursive doubling: a power of two ranks swap, the rest are folded. */
   uint64_t swaps = log, swapped = logs;
   if (!gli_select_is_power(size)) {
     uint64_t power = (uint64_t)1 << (log - 1);
@@ -311,8 +311,8 @@ static uint64_t best(const gli_plan_params *p, const gli_algorithm **choice) {
   return s.cost;
 }
 
-/* Of low-precision elements: by an algorithm whose ranks have all inputs at
- * hand and send what they are, or by any algorithm, as float32. */
+/* Low-precision elements use an algorithm whose ranks see all inputs and send
+ * them unchanged, or any algorithm in float32. */
 static const gli_algorithm *select_average(const gli_plan_params *p) {
   const gli_algorithm *choice, *wide;
   gli_plan_params q = *p;
@@ -356,8 +356,8 @@ static uint64_t flowing_segment(uint64_t m, uint64_t chain) {
 
 /* In a single round no rank passes on what it receives. A message is then all
  * the better the longer it is, if the operating system carries it: every
- * segment is a call of its own. Not longer, for there may be several streams;
- * and what can go ahead of the receiver's word in two segments stays in two. */
+ * segment is a call of its own. Not longer, because several streams may exist,
+ * and data that fits into two eager segments stays in two. */
 static bool is_long_round(const gli_algorithm *algorithm,
                           const gli_plan_params *p) {
   if (p->locality || gli_plan_vector_bytes(p) <= 2 * SEGMENT) return false;
@@ -365,7 +365,7 @@ static bool is_long_round(const gli_algorithm *algorithm,
 }
 
 /* Segments long enough that their latency does not show, and short enough that
- * a few of them fit a cache; longer where there would be too many. */
+ * a few of them fit a cache; longer if their number would be too large. */
 uint64_t gli_segment_bytes(const gli_algorithm *algorithm,
                            const gli_plan_params *p) {
   uint64_t m = gli_plan_vector_bytes(p);

@@ -1,4 +1,4 @@
-/* What the parts of the selector share; see select.c for the model. */
+/* Shared parts of the selector; see select.c for the model. */
 #ifndef GLI_ALGORITHMS_SELECT_H
 #define GLI_ALGORITHMS_SELECT_H
 
@@ -9,12 +9,12 @@
 /* Beyond it no choice changes. */
 #define GLI_SELECT_LONGEST ((uint64_t)1 << 40)
 
-/* The shortest segments of long vectors; and of those for which nothing waits
- * that could begin with a part of them. */
+/* The shortest segments of long vectors, and of vectors for which no later step
+ * could begin with a part. */
 #define GLI_SELECT_SEGMENT ((uint64_t)512 << 10)
 #define GLI_SELECT_SEGMENT_OF_ROUND (4 * GLI_SELECT_SEGMENT)
 
-/* What a message between hosts costs at least, in picoseconds. */
+/* The least cost of a message between hosts, in picoseconds. */
 #define GLI_SELECT_FAR_MESSAGE ((uint64_t)2 * 1000 * 1000)
 
 typedef struct gli_candidate {
@@ -54,7 +54,7 @@ static inline gli_prices gli_select_intra_node_prices(
   return gli_select_prices(p, p->locality ? GLI_LINK_SHM : GLI_LINK_TCP);
 }
 
-/* No sum of a few of these overflows. */
+/* A sum of a few such costs does not overflow. */
 static inline uint64_t gli_select_times(uint64_t a, uint64_t b) {
   uint64_t product;
   bool fits = gli_mul_u64(a, b, &product) && product < (uint64_t)1 << 60;
@@ -79,8 +79,8 @@ static inline bool gli_select_suits(const gli_plan_params *params,
   return a != NULL && gli_algorithm_order(a) >= params->order;
 }
 
-/* What those that do not suit cost: more than all others, and so that a little
- * more is no overflow. */
+/* The cost of unsuitable algorithms: more than all others, and far enough below
+ * overflow. */
 #define GLI_SELECT_NEVER (UINT64_MAX / 2)
 
 /* The first of the cheapest. */

@@ -3,7 +3,7 @@
 #include "algorithms/select.h"
 
 #define LONGEST GLI_SELECT_LONGEST /* times the number of ranks it fits */
-/* Of lengths that this rank cannot know for the others. */
+/* For lengths that this rank does not know for the other ranks. */
 #define SOME_BYTES ((uint64_t)64 << 10)
 #define BUSY_HALVING_TO ((uint64_t)2 << 20)
 #define BUSY_FLAT_OF_EACH ((uint64_t)2 << 10)
@@ -106,8 +106,8 @@ static const gli_algorithm *select_root(const gli_plan_params *p) {
   load tree = {gli_select_logarithm(p->size), others}, all = {others, others};
   gli_candidate list[] = {candidate(p, "flat", all, 0, false),
                           candidate(p, "binomial", tree, 0, false)};
-  /* Of gathering, the root receives everything; in a tree, bytes travel again
-   * on the way. */
+  /* In a gather the root receives all bytes; in a tree bytes travel more than
+   * once. */
   list[0].cost += select_blocks_of_bytes(p, m);
   list[1].cost += select_blocks_of_bytes(p, m + m / 2);
   return CHEAPEST(p, list);
@@ -117,12 +117,12 @@ static const gli_algorithm *select_scan(const gli_plan_params *p) {
   uint64_t others = p->size - 1, log = gli_select_logarithm(p->size);
   uint64_t m = vector_bytes(p);
   load chain = {2, others}, tree = {2 * log, p->size * log - others};
-  /* What a chain waits for is what others work on. */
+  /* A chain waits for the work of other ranks. */
   if (prices(p).busy) return gli_algorithm_find(p->collective, "linear");
   gli_candidate list[] = {
       candidate(p, "recursive_doubling", tree, log * m, false),
       candidate(p, "linear", chain, m, false)};
-  /* What is too short to be cut into segments waits whole at every rank. */
+  /* A vector too short for segments waits as a whole at every rank. */
   uint64_t waits = m < GLI_SELECT_SEGMENT ? m : GLI_SELECT_SEGMENT;
   if (others > 0)
     list[1].cost += select_blocks_of_bytes(p, (others - 1) * waits);

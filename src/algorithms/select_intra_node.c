@@ -15,17 +15,17 @@
 #define K ((uint64_t)1 << 10)
 #define M ((uint64_t)1 << 20)
 
-/* Of the vector, where `fused` gains much when memory is mapped, and loses
- * little when it is not. */
+/* Vector lengths at which `fused` gains much with mapped memory, and loses
+ * little without. */
 #define FUSED_FROM (16 * K)
 #define FUSED_PAIR_FROM (64 * K)
 #define FUSED_PAIR_SCATTER_FROM (32 * K)
 #define FUSED_OVERSUBSCRIBED_FROM (128 * K)
 #define FUSED_TO (512 * K)
 
-/* Oversubscribed: a message is worth so many bytes, and up to so many in all
- * one round is best, whatever it costs; from mapped memory, only of what is
- * copied. */
+/* Oversubscribed: the bytes that a message is worth, and the total bytes up to
+ * which one round is best at any cost; with mapped memory, copied bytes only.
+ */
 #define MESSAGE (1 * K)
 #define ONE_ROUND (115 * K)
 #define ONE_ROUND_COPIED_TO (4 * K)
@@ -71,15 +71,15 @@
  * Of each rank's part, from where on that pays for its messages. */
 #define MAPPED_FROM (64 * K)
 #define MAPPED_OVERSUBSCRIBED_FROM (32 * K)
-/* Of the vector, where what is `flat` ends or begins. */
+/* Vector lengths at which `flat` ends or begins. */
 #define MAPPED_ALL_FROM (64 * K)
 #define MAPPED_BY_ONE_TO (256 * K) /* with more than MANY ranks */
 #define MAPPED_BLOCKS_FROM (16 * K)
 
 /* Of a broadcast or allgather, from where each rank stores its part in all
  * outputs. Two ranks share the work of a broadcast anyway, and an allgather of
- * theirs is slower between these borders: too long for the caches of one core,
- * and too short to be stored past them. */
+ * two ranks is slower between these borders: too long for the caches of one
+ * core, and too short to be stored past them. */
 #define STORED_FROM (1 * M)
 #define STORED_OF_MANY (4 * M)
 #define STORED_BLOCKS_FROM (8 * M)
@@ -148,7 +148,7 @@ static const char *all_mapped(const gli_plan_params *p, uint64_t m) {
 
 static const char *fused(const gli_plan_params *p, uint64_t m) {
   bool scatters = p->collective == GLI_REDUCE_SCATTER;
-  /* What is better for longer vectors is in no order. */
+  /* No order holds for longer vectors. */
   bool ordered = p->order == GLI_ORDER_FOLD;
   if (p->collective != GLI_ALLREDUCE && !scatters) return NULL;
   if (p->size == 2 && scatters) {

@@ -35,13 +35,13 @@ typedef struct gli_tuning_text {
 gloo_status gli_tuning_parse(const gli_tuning_text *texts, size_t n,
                              gli_tuning **tuning, gloo_error *error);
 
-/* The same rules (`rules` may be NULL: none) with other costs; free() it.
- * GLOO_ERR_NO_MEMORY. */
+/* Copies the rules (`rules` may be NULL: none) with other costs; free() the
+ * copy. GLOO_ERR_NO_MEMORY. */
 gloo_status gli_tuning_with_costs(const gli_tuning *rules,
                                   const gli_costs *costs, gli_tuning **tuning,
                                   gloo_error *error);
 
-/* What it says for these parameters, or NULL. `tuning` may be NULL. */
+/* Returns the rule for these parameters, or NULL. `tuning` may be NULL. */
 const gli_algorithm *gli_tuning_find(const gli_tuning *tuning,
                                      const gli_plan_params *params);
 

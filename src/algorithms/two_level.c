@@ -7,8 +7,8 @@
 
 #define SHORT_BLOCK ((uint64_t)4 << 10)
 
-/* Of a leader in one turn, about; and not too many turns, unless pieces would
- * be so long that they leave the caches before they are passed on. */
+/* The bytes of a leader in one turn, about; turns are few unless pieces would
+ * be too long to stay in the caches until they are forwarded. */
 #define PIECE ((uint64_t)32 << 10)
 #define PIECE_OF_HOST ((uint64_t)1 << 10)
 #define TURNS 64

@@ -1,4 +1,4 @@
-/* What the algorithms of two levels share: the ranks of a host, the ranks with
+/* Shared parts of the two-level algorithms: the ranks of a host, the ranks with
  * the same place on all hosts, and builders for a part of the work. */
 #ifndef GLI_ALGORITHMS_TWO_LEVEL_H
 #define GLI_ALGORITHMS_TWO_LEVEL_H
@@ -31,8 +31,8 @@ gli_sub gli_sub_across(const gli_plan_params *p, gli_collective collective,
 
 /* ---- builders for plans within ------------------------------------------ */
 
-/* The one that is chosen for these parameters. All members come to the same
- * choice as long as their parameters differ in the rank only. */
+/* The algorithm that is chosen for these parameters. All members come to the
+ * same choice as long as their parameters differ in the rank only. */
 void gli_best(gli_builder *b, const gli_plan_params *p);
 
 /* The root sends its input to all (GLI_BROADCAST). What every rank does at

@@ -1,5 +1,5 @@
-/* What the parts of the builder share: rules, and taking steps. The checks note
- * an error when they fail. */
+/* Shared parts of the builder: checks, and taking steps. The checks note an
+ * error when they fail. */
 #ifndef GLI_PLAN_BUILD_H
 #define GLI_PLAN_BUILD_H
 

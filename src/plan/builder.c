@@ -163,8 +163,8 @@ void gli_build_whole(gli_builder *b, gli_step *s) {
   builder_append(b, s);
 }
 
-/* Where only two ranks know how long a message is, segments that suit it are
- * found here: a thousand of them for all peers together. */
+/* Chooses the segments of a message whose length two ranks alone know: a
+ * thousand segments for all peers together. */
 static uint64_t longest_segment(const gli_builder *b, uint64_t bytes) {
   if (!gli_collective_pairwise(b->params.collective)) return b->segment;
   uint64_t pieces = 1 + 1024 / b->params.size;

@@ -67,7 +67,7 @@ typedef enum gli_subscription {
   GLI_PINNED /* they do; each keeps to one core, neighbours to the same */
 } gli_subscription;
 
-/* What ranks that share a host have of each other. */
+/* Memory of ranks that share a host. */
 typedef enum gli_locality {
   GLI_INTER_NODE, /* messages */
   GLI_INTRA_NODE, /* shared memory; which buffers are in it no rank knows */
@@ -85,7 +85,7 @@ enum {
                           even where no step writes it */
 };
 
-/* What an algorithm may look at. */
+/* Parameters that an algorithm may use. */
 typedef struct gli_plan_params {
   gli_collective collective;
   uint32_t rank, size, root;
@@ -197,8 +197,9 @@ static inline gli_range gli_apart(gli_builder *b, const gli_plan_params *p,
   return overlaps ? gli_scratch(b, out.bytes) : out;
 }
 
-/* A message whose length only its two ranks know is sent even when it is empty,
- * as token number `token`: else one that should not be would be waited for. */
+/* Returns the range of a message, or token number `token` if it is empty and
+ * only its two ranks know the length: otherwise a rank that expects bytes would
+ * wait. */
 static inline gli_range gli_told(const gli_plan_params *p, gli_range block,
                                  uint64_t token) {
   if (p->counts == NULL || block.bytes > 0) return block;
@@ -226,8 +227,8 @@ static inline uint64_t gli_subtree(uint64_t size, uint64_t number) {
   return bit < size - number ? bit : size - number;
 }
 
-/* Of `blocks` blocks from number `from` on, those before the end of a buffer in
- * order of ranks; the others are at its beginning. */
+/* Returns how many of `blocks` blocks from number `from` on lie before the end
+ * of a buffer in rank order; the others are at its beginning. */
 static inline uint64_t gli_before_end(const gli_plan_params *p, uint64_t from,
                                       uint64_t blocks) {
   uint64_t room = p->size - gli_numbered(p, from);
@@ -281,20 +282,19 @@ void gli_reduce_many(gli_builder *b, const gli_many *m);
 
 /* Where two ranks can reach each other's memory (mapped shared memory), bytes
  * need not travel. The steps below say what may be left out then; where memory
- * is not mapped, and that is known for each buffer at run time only, they
- * are ordinary messages. So a plan works in either case, and with both among
- * its ranks.
- * A rank exposes a range for a get or for a put; MPI calls such memory a
+ * is not mapped, and that is known for each buffer at run time only, they are
+ * ordinary messages. So a plan works in either case, and with a mixture of
+ * ranks. A rank exposes a range for a get or for a put; MPI calls such memory a
  * window. A get is a message whose receiver may read it where it lies. A put is
- * a range that the receiver may write its result to, instead of sending it.
- * The windows of a plan are numbered as they are made: `gli_windows`.
+ * a range that the receiver may write its result to, instead of sending it. The
+ * windows of a plan are numbered as they are made: `gli_windows`.
  *
  * The rank that exposes a range must not touch it (for a get: not write it)
  * until a message that says so comes back from the same rank: a put or a signal
  * whose range was written by a step that read the get. None of these steps is
  * cut into segments. */
 
-/* `n` windows, for gets or puts; the first of them. */
+/* Adds `n` windows, for gets or puts; returns the first. */
 uint32_t gli_windows(gli_builder *b, uint32_t n);
 
 /* Like gli_send and gli_recv, but the receiver may get to see src itself. dst
@@ -304,7 +304,7 @@ void gli_expose_get(gli_builder *b, uint32_t to, gli_range src);
 void gli_recv_get(gli_builder *b, uint32_t from, gli_range dst,
                   uint32_t window);
 
-/* Tell a rank where a range is, for it to write; hear of it. */
+/* Exposes a range for a PUT of rank `to`; receives such an exposure. */
 void gli_expose_put(gli_builder *b, uint32_t to, gli_range dst);
 void gli_recv_window(gli_builder *b, uint32_t from, uint64_t bytes,
                      uint32_t window);
@@ -355,9 +355,9 @@ void gli_recv_reduce_get(gli_builder *b, uint32_t from, gli_range local,
 /* ---- common sequences --------------------------------------------------- */
 
 /* dst = inputs of all ranks, added in their order: `own` is this rank's, the
- * others come as a message from each. Sums of some of them are kept in `sum`,
- * which must not be `own` but may be dst; of low-precision elements there are
- * none, but scratch memory for all inputs. */
+ * others come as a message from each. Partial sums are kept in `sum`, which
+ * must not be `own` but may be dst; low-precision elements have no partial
+ * sums, but scratch memory for all inputs. */
 void gli_recv_all_reduce(gli_builder *b, const gli_plan_params *p,
                          gli_range own, gli_range sum, gli_range dst);
 
@@ -378,11 +378,11 @@ typedef struct gli_sub {
   const gli_hosts *hosts; /* of the members; NULL: they share one */
 } gli_sub;
 
-/* Add what `build` does for those parameters, as if the members were all ranks
- * there are. It is in place when `in` and `out` are one memory; else what of
- * them overlaps is read before it is written only if `build` does so. In a plan
- * within, token 0, what a rank knows at the start, is all that it has heard so
- * far. Plans within plans within plans are refused. */
+/* Adds the steps of `build` for the parameters, with the members as all ranks.
+ * The plan is in place if `in` and `out` are the same memory; otherwise
+ * overlapping parts are read before they are written only if `build` does so.
+ * In an inner plan, token 0, the initial knowledge of a rank, is everything
+ * that it has received so far. Plans within plans within plans are refused. */
 void gli_sub_plan(gli_builder *b, gli_build_fn build, const gli_sub *sub);
 
 /* All tokens that this rank has written: all that it has heard. */

@@ -1,9 +1,8 @@
-/* Plans that were made before, by what they were made from.
+/* A cache of plans, by their parameters.
  *
- * Not thread-safe: threads that share a cache hold a lock. A plan that has a
- * holder is never freed; the bound covers plans without one as well as those
- * that are held, and is kept by dropping the plans that were given back longest
- * ago. Finding a plan that is there allocates nothing. */
+ * Not thread-safe: threads that share a cache hold a lock. A plan with a holder
+ * is never freed; the bound covers plans with and without holders, and evicts
+ * the plans that were returned longest ago. A hit allocates nothing. */
 #ifndef GLI_PLAN_CACHE_H
 #define GLI_PLAN_CACHE_H
 
@@ -35,7 +34,7 @@ void gli_plan_cache_destroy(gli_plan_cache *cache);
 gloo_status gli_plan_cache_get(gli_plan_cache *cache, gli_build_fn build,
                                const gli_plan_params *params,
                                gli_plan_ref **ref, gloo_error *error);
-/* The same for a plan that is on loan already. */
+/* Takes a plan that has a holder already. */
 void gli_plan_cache_get_again(gli_plan_cache *cache, gli_plan_ref *ref);
 void gli_plan_cache_put(gli_plan_cache *cache, gli_plan_ref *ref);
 

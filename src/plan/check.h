@@ -1,6 +1,6 @@
 /* The checker: all ranks' plans, run together, with no network and no bytes.
  *
- * What a check that passes proves, for these parameters:
+ * A check that passes proves, for its parameters:
  *  - Matching: every message that a rank sends is received by the rank it is
  *    sent to, as the same slot and with the same length, and the other way
  *    round.
@@ -48,8 +48,8 @@ typedef struct gli_check_report {
   uint64_t max_sent_bytes;    /* the most that one rank sends */
   uint64_t max_scratch_bytes; /* the most that one rank needs */
   uint64_t failed_step;       /* with a failure: at which step of error.rank */
-  /* Of the worst element of any output. Inputs that went through `adds`
-   * additions were rounded as often in float32 and wider types, and
+  /* Rounding of the worst element of any output. Inputs that went through
+   * `adds` additions were rounded as often in float32 and wider types, and
    * `roundings` times, at each step that stored a sum, in narrower ones. */
   gli_order order;
   uint32_t adds, roundings;

@@ -1,4 +1,4 @@
-/* What steps do to the symbolic content of buffers. */
+/* Effects of steps on the symbolic content of buffers. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -98,7 +98,8 @@ static uint32_t check_content_larger(uint32_t a, uint32_t b) {
   return a > b ? a : b;
 }
 
-/* Of x op y. A set of ranks that passes the end is in no order. */
+/* Computes the order of x op y. A set of ranks that passes the end has no
+ * order. */
 static gli_order check_content_order_of(const gli_piece *x, const gli_piece *y,
                                         uint32_t size) {
   gli_ranks a = x->ranks, b = y->ranks;
@@ -237,7 +238,7 @@ static bool token_ranks(gli_checker *c, uint32_t rank, uint64_t offset,
   return true;
 }
 
-/* A token that is received adds to what was there: it waited for that. */
+/* A received token adds to the earlier content, which it waited for. */
 static gloo_status pass_token(gli_checker *c, uint32_t from,
                               const check_step *send, uint32_t to,
                               const check_step *recv) {

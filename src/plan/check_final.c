@@ -61,7 +61,7 @@ static gloo_status fail_source(gli_checker *c, uint32_t rank, uint64_t x,
   return fail_byte(c, rank, x, what);
 }
 
-/* What bytes that nothing defines must be: as they were. */
+/* Bytes without a definition must be unchanged. */
 static gloo_status check_kept(gli_checker *c, uint32_t rank, const gli_piece *b,
                               uint64_t x) {
   gli_plan_params p = gli_check_params(c, rank);

@@ -15,7 +15,7 @@ typedef struct window {
   bool given; /* the put is given back */
 } window;
 
-/* What a span of memory holds: */
+/* Content of a span of memory: */
 typedef struct span {
   uint32_t get;    /* number + 1: what stands for a get */
   uint32_t result; /* step + 1: of one that reads gets */

@@ -1,4 +1,4 @@
-/* What the parts of the checker share. */
+/* Shared parts of the checker. */
 #ifndef GLI_PLAN_CHECK_INTERNAL_H
 #define GLI_PLAN_CHECK_INTERNAL_H
 
@@ -167,7 +167,8 @@ void gli_check_spans_of(const check_spans *s, const check_touch *range,
  * rank's ties. The rank's steps are in c->builder. */
 gloo_status gli_check_gets(gli_checker *c, uint32_t rank);
 
-/* What `rank` received from `peer` as message `slot`; NULL: no get or put. */
+/* Returns the get or put that `rank` received from `peer` as message `slot`, or
+ * NULL. */
 const check_tie *gli_check_find_tie(const gli_checker *c, uint32_t rank,
                                     uint32_t peer, uint32_t slot);
 

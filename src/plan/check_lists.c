@@ -6,8 +6,8 @@
 
 /* ---- steps --------------------------------------------------------------- */
 
-/* Where in IN is the range that a LOCAL_REDUCE takes? In place each input of
- * those that are combined is one of OUT and OUTS. */
+/* Finds the place in IN of the range that a LOCAL_REDUCE takes. In place each
+ * combined input is one of OUT and OUTS. */
 static gloo_status check_local_reduce(gli_checker *c, uint32_t rank,
                                       const check_step *s, uint64_t *from) {
   gli_plan_params p = gli_check_params(c, rank);

@@ -35,7 +35,7 @@ static int check_load_by_rank(const void *a, const void *b) {
   return x->rank < y->rank ? -1 : x->rank > y->rank;
 }
 
-/* What holds for the whole plan. */
+/* State of the whole plan. */
 static bool keep_totals(gli_checker *c, check_rank *r) {
   const gli_builder *b = &c->builder;
   if (b->n_peers > r->peer_capacity) {

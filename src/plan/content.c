@@ -104,7 +104,7 @@ static bool content_continues(const gli_piece *a, const gli_piece *b) {
          a->stores == b->stores && a->source + content_length(a) == b->source;
 }
 
-/* What changes from block a to block b. */
+/* Differences from block a to block b. */
 static void set_steps(gli_piece *series, uint32_t size, const gli_piece *a,
                       const gli_piece *b) {
   series->source_step = b->source - a->source;
@@ -216,8 +216,9 @@ static bool content_splice(gli_content *c, size_t from, size_t to,
   return true;
 }
 
-/* What replaces pieces [from, to): what they hold outside of the range, and in
- * between what is new. The neighbours are among them, so that all can join. */
+/* The replacement of pieces [from, to): their content outside of the range, and
+ * the new content in between. The neighbours are included, so that all can
+ * join. */
 static bool content_compose(const gli_content *c, uint32_t size, size_t from,
                             size_t to, uint64_t offset, uint64_t end,
                             const gli_content *in, gli_content *by) {

@@ -1,4 +1,4 @@
-/* What a buffer holds, symbolically, for the checker.
+/* Symbolic content of a buffer, for the checker.
  *
  * Every byte holds the combination of one byte of the inputs of a set of ranks:
  * the same byte, `source`, of each. Equal neighbours are one piece. So are
@@ -6,10 +6,9 @@
  * allgather do (rank 0's, rank 1's, ...) and those of a ring half way: without
  * that, 10,000 ranks would need 10,000 pieces each.
  *
- * How the bytes were combined is known as well: in which order, how many
- * additions the input went through that went through most, and how many of them
- * stored what they had, which is where floats narrower than float32 are
- * rounded. */
+ * How the bytes were combined is known as well: the order, the largest number
+ * of additions that an input went through, and how many of those stored their
+ * result, which is where floats narrower than float32 are rounded. */
 #ifndef GLI_PLAN_CONTENT_H
 #define GLI_PLAN_CONTENT_H
 

@@ -228,8 +228,8 @@ static void visit_read(pass *p, gli_access r, uint32_t step) {
   }
 }
 
-/* The steps that read since the last write waited for it, so it is enough to
- * wait for them; the step itself may be one of them. */
+/* The steps that read since the last write waited for it, so waiting for the
+ * readers is enough; the step itself may be a reader. */
 static void visit_write(pass *p, gli_access w, uint32_t step) {
   map *m = &p->maps[w.buffer];
   uint64_t end = w.offset + w.bytes;

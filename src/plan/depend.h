@@ -11,15 +11,15 @@ typedef struct gli_edge {
   uint32_t from, to; /* step `to` waits for step `from` */
 } gli_edge;
 
-/* What a step reads or writes. */
+/* A range that a step reads or writes. */
 typedef struct gli_access {
   uint64_t offset, bytes;
   uint8_t buffer;
   bool writes;
 } gli_access;
 
-/* Those of a step, of which there are so many at most; all but the blocks of a
- * reduction of several, which are in SCRATCH. Reads come before writes. */
+/* The ranges of a step, at most this many; without the blocks of a reduction of
+ * several, which are in SCRATCH. Reads come before writes. */
 #define GLI_ACCESSES 4
 int gli_depend_accesses(const gli_step *step, gli_access out[GLI_ACCESSES]);
 

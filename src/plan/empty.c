@@ -1,13 +1,14 @@
 /* Collectives without elements: nothing to move, but still calls that all ranks
  * must make alike.
  *
- * Whatever the algorithm, ranks exchange empty messages, for a disagreement is
- * found when a message arrives. A rank without elements may be alone with that:
- * then it must be heard by a rank that waits for it, and must not leave before
- * it was told. Where there is a root, others may wait for no rank but the root,
- * or the root for them: so all tell the root, and the root all. Otherwise ranks
- * tell what they have heard by dissemination, as in a barrier: the rank next to
- * one without elements waits for it, and that rank for all others.
+ * For any algorithm, ranks exchange empty messages, because the arrival of a
+ * message detects a disagreement. A rank without elements may be alone with
+ * that: then it must be heard by a rank that waits for it, and must not leave
+ * before it was told. Where there is a root, others may wait for no rank but
+ * the root, or the root for them: so all tell the root, and the root all.
+ * Otherwise ranks tell what they have heard by dissemination, as in a barrier:
+ * the rank next to one without elements waits for it, and that rank for all
+ * others.
  *
  *   root 1 of 4:   0 --\    /--> 0      without a root:   0 -> 1 -> 2 -> 3 -> 0
  *                  2 ---> 1 ---> 2                        0 -> 2    1 -> 3

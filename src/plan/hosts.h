@@ -1,4 +1,4 @@
-/* Which ranks share a host: all that a plan may know about where ranks are.
+/* The hosts of ranks: all that a plan may know about their placement.
  *
  * Every rank has the same knowledge, or plans would not fit each other. It is
  * made once per context and never changes. */

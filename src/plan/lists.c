@@ -11,7 +11,7 @@ uint64_t gli_lists_input_bytes(const gli_plan_params *p, uint64_t in_bytes) {
 
 /* ---- before -------------------------------------------------------------- */
 
-/* Where the one input is to be: where it would be in place, if that is there.
+/* Returns the place of the joined input: its in-place position if that exists.
  */
 static gli_range place_for(gli_builder *b, gli_plan_params *inner) {
   gli_shape within;

@@ -30,7 +30,8 @@ static inline bool gli_lists_has_outputs(const gli_plan_params *p) {
 /* Bytes of one of several inputs, of a rank whose IN has in_bytes. */
 uint64_t gli_lists_input_bytes(const gli_plan_params *p, uint64_t in_bytes);
 
-/* What comes before the algorithm; `inner` is what it is to see. */
+/* Adds the steps before the algorithm; `inner` gets the algorithm's parameters.
+ */
 void gli_lists_local_reduce(gli_builder *b, gli_plan_params *inner);
 
 /* What comes after it. */

@@ -31,7 +31,8 @@ typedef struct gli_pack {
   gli_step last[2 * GLI_PACK_PERIODS]; /* a ring of the last ones */
 } gli_pack;
 
-/* Pack `n` steps, replacing what was there. False when out of memory. */
+/* Packs `n` steps in place of the previous ones. Returns false if out of
+ * memory. */
 bool gli_pack_fill(gli_pack *pack, const gli_step *steps, size_t n);
 
 /* Take the next at most `n` steps; returns how many there were. */

@@ -28,7 +28,7 @@ typedef enum gli_step_kind {
   GLI_STEP_KINDS
 } gli_step_kind;
 
-/* What a message is, see "memory of other ranks" in builder.h. */
+/* The kind of a message, see "memory of other ranks" in builder.h. */
 typedef enum gli_role {
   GLI_ROLE_BYTES,      /* its range, as bytes */
   GLI_ROLE_EXPOSE_GET, /* or as an rkey, for the time of the operation */
@@ -101,7 +101,7 @@ static inline uint32_t gli_step_gets(const gli_step *s) {
   return s->kind == GLI_STEP_REDUCE_ALL ? s->n : 0;
 }
 
-/* Of payload, when it goes as bytes. */
+/* Returns the length of a message that is sent as bytes. */
 static inline uint64_t gli_step_wire_bytes(const gli_step *s) {
   if (s->role == GLI_ROLE_EXPOSE_PUT) return GLI_PLAN_RKEY_BYTES;
   if (s->role == GLI_ROLE_SIGNAL) return 0;

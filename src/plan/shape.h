@@ -1,6 +1,6 @@
-/* The shape of a call: how long the buffers of each rank are, what of them it
- * reads and writes, and what they must hold in the end. One place that knows
- * how the collectives differ; all others ask it. */
+/* The shape of a call: the lengths of each rank's buffers, the parts that it
+ * reads and writes, and their final content. The differences between
+ * collectives are defined here alone. */
 #ifndef GLI_PLAN_SHAPE_H
 #define GLI_PLAN_SHAPE_H
 
@@ -21,9 +21,9 @@ bool gli_plan_shape(const gli_plan_params *params, gli_shape *shape);
 bool gli_plan_buffer_bytes(const gli_plan_params *params, uint64_t *in_bytes,
                            uint64_t *out_bytes);
 
-/* What costs are counted in: bytes of the longest buffer that any rank has, all
- * inputs of a reduce-scatter, all outputs of an allgather. The same on every
- * rank; 0 where no rank knows it; UINT64_MAX when it overflows. */
+/* The unit of costs: bytes of the longest buffer that any rank has, all inputs
+ * of a reduce-scatter, all outputs of an allgather. The same on every rank; 0
+ * where no rank knows it; UINT64_MAX when it overflows. */
 uint64_t gli_plan_vector_bytes(const gli_plan_params *params);
 
 typedef enum gli_result_kind {
@@ -32,9 +32,9 @@ typedef enum gli_result_kind {
   GLI_RESULT_OF    /* of inputs, combined */
 } gli_result_kind;
 
-/* What bytes of OUT must be in the end, from one byte up to `until`:
- * GLI_RESULT_OF: byte `source`, and those behind it, of the inputs of ranks
- * first ... first + n - 1. */
+/* The final value of bytes of OUT, from one byte up to `until`: GLI_RESULT_OF:
+ * byte `source`, and those behind it, of the inputs of ranks first ... first +
+ * n - 1. */
 typedef struct gli_result {
   gli_result_kind kind;
   uint32_t first, n;

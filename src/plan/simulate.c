@@ -16,7 +16,7 @@ typedef enum event_kind {
   STEP_DONE
 } event_kind;
 
-/* For messages, the step is the one that receives. */
+/* For messages, the step is the receiving one. */
 typedef struct event {
   picoseconds at;
   uint32_t rank, step;
@@ -144,7 +144,7 @@ static bool simulate_reaches(const simulation *s, uint32_t a, uint32_t b) {
   return s->model->reach && is_inside(s, a, b);
 }
 
-/* What of a message travels. */
+/* Returns the bytes of a message that travel. */
 static uint64_t bytes_sent(const simulation *s, uint32_t from, uint32_t to,
                            const gli_step *step) {
   if (!simulate_reaches(s, from, to)) return gli_step_wire_bytes(step);
@@ -171,7 +171,7 @@ static picoseconds result_cost(const simulation *s, const gli_step *step) {
   return n * simulate_of_bytes(s->model->reduce_ns, step->bytes);
 }
 
-/* Of copying or reducing, and of writing the result where it belongs. */
+/* Returns the time to copy or reduce, and to write the result. */
 static picoseconds local_cost(const simulation *s, uint32_t rank,
                               const gli_step *step) {
   const rank_state *r = &s->ranks[rank];
@@ -301,7 +301,8 @@ static gloo_status check_model(const gli_sim_model *m, gloo_error *error) {
   return GLOO_OK;
 }
 
-/* Whose puts a rank has, and which it writes. */
+/* Allocates the notes of a rank's puts: the exposing rank of each, and whether
+ * this rank writes it. Returns false if out of memory. */
 static bool note_windows(rank_state *r) {
   const gli_plan *plan = r->plan;
   r->exposers = calloc((size_t)plan->n_windows + 1, sizeof *r->exposers);

@@ -97,7 +97,8 @@ static bool is_staged(const gli_plan_params *p, uint8_t buffer) {
   return false;
 }
 
-/* What is exposed to be written has what it had, until that is received. */
+/* Memory exposed for writing keeps its content until the message is received.
+ */
 static bool note_step(staging *g, const gli_step *step) {
   gli_access at[GLI_ACCESSES];
   int n = gli_depend_accesses(step, at);
@@ -208,8 +209,8 @@ static int copy_order(const void *a, const void *b) {
   return x->offset < y->offset ? -1 : x->offset > y->offset;
 }
 
-/* The first segments of all steps come before all second ones: then some of the
- * result is there long before all of the input is. In the order of steps, all
+/* The first segments of all steps come before all second ones: then a part of
+ * the result is ready long before all of the input. In the order of steps, all
  * of the input would be. */
 static void copies_sort(const gli_builder *b, copies *c) {
   uint32_t segment = 0;
@@ -249,7 +250,7 @@ static gli_step step_of(const copy *c, gli_step_kind kind,
 }
 
 static bool staged_join(gli_builder *b, const copies *in, const copies *out) {
-  /* What a call with nothing to copy says is in order, too. */
+  /* The copy of nothing is in order, too. */
   size_t no_copies = in->n + out->n == 0;
   size_t n = in->n + b->n_steps + out->n + no_copies;
   if (n >= UINT32_MAX - 1) return false;

@@ -1,6 +1,6 @@
 /* Plans for buffers in memory of an accelerator (a GPU), which the host does
- * not touch: the plan runs on images of them in host memory, and steps of its
- * own copy what it needs into these before, and what it has made out of them
+ * not touch: the plan runs on images of them in host memory, and additional
+ * steps copy its inputs into the images before, and its results out of them
  * afterwards.
  *
  * An algorithm knows nothing of this. All that it reads of the buffers before

@@ -1,6 +1,6 @@
-/* What choices of algorithms go by: those that a tuning table makes instead of
- * the selector (see algorithms/tuning.h for the texts that they are read from),
- * and costs, which the selector compares. */
+/* The inputs of algorithm choices: rules of a tuning table, which replace the
+ * selector (see algorithms/tuning.h for the texts that they are read from), and
+ * costs, which the selector compares. */
 #ifndef GLI_PLAN_TUNING_H
 #define GLI_PLAN_TUNING_H
 
