@@ -18,7 +18,7 @@ static const int64_t close_nap_ns = 5000000;
 
 /* ---- opening and closing ------------------------------------------------- */
 
-/* What has TCP below it is better than TCP, and goes by its address, too. */
+/* A transport on top of TCP is better than TCP, and uses its address, too. */
 static gloo_status open_network(gli_auto *t, const gli_transport_config *own,
                                 gli_transport **child, gloo_error *error) {
   gloo_status status = gli_transport_find("ibv")->open(own, child, error);
@@ -50,7 +50,8 @@ static gloo_status open_children(gli_auto *t,
             : gli_transport_find(child_names[i])->open(&own, &child->t, &wrong);
     if (status == GLOO_OK) continue;
     child->t = NULL;
-    /* What is set wrong is not to be got round. */
+    /* An invalid setting is an error, not a reason to choose another transport.
+     */
     if (i == GLI_AUTO_TCP || status == GLOO_ERR_INVALID) {
       if (error != NULL) *error = wrong;
       return status;

@@ -192,8 +192,8 @@ gloo_status gli_auto_pair_open(gli_transport *base,
 
 /* ---- deciding ------------------------------------------------------------ */
 
-/* What waits goes to the child. False: not all, for that has no room; the rest
- * is offered again by a later poll. */
+/* Passes waiting messages to the child. Returns false if it has no room for
+ * all; a later poll offers the rest again. */
 static bool auto_flush(gli_auto_pair *pair) {
   gli_request_queue *queue = &pair->queue;
   gli_send_request *request;

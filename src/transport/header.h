@@ -93,9 +93,8 @@ void gli_header_encode(const gli_header *header, uint8_t out[GLI_HEADER_BYTES]);
  * its type cannot have. What `header` is then means nothing. */
 bool gli_header_decode(const uint8_t in[GLI_HEADER_BYTES], gli_header *header);
 
-/* The same for messages that have checksums (CRC32C), of their header and of
- * their payload, in other bytes that are 0 without: neither is taken for the
- * other. */
+/* Encode and decode a header with checksums (CRC32C) of header and payload, in
+ * bytes that are 0 without: the two kinds cannot be confused. */
 void gli_header_encode_checked(const gli_header *header, uint32_t payload_sum,
                                uint8_t out[GLI_HEADER_BYTES]);
 bool gli_header_decode_checked(const uint8_t in[GLI_HEADER_BYTES],

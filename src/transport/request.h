@@ -39,7 +39,7 @@ static inline gli_send_request *gli_request_pop(gli_request_queue *queue) {
 gli_send_request *gli_request_copy(const gli_send_request *request,
                                    uint64_t begun);
 
-/* Copies that one owner has, wherever they are queued. NULL: none. */
+/* Copies of one owner, in any queue. NULL: none. */
 typedef struct gli_request_copy_entry *gli_request_copies;
 /* The same copy, which is among `copies` until they are freed. */
 gli_send_request *gli_request_keep(gli_request_copies *copies,

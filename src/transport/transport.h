@@ -106,8 +106,8 @@ typedef struct gli_pair_config {
   uint32_t self_rank, peer_rank; /* never equal */
   uint64_t local_key;            /* what the peer must present */
   uint64_t remote_key;           /* what to present to the peer */
-  /* What the peer has to prove that it knows, of GLI_JOB_KEY_BYTES; NULL:
-   * nothing. Not looked at any more when pair_open has returned. */
+  /* The key that the peer has to prove, of GLI_JOB_KEY_BYTES; NULL: none. Not
+   * used after pair_open has returned. */
   const uint8_t *job_key;
   gli_address address; /* where the peer listens */
   void *user;          /* pair_user of the upcalls */
@@ -130,8 +130,8 @@ typedef struct gli_upcalls {
    * ABORT message). At most once, and no more upcalls for it afterwards.
    * `cause` names the peer's rank. The engine calls pair_close later.
    * GLOO_ERR_AUTH: the ends do not have the same job's key, or one has none.
-   * GLOO_ERR_PROTOCOL: what came makes no sense, or is damaged. The peer is
-   * there, and does not know it: pair_close tells it, if it still can. */
+   * GLOO_ERR_PROTOCOL: the data is invalid or damaged. The peer exists and does
+   * not know: pair_close notifies it, if it still can. */
   void (*failed)(void *pair_user, const gloo_error *cause);
   /* A peer asks for a connection that is not open here yet. `key` is what it
    * presents, to be compared with the `local_key` of a context. The engine
@@ -141,11 +141,11 @@ typedef struct gli_upcalls {
    * GLI_PAIR_ELSEWHERE refuses because these ranks talk through another
    * transport. */
   gli_pair *(*accept)(void *device_user, uint64_t key, uint32_t peer_rank);
-  /* What the pair that `accept` is asked for was or would be opened with, but
-   * for its `user`; the job_key is there until the upcall's caller returns.
-   * Nothing is opened or changed, for the peer has proved nothing yet. `accept`
-   * may still refuse. False: there is no such pair, or not yet, and `accept`
-   * says so. NULL: nobody is asked for a proof. */
+  /* Gets the configuration of the pair of an `accept`, except its `user`; the
+   * job_key is valid until the upcall's caller returns. Nothing is opened or
+   * changed, for the peer has proved nothing yet. `accept` may still refuse.
+   * False: there is no such pair, or not yet, and `accept` says so. NULL:
+   * nobody is asked for a proof. */
   bool (*expect)(void *device_user, uint64_t key, uint32_t peer_rank,
                  gli_pair_config *config);
 
@@ -166,8 +166,8 @@ struct gli_tls_settings; /* security/tls.h */
 typedef struct gli_transport_config {
   const char *host; /* see gloo_device_options; NULL when not given */
   const char *interface;
-  /* Which address of this host reaches where the ranks meet, in figures; NULL:
-   * it is not known. If it is loopback, all ranks are on this host. */
+  /* The numeric address of this host that reaches the rendezvous; NULL:
+   * unknown. If it is loopback, all ranks are on this host. */
   const char *towards;
   uint16_t port;
   /* How long a host that does not resolve is looked up again; 0: once, and as
@@ -314,9 +314,9 @@ typedef struct gli_transport_ops {
    * `failed` has GLOO_ERR_UNSUPPORTED when that is sensible. */
   bool (*pair_up)(const gli_pair *pair);
 
-  /* Of those that combine others: through which of them the pair's messages go,
-   * in words for people, and in `why` why not through a better one (may be "").
-   * NULL as long as that is not settled. */
+  /* For transports that combine others: returns the transport of the pair's
+   * messages, in words for people, and in `why` the reason against a better one
+   * (may be ""). NULL until that is settled. */
   const char *(*route)(const gli_pair *pair, char why[GLI_WHY_BYTES]);
 
   /* Do the ranks of this host outnumber its cores? Until this is called: no.
@@ -334,8 +334,8 @@ typedef struct gli_transport_ops {
    * are NULL in a transport that has no such thing. An rkey names a byte
    * of one rank's memory to one peer; rkey + n is n bytes further. */
 
-  /* What to tell the peer so that it reaches [memory, memory + bytes), to read
-   * it or also to write it. False: it cannot (not now, not that memory). */
+  /* Makes the rkey by which the peer reads, or also writes, [memory, memory +
+   * bytes). Returns false if it cannot (now, or that memory). */
   bool (*rkey_pack)(gli_pair *pair, const void *memory, size_t bytes,
                     bool write, uint64_t *rkey);
 
@@ -383,12 +383,12 @@ struct gli_pair {
   bool owes; /* counted in the transport's `owed` */
 };
 
-/* What counts as sent, or is left behind by a closed pair, reaches its peer
- * although no thread waits for it here: a pair owes it as long as poll has to
- * be called for that, and `owed` counts the pairs that owe something. Above 0
- * the engine goes on polling when no operation is left; at 0 it stops, and
- * calls nothing until the program does. What the system or the peer has in its
- * hands is not owed. A pair that owed and is broken owes the report. */
+/* Messages that count as sent, or that a closed pair leaves behind, reach the
+ * peer although no thread waits for them here: a pair owes it as long as poll
+ * has to be called for that, and `owed` counts the pairs that owe something.
+ * Above 0 the engine goes on polling when no operation is left; at 0 it stops,
+ * and calls nothing until the program does. Data that the system or the peer
+ * already has is not owed. A pair that owed and is broken owes the report. */
 static inline void gli_owe(gli_transport *t, gli_pair *pair, bool owes) {
   if (pair->owes == owes) return;
   pair->owes = owes;

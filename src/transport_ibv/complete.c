@@ -72,7 +72,7 @@ static void stash_drop(gli_ibv *t, size_t n) {
     memmove(t->stash, t->stash + n, t->n_stash * sizeof *t->stash);
 }
 
-/* What sleepers have found comes first. */
+/* Completions that sleepers have found come first. */
 static int take_completions(gli_ibv *t, struct ibv_wc *wc) {
   uv_mutex_lock(&t->cq_lock);
   int n = t->n_stash < GLI_IBV_BATCH ? (int)t->n_stash : GLI_IBV_BATCH;
@@ -94,7 +94,7 @@ void gli_ibv_drain(gli_ibv *t, bool all) {
     if (n > 0) continue;
     if (n < 0 && !atomic_load(&t->gone)) device_is_gone(t);
     if (n < 0) return;
-    /* No completion names one of these any more. */
+    /* No completion names such a pair any more. */
     gli_ibv_free_pairs(&t->old_garbage);
     return;
   }
@@ -139,7 +139,8 @@ void gli_ibv_drop_next(gli_ibv *t) {
   uv_mutex_unlock(&t->cq_lock);
 }
 
-/* What completes after the request will be told, what has before is found. */
+/* Polls again after ibv_req_notify_cq: completions that arrived before arming
+ * raise no event. */
 bool gli_ibv_arm(gli_ibv *t) {
   if (atomic_load(&t->gone)) return true;
   uv_mutex_lock(&t->cq_lock);
@@ -223,7 +224,8 @@ void gli_ibv_heard(gli_ibv *t) {
   }
   t->next_ask_ns = gli_ibv_now(t) + ask_every_ns;
   while (!t->gone && v->get_async_event(t->port.context, &event) == 0) {
-    /* What it is about cannot be destroyed before it is acknowledged. */
+    /* The object of an event cannot be destroyed before the event is
+     * acknowledged. */
     gli_ibv_pair *pair = event_pair(&event);
     v->ack_async_event(&event);
     serve_event(t, &event, pair);

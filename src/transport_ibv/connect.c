@@ -226,7 +226,7 @@ void gli_ibv_say_leaves(gli_ibv_pair *pair) {
   note_send(pair, GLI_IBV_LEAVES, LEAVES_BYTES);
 }
 
-/* What comes for a pair that is closed goes nowhere. */
+/* Frames for a closed pair are dropped. */
 static void ibv_discard(void *dst, const void *local, const void *incoming,
                         size_t count) {
   (void)dst;

@@ -1,4 +1,4 @@
-/* What is sent through a queue pair. A frame begins with
+/* Frames of a queue pair. A frame begins with
  *    0 kind   1 zero   2 credits: buffers that are free again
  *    4 which message of several frames it is about
  * in little endian; then, by its kind, the header of a message, payload, or

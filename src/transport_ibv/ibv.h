@@ -57,7 +57,7 @@ typedef struct gli_ibv_out {
   struct ibv_mr *mr; /* the payload's; NULL: it is in no registered memory */
 } gli_ibv_out;
 
-/* What a slot's work request does for a one-sided operation. */
+/* The work of a slot's request for a one-sided operation. */
 typedef struct gli_ibv_piece {
   gli_rma_work *work; /* NULL: it is another's */
   size_t bytes;
@@ -90,7 +90,7 @@ typedef struct gli_ibv_in {
   uint32_t sum, expected_sum; /* of the payload, if it is checked */
 } gli_ibv_in;
 
-/* What the ends tell each other over TCP. */
+/* Notes between the ends, over TCP. */
 typedef enum gli_ibv_note_kind {
   GLI_IBV_OFFER = 1, /* "this is my queue pair" */
   GLI_IBV_CONNECTED, /* "it expects yours: try it" */
@@ -118,7 +118,7 @@ struct gli_ibv_pair {
   struct gli_ibv *t;
   gli_ibv_pair *next, **link; /* in one of the transport's lists */
   gli_ibv_pair *next_busy;
-  bool busy;              /* in the list of those that poll has to flush */
+  bool busy;              /* in the list of pairs that poll has to flush */
   gli_pair_config config; /* its job_key is the copy below, or NULL */
   uint8_t job_key[GLI_JOB_KEY_BYTES];
   gli_pair *tcp; /* NULL: closed */
@@ -183,7 +183,7 @@ struct gli_ibv_pair {
   uint64_t linger_until_ns;
 };
 
-/* Of memory that is registered: a region of memory/region.h. */
+/* The registration of memory: a region of memory/region.h. */
 typedef struct gli_ibv_region {
   uint64_t serial;
   struct ibv_mr *mr; /* NULL: the system refused */
@@ -246,11 +246,11 @@ void gli_ibv_reckon(gli_ibv_pair *pair);
  * left: it has a moment for that. */
 void gli_ibv_pair_break(gli_ibv_pair *pair, gloo_status status,
                         const char *format, ...) GLI_PRINTF(3, 4);
-/* What came makes no sense. */
+/* Breaks the pair for a protocol error. */
 void gli_ibv_pair_spoil(gli_ibv_pair *pair, const char *what);
 uint64_t gli_ibv_pair_heard(const gli_pair *pair);
 const char *gli_ibv_route(const gli_pair *pair, char why[GLI_WHY_BYTES]);
-/* What is due for pairs: reports, ends of farewells. */
+/* Due work of pairs: reports, ends of farewells. */
 void gli_ibv_pairs_due(gli_ibv *t);
 void gli_ibv_pair_dispose(gli_ibv_pair *pair);
 void gli_ibv_free_pairs(gli_ibv_pair **list);
@@ -346,11 +346,13 @@ void gli_ibv_drain(gli_ibv *t, bool all);
  * until it is dropped. */
 bool gli_ibv_comes_next(gli_ibv_pair *pair, uint32_t *bytes);
 void gli_ibv_drop_next(gli_ibv *t);
-/* For a sleeper: have the channel tell, and look. False: something is there. */
+/* For a sleeper: arms the channel, and polls again. Returns false if
+ * completions exist. */
 bool gli_ibv_arm(gli_ibv *t);
 /* Take back what the channel and the device have told. */
 void gli_ibv_heard(gli_ibv *t);
-/* Wait a moment until all that the pair has posted is over; no upcalls. */
+/* Waits a moment until all posted work requests of the pair have completed; no
+ * upcalls. */
 void gli_ibv_settle(gli_ibv_pair *pair);
 
 /* register.c */

@@ -166,8 +166,8 @@ void gli_ibv_pairs_due(gli_ibv *t) {
 
 /* ---- the end ------------------------------------------------------------- */
 
-/* A peer that has made its offer waits for what this end says to it, for a
- * while also where no operation of this one is there to poll. */
+/* A peer that has made its offer waits for this end's answer, for a while also
+ * if no operation of this end polls. */
 void gli_ibv_reckon(gli_ibv_pair *pair) {
   gli_ibv *t = pair->t;
   bool answers = pair->way == GLI_IBV_UNDECIDED && pair->connected &&

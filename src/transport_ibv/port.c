@@ -165,7 +165,8 @@ static bool port_unblock(int fd) {
          fcntl(fd, F_SETFD, FD_CLOEXEC) == 0;
 }
 
-/* What all its pairs have in common. NULL, or what failed, with errno. */
+/* Opens the resources that all pairs share. Returns NULL, or the failed step,
+ * with errno. */
 static const char *port_equip(gli_ibv_port *port) {
   const gli_verbs *v = port->v;
   if (!port_unblock(port->context->async_fd)) return "watching it";

@@ -238,7 +238,7 @@ static bool ibv_takes_now(const gli_ibv_pair *pair) {
          !pair->broken && !pair->departed && !pair->leaving && !pair->checked;
 }
 
-/* What is none of these stays where it is, for poll to judge. */
+/* All other frames stay in place, for poll to judge. */
 static bool frame_is_expected(const gli_ibv_pair *pair, uint32_t bytes,
                               const gli_header *expected, gli_taken *taken) {
   const uint8_t *at = receive_slot(pair);

@@ -14,8 +14,8 @@
 
 static uv_once_t once = UV_ONCE_INIT;
 static bool usable;
-/* Of the list, and of the regions of all that are in it: a region may be taken
- * out by any thread. Only the transport's own user adds to its regions. */
+/* Protects the list, and the regions of all its members: any thread may remove
+ * a region. Only the transport's own user adds to its regions. */
 static uv_mutex_t lock;
 static gli_ibv *registering; /* transports */
 static gli_birth birth;      /* of the list */
@@ -96,8 +96,8 @@ static bool regions_make_room(gli_ibv *t) {
   return true;
 }
 
-/* What the system refuses once is not asked for again. This may take long, for
- * the pages are locked, so others are not kept from the list. */
+/* A registration that the system refused is not tried again. Registering may
+ * take long, because pages are locked, so the list stays unlocked meanwhile. */
 static struct ibv_mr *region_register(gli_ibv *t, const gli_region *region) {
   struct ibv_mr *mr =
       t->port.v->reg_mr(t->port.pd, region->base, region->bytes,

@@ -11,11 +11,11 @@
 #include "transport_ibv/ibv.h"
 
 enum {
-  /* Every so many work requests one tells when it is over. */
+  /* One of this many work requests is signaled. */
   TELL_EVERY = 4,
   WRITE_MAX = 1 << 20,
-  /* Credit for one frame is kept for one that gives credit back, so that two
-   * ends that both have none cannot be. */
+  /* Credit for one frame is reserved for returning credit, so that both ends
+   * cannot run out at once. */
   KEPT = 1
 };
 

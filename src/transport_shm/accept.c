@@ -1,9 +1,9 @@
-/* Incoming connections, until they have said which rank they are from, and in a
- * job with a secret shown that they know it. A half-open connection may send
- * one HELLO and nothing else, within a few seconds, and there are few of them
- * at a time: strangers cost next to nothing and disturb no rank. Where there
- * are too many, or descriptors are scarce, the one that has been silent for
- * longest gives way at once: what it holds up may be a peer. Linux only. */
+/* Incoming connections, until they have identified their rank and, in a job
+ * with a secret, proved that they know it. A half-open connection may send one
+ * HELLO and nothing else, within a few seconds, and their number is small:
+ * strangers cost next to nothing and disturb no rank. Beyond that number, or
+ * when descriptors are scarce, the longest silent connection is closed at once,
+ * because it may keep out a peer. Linux only. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdio.h>
@@ -207,7 +207,7 @@ static void shm_accept_failed(gli_shm *t, int code) {
     if (pair->live && !pair->up) gli_shm_pair_lacks(pair, code);
 }
 
-/* The one that has been silent for longest, unless it has just spoken. */
+/* Closes the longest silent connection, unless it has just sent something. */
 static void shm_accept_give_way(gli_shm *t) {
   gli_shm_half_open *oldest = NULL;
   for (int i = 0; i < GLI_SHM_HALF_OPEN_MAX; i++) {

@@ -1,5 +1,5 @@
-/* Which end points can be reached: those of the same running kernel, network
- * namespace (in which the names of Unix sockets are) and user. Linux only. */
+/* Reachability of end points: they must be of the same running kernel, network
+ * namespace (which scopes the names of Unix sockets) and user. Linux only. */
 #ifndef GLI_TRANSPORT_SHM_ADDRESS_H
 #define GLI_TRANSPORT_SHM_ADDRESS_H
 

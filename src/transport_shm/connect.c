@@ -1,16 +1,16 @@
 /* Making the connection of a pair. Linux only.
  *
  * Both sides may begin at the same moment; one connection must win, and both
- * must know which. The rule is the one that TCP has: a HELLO that the lower
- * rank has sent is never turned down in favour of the higher rank's.
+ * must know which. The rule is that of TCP: a HELLO of the lower rank is never
+ * turned down in favour of the higher rank's.
  *
  * The side that began decides last: HELLO and ACCEPTED carry descriptors, and
  * each side maps what it gets before it answers; with CONFIRMED both know that
  * the other has mapped. Until then a side that cannot says DECLINED, and
  * neither has taken anything out of the other's ring.
  *
- * In a job with a secret HELLO and ACCEPTED show that their sender knows it,
- * and whoever gets one looks at that before anything else. */
+ * In a job with a secret HELLO and ACCEPTED prove that their sender knows it,
+ * and the receiver checks the proof first. */
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
@@ -219,7 +219,7 @@ static int watch_liveness(gli_shm_pair *pair, int fd) {
   return watched ? 0 : errno;
 }
 
-/* What the peer shares cannot be mapped. */
+/* The peer's shared memory cannot be mapped. */
 static void cannot_map(gli_shm_pair *pair, int code) {
   if (gli_lacking(code))
     gli_shm_pair_lacks(pair, code);
@@ -250,7 +250,7 @@ void gli_shm_begin(gli_shm_pair *pair) {
   int code = watch_liveness(pair, fd);
   if (code == 0) code = shm_connect_sign(pair, &hello);
   if (code == 0) code = gli_shm_note_send(fd, &hello);
-  /* It may have refused before it was asked: its answer is still to be read. */
+  /* The peer may have refused in advance: its answer is still unread. */
   if (code == EPIPE || code == ECONNRESET) code = 0;
   if (code != 0) {
     gli_watch_close(&pair->watch);
@@ -433,7 +433,7 @@ bool gli_shm_join(gli_shm_pair *pair, gli_shm_note *hello, int socket) {
     gli_shm_pair_lacks(pair, code);
     return true;
   }
-  /* The peer is gone: it has written all that it had to say. */
+  /* The peer has closed: everything that it wrote can be read. */
   shm_connect_up(pair);
   hang_up(pair);
   return true;

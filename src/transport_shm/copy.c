@@ -30,7 +30,7 @@ void gli_shm_copy(gli_store_policy *copier, void *dst, const void *src,
     shm_copy_copy(way.nontemporal, dst, src, bytes);
     return;
   }
-  /* Of a chunk that streams only the beginning is tried through the caches. */
+  /* A streamed chunk tries only its beginning through the caches. */
   size_t timed = bytes;
   if (way.tried && !way.nontemporal && bytes > GLI_SHM_NONTEMPORAL_LONG)
     timed = GLI_SHM_NONTEMPORAL_LONG;

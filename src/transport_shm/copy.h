@@ -11,12 +11,12 @@
  * judged for themselves. */
 #define GLI_SHM_NONTEMPORAL_LONG ((size_t)4096)
 
-/* Copy at least GLI_SHM_NONTEMPORAL_MIN bytes. When it returns, all of them
- * come before whatever the caller stores next, as after memcpy. */
+/* Copy at least GLI_SHM_NONTEMPORAL_MIN bytes. On return, all bytes are ordered
+ * before later stores of the caller, as after memcpy. */
 void gli_shm_copy(gli_store_policy *copier, void *dst, const void *src,
                   size_t bytes);
 
-/* A chunk that was copied one way took so long. For gli_shm_copy and tests. */
+/* Records the time that a chunk took in one way. For gli_shm_copy and tests. */
 void gli_shm_copier_learn(gli_store_policy *copier, bool nontemporal,
                           uint64_t ns, size_t bytes);
 

@@ -19,8 +19,9 @@ typedef struct gli_shm_foreign {
 /* The process at the other end of a socket; 0: not known here. */
 int64_t gli_shm_peer_pid(int socket);
 
-/* Copy `bytes` from its address `from`. 0, or errno: EFAULT: it has no such
- * memory; ESRCH: it is gone; others: the kernel refuses. */
+/* Copies `bytes` from address `from` of the process. Returns 0 or errno:
+ * EFAULT: no memory there; ESRCH: the process has ended; others: the kernel
+ * refuses. */
 int gli_shm_foreign_read(const gli_shm_foreign *process, uint64_t from,
                          void *to, size_t bytes);
 

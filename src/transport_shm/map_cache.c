@@ -34,7 +34,7 @@ const gli_shm_region *gli_shm_map_cache_find(const gli_shm_map_cache *map_cache,
 
 /* ---- adding -------------------------------------------------------------- */
 
-/* Room for one more region, and for the addresses of all of them. */
+/* Makes room for one more region, and for the addresses of all regions. */
 static bool shm_map_cache_make_room(gli_shm_map_cache *map_cache) {
   if (map_cache->n == map_cache->capacity) {
     size_t capacity = map_cache->capacity * 2 + 8;

@@ -13,7 +13,8 @@
 
 enum { GLI_SHM_REGIONS_MAX = 1024 }; /* of one peer at a time */
 
-/* Of addresses, for one peer. Beyond it memory is read instead of mapped. */
+/* The limit on mapped addresses for one peer. Beyond it memory is read instead
+ * of mapped. */
 #define GLI_SHM_ROOM_MAX \
   (SIZE_MAX > UINT32_MAX ? UINT64_C(1) << 40 : UINT64_C(1) << 28)
 
@@ -33,9 +34,9 @@ typedef struct gli_shm_space {
 typedef struct gli_shm_map_cache {
   gli_shm_region *regions; /* by id */
   size_t n, capacity;
-  gli_shm_space *spaces; /* addresses of regions that are gone */
+  gli_shm_space *spaces; /* addresses of freed regions */
   size_t n_spaces, space_capacity;
-  uint64_t room; /* all addresses, also of those */
+  uint64_t room; /* all addresses, including those */
 } gli_shm_map_cache;
 
 /* NULL: not there. */

@@ -10,8 +10,8 @@
 #include "core/descriptor.h"
 #include "memory/sealed.h"
 
-/* Of what is left, leave most to others: the ranks of a job ask for memory at
- * the same time. */
+/* Leaves most of the free memory to others: the ranks of a job ask for memory
+ * at the same time. */
 enum { PERCENT_OF_THE_REST = 6 };
 
 static gli_sealed_want shm_memory_want(size_t bytes, size_t reserved) {

@@ -5,25 +5,25 @@
 
 #include <stddef.h>
 
-/* Make memory of `bytes`, reserve the first of it, seal its size and map it. 0;
- * or errno, and `what` says what failed. The reserved pages are there when this
- * returns: using them later cannot fail for want of memory. ENOMEM also when
- * the machine or the control group has some left, but not much more than all of
- * it. */
+/* Makes memory of `bytes`, reserves its first part, seals its size and maps it.
+ * Returns 0, or errno with the failed step in `what`. The reserved pages exist
+ * on return: their later use cannot fail for lack of memory. ENOMEM also means
+ * that the machine or the control group has hardly more memory left than this.
+ */
 int gli_shm_memory_make(size_t bytes, size_t reserved, int *fd, void **memory,
                         const char **what);
 /* Reserve the rest. 0, or errno. */
 int gli_shm_memory_reserve_rest(size_t bytes, size_t reserved, int fd,
                                 void *memory);
 
-/* Map memory that a peer made: of just this size, which cannot change any more,
- * with so many bytes reserved. 0, or errno (EINVAL: it is something else). */
+/* Maps memory of a peer: of exactly this sealed size, with this number of bytes
+ * reserved. Returns 0 or errno (EINVAL: anything else). */
 int gli_shm_memory_adopt(int fd, size_t bytes, size_t reserved, void **memory);
 
 void gli_shm_memory_drop(void *memory, size_t bytes);
 
-/* A bell, for the threads of this process. It is never given to a peer: a
- * process that shares a descriptor could make writing to it block. */
+/* A bell, for the threads of this process. Peers never get it: a process that
+ * shares a descriptor could make writes to it block. */
 int gli_shm_bell_make(int *fd);
 void gli_shm_bell_ring(int fd);
 void gli_shm_bell_quiet(int fd);

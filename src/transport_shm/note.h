@@ -1,6 +1,6 @@
-/* What two processes say to each other on the Unix socket of a pair, and the
- * descriptors that go with it. Packets keep their boundaries, so that one is
- * read whole or not at all. Linux only. */
+/* Messages of two processes on the Unix socket of a pair, with their
+ * descriptors. Packets keep their boundaries, so that one is read whole or not
+ * at all. Linux only. */
 #ifndef GLI_TRANSPORT_SHM_NOTE_H
 #define GLI_TRANSPORT_SHM_NOTE_H
 
@@ -41,8 +41,8 @@ typedef struct gli_shm_note {
   uint32_t data_bytes, chunk; /* of the ring that comes with it */
   uint32_t why;               /* DECLINED: errno, 0: not known */
   uint32_t reads; /* ACCEPTED, CONFIRMED: 1: I can read your memory */
-  /* HELLO, ACCEPTED: where in its memory the sender has which random number,
-   * for the receiver to find out whether it can read that memory. */
+  /* HELLO, ACCEPTED: the address and value of a random number of the sender, by
+   * which the receiver tests whether it can read that memory. */
   uint64_t proof_at, proof;
   uint32_t region; /* REGION, FORGET: its number, and its size */
   uint64_t region_bytes;
@@ -56,7 +56,7 @@ typedef struct gli_shm_note {
 typedef enum gli_shm_received {
   GLI_SHM_GOT_NOTE,
   GLI_SHM_GOT_NOTHING, /* not yet */
-  GLI_SHM_GOT_END,     /* the other side is gone */
+  GLI_SHM_GOT_END,     /* the peer has closed */
   GLI_SHM_GOT_GARBAGE
 } gli_shm_received;
 

@@ -148,8 +148,8 @@ static bool is_up_or_ended(gli_shm_state state) {
   return state == GLI_SHM_UP || state == GLI_SHM_ENDED;
 }
 
-/* What is in the ring of a connection that is still being made reaches the
- * peer with it. */
+/* Records in the ring of a connection in progress reach the peer with the
+ * connection. */
 void gli_shm_reckon(gli_shm_pair *pair) {
   bool in_ring = !is_up_or_ended(pair->state) && pair->out.next != 0;
   bool owes = in_ring || pair->closed || pair->to_report;

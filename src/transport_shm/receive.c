@@ -141,8 +141,8 @@ static inline bool reads_whole(const gli_shm_pair *pair) {
   return pair->rx_state == open.rx_state;
 }
 
-/* Before the sender is told of this one, it has to be read; those before it
- * have been. */
+/* This record has to be read before the sender is notified of it; earlier ones
+ * were. */
 GLI_APART static bool take_long(gli_shm_pair *pair,
                                 const gli_shm_record *record, uint64_t bytes,
                                 gli_taken *taken) {
@@ -207,7 +207,7 @@ GLI_APART static void go_on_checked(gli_shm_pair *pair,
     receive_more(pair, data, bytes);
 }
 
-/* It goes on with a message, or says that it ends here. */
+/* Continues a message, or marks its end. */
 GLI_APART static void go_on(gli_shm_pair *pair, const gli_shm_record *record) {
   if (record->header.mark == GLI_SHM_CUT) {
     pair->in_message = false;
@@ -246,8 +246,8 @@ int gli_shm_receive(gli_shm_pair *pair) {
     receive_one(pair);
   } while (++n < RECORDS_PER_POLL && pair->live && !pair->departed &&
            gli_shm_ready(&pair->in, memory_order_acquire));
-  /* It costs a fence, which small messages need not wait for: theirs is done
-   * for several at once, or by the next poll that finds nothing new. */
+  /* The fence is too expensive for each small message: it is done for several
+   * at once, or by the next poll that finds nothing new. */
   if (much_unacked(pair)) gli_shm_give_back(pair);
   return n;
 }

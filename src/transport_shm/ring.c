@@ -86,12 +86,14 @@ static void shm_ring_publish(gli_shm_out *out, gli_shm_slot *slot) {
 
 #define SKEWS (GLI_SHM_LINE - 16) /* 0, 16, 32, 48 */
 
-/* Of a chunk that begins there in the sender's memory. */
+/* Returns the skew of a chunk that begins at this place of the sender's memory.
+ */
 static inline size_t skew_of(const uint8_t *data, size_t bytes) {
   return bytes >= GLI_SHM_SKEWED_MIN ? (uintptr_t)data & SKEWS : 0;
 }
 
-/* Of a record's chunk. It is read once, for it may be in shared memory. */
+/* Returns the skew of a record's chunk. It is read once, because it may be in
+ * shared memory. */
 static inline size_t skew_in(const gli_shm_record *r, size_t bytes) {
   bool checked = r->header.mark > GLI_SHM_MORE_REWIND;
   if (bytes < GLI_SHM_SKEWED_MIN || checked) return 0;
@@ -333,7 +335,7 @@ static inline uint64_t shm_ring_differ(const gli_header *got,
          gli_header_differ(got, expected);
 }
 
-/* What is read here is not read again by the compiler. */
+/* The compiler does not repeat this read. */
 GLI_INLINE void took(gli_shm_in *in, const gli_shm_record *r,
                      gli_taken *taken) {
   taken->credit = r->header.credit;

@@ -14,7 +14,7 @@
  * part begins at its start instead. No position and no length of a chunk is
  * ever read from shared memory, but for the skew.
  *
- * Skew. What a processor copies fast depends on how both ends lie to lines
+ * Skew. The speed of a copy depends on the alignment of both ends to lines
  * (core/copy.h). Most programs get all their long buffers from one allocator,
  * which begins them 16 bytes behind a line, so a long chunk begins in the ring
  * as far behind a line as in the sender's memory, by quarters of a line, and
@@ -116,7 +116,7 @@ typedef struct gli_shm_memory {
   _Alignas(4096) uint8_t data[];
 } gli_shm_memory;
 
-/* What the end points of one process share with all peers: a page each. */
+/* The page of an end point, which it shares with all peers. */
 typedef struct gli_shm_page {
   _Alignas(256) _Atomic uint32_t asleep; /* ring the bell after a change */
   /* When the process last looked around, by the clock that all processes of a
@@ -172,8 +172,8 @@ size_t gli_shm_ring_bytes(uint32_t data_bytes);
  * share processors, and the chunk that begins in it. */
 size_t gli_shm_ring_reserved(uint32_t data_bytes, uint32_t chunk);
 
-/* How much of the data part is used in turn, where the process writes to so
- * many rings. To be called now and then.
+/* Sets how much of the data part is used in turn, if the process writes to this
+ * number of rings. To be called now and then.
  *
  * When ranks share processors they share caches, and the first GLI_SHM_NEAR
  * bytes serve again and again. When each has its own, lines that the receiver
@@ -260,7 +260,7 @@ const uint8_t *gli_shm_chunk(gli_shm_in *in, const gli_shm_record *record,
 void gli_shm_take(gli_shm_in *in);
 /* Store the counters. With `ask`, true when the sender waits for room. */
 bool gli_shm_ack(gli_shm_in *in, bool ask);
-/* What has been taken since then: records, and bytes of the data part. */
+/* Records and bytes taken since the last acknowledgement. */
 static inline uint32_t gli_shm_unacked(const gli_shm_in *in) {
   return atomic_load_explicit(&in->next, memory_order_relaxed) - in->acked;
 }

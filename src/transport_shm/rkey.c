@@ -29,7 +29,7 @@
 /* Below this, copying through the ring is as fast. */
 enum { EXPOSE_MIN = 4096 };
 
-/* Of one peer, read in a row while a number is searched. */
+/* Notes of one peer that are read in a row while a number is searched. */
 enum { NOTES_MAX = 4 * GLI_SHM_REGIONS_MAX };
 
 gloo_status gli_shm_read_min(uint64_t *bytes, gloo_error *error) {
@@ -72,7 +72,7 @@ static size_t shm_rkey_rank_of(const gli_shm_pair *pair, uint32_t id) {
   return low;
 }
 
-/* Tell the peer of those that have been freed. False: not all of them. */
+/* Tells the peer of freed regions. Returns false if some are left. */
 static bool forget_freed(gli_shm_pair *pair) {
   size_t kept = 0;
   bool all = true;

@@ -41,7 +41,7 @@ GLI_APART static bool send_longer(gli_shm_pair *pair, gli_header *header,
   return true;
 }
 
-/* What is sent goes into the ring, and is the peer's business. */
+/* A sent message is in the ring, and the peer's from then on. */
 static inline bool is_open(const gli_shm_pair *pair) {
   static const gli_shm_pair open = {.live = true, .up = true},
                             seen = {.live = true, .up = true, .departed = true};
@@ -159,7 +159,7 @@ static void shm_drop_queue(gli_shm_pair *pair) {
   pair->queue = (gli_request_queue){NULL, NULL};
 }
 
-/* The peer never heard of this pair, and a BYE is all that there is to say. */
+/* The peer does not know this pair, and only a BYE is left to send. */
 static bool shm_never_spoke(const gli_shm_pair *pair, bool bye) {
   return bye && !pair->greeted && pair->out.next == 0 &&
          pair->queue.head == NULL;

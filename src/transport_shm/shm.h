@@ -32,7 +32,7 @@
 #include "transport_shm/ring.h"
 
 extern const gli_transport_ops gli_transport_shm;
-/* Of pairs whose messages have checksums. */
+/* For pairs with checksums. */
 extern const gli_transport_ops gli_transport_shm_checked;
 
 #define GLI_SHM_MEMORY_MAX ((uint64_t)64 * 1024 * 1024)
@@ -90,7 +90,7 @@ struct gli_shm_pair {
   bool broken;    /* failed, for `cause`, and its connection is to end */
   bool to_report; /* poll has to deal with that */
   bool to_tell;   /* by the `failed` upcall */
-  /* What every poll has to see to. */
+  /* Work of every poll. */
   union {
     struct {
       bool closed;      /* pair_close was called: the pair lingers */
@@ -108,7 +108,7 @@ struct gli_shm_pair {
   int lack; /* errno of what failed for want of something here; 0: nothing */
   uint32_t attempts, answers;
   uint64_t linger_until_ns; /* of a closed pair */
-  /* Of a job with a secret: what the peer has to show that it knows. */
+  /* In a job with a secret: the key that the peer has to prove. */
   bool asks;
   gli_key key;
 
@@ -155,8 +155,9 @@ typedef struct gli_shm {
 
   gli_shm_pair *pairs,
       *garbage; /* closed ones that linger are in `pairs` too */
-  /* Those that are up. `up_lock` is held to change the array, and by sleepers
-   * that read it; a thread that has the engine's lock reads it without. */
+  /* Connected pairs, indexed for polling. `up_lock` is held to change the
+   * array, and by sleepers that read it; a thread that has the engine's lock
+   * reads it without. */
   gli_shm_pair **up;
   size_t n_up, up_capacity;
   uv_mutex_t up_lock;
@@ -235,11 +236,11 @@ void gli_shm_set_state(gli_shm_pair *pair, gli_shm_state state);
 void gli_shm_reckon(gli_shm_pair *pair);
 void gli_shm_pair_break(gli_shm_pair *pair, gloo_status status,
                         const char *format, ...) GLI_PRINTF(3, 4);
-/* The same for what this process lacks, by errno: that is not the peer's fault.
- */
+/* Breaks the pair because a local resource ran out (errno); the error names
+ * this rank. */
 void gli_shm_pair_lacks(gli_shm_pair *pair, int code);
-/* What came makes no sense: nothing more is read, but the peer can still be
- * told. */
+/* Breaks the pair for a protocol error: nothing more is read, but the peer can
+ * still be notified. */
 void gli_shm_pair_spoil(gli_shm_pair *pair, const char *format, ...)
     GLI_PRINTF(2, 3);
 /* Report pairs that broke, and free what is garbage. */
@@ -270,7 +271,7 @@ gloo_status gli_shm_rkey_get(gli_pair *pair, uint64_t rkey, void *dst,
                              size_t bytes, gloo_error *error);
 bool gli_shm_pair_revoked(gli_pair *pair);
 gli_shared_copy *gli_shm_shared_copy(gli_pair *pair, bool sends);
-/* A note of a pair that is up. False: it makes no sense. */
+/* Handles a note of a connected pair. Returns false for a protocol error. */
 bool gli_shm_region_note(gli_shm_pair *pair, gli_shm_note *note);
 /* Tell the peers which regions have been freed since it was last called. */
 void gli_shm_forget_freed(gli_shm *t);

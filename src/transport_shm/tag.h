@@ -1,6 +1,6 @@
-/* What shows in a note that its sender knows the job's secret. The kernel has
- * vouched for the sender's user already, and nobody else sees what goes through
- * the socket; so a tag is the same each time. Linux only. */
+/* The proof in a note that its sender knows the job's secret. The kernel has
+ * authenticated the sender's user already, and no other process sees the
+ * traffic of the socket; so a tag is the same each time. Linux only. */
 #ifndef GLI_TRANSPORT_SHM_TAG_H
 #define GLI_TRANSPORT_SHM_TAG_H
 
@@ -8,11 +8,11 @@
 #include "transport/transport.h"
 #include "transport_shm/note.h"
 
-/* What both ends derive from the job's key, which is there. */
+/* Derives the key of both ends from the job's key, which must exist. */
 gloo_status gli_shm_tag_key(const gli_pair_config *config, gli_key *key,
                             gloo_error *error);
 
-/* That of a HELLO or an ACCEPTED from one rank to another. */
+/* Computes the tag of a HELLO or an ACCEPTED from one rank to another. */
 gloo_status gli_shm_tag(const gli_key *key, gli_shm_say say, uint32_t from,
                         uint32_t to, uint8_t tag[GLI_TAG_BYTES],
                         gloo_error *error);
