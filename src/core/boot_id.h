@@ -1,4 +1,4 @@
-/* Which running system this is. */
+/* Identity of the running system. */
 #ifndef GLI_CORE_BOOT_ID_H
 #define GLI_CORE_BOOT_ID_H
 
@@ -10,7 +10,8 @@ enum { GLI_BOOT_ID_BYTES = 36 };
  * or errno: ENOSYS where the system has none. */
 int gli_boot_id_read(uint8_t id[GLI_BOOT_ID_BYTES]);
 
-/* A number for it; where there is none, for the name of the host. */
+/* Returns a number for the boot id, or for the host name if no boot id exists.
+ */
 uint64_t gli_boot_id_hash(void);
 
 #endif

@@ -38,7 +38,7 @@ static inline bool gli_ranges_overlap(const void *a, const void *b,
   return (x < y ? y - x : x - y) < bytes;
 }
 
-/* The same where both may be one, or overlap. */
+/* Copies memory that may overlap or be the same. */
 static inline void gli_move_bytes(void *dst, const void *src, size_t bytes) {
   if (gli_ranges_overlap(dst, src, bytes))
     memmove(dst, src, bytes);

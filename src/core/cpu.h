@@ -9,8 +9,8 @@
  * CPU limit of its control group. At least 1. */
 unsigned gli_cpu_effective(void);
 
-/* Which cores those are, as bits in an order of the system's own; nothing but
- * zeros where that is not known. */
+/* Fills `mask` with these cores as bits, in the system's order; all zeros if
+ * unknown. */
 enum { GLI_CPU_MASK_BYTES = 128 };
 void gli_cpu_mask(uint8_t mask[GLI_CPU_MASK_BYTES]);
 

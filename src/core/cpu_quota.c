@@ -94,7 +94,7 @@ static unsigned cores_of_line(const char *root, char *line) {
   if (strcmp(group, "/") == 0) group[0] = 0;
   if (controllers[0] == 0) return cores_up_from(root, "", group, cores_2);
   if (!lists_cpu(controllers)) return 0;
-  /* It is mounted under all its names, or under one. */
+  /* The hierarchy is mounted under all its names, or under one. */
   char mount[LINE_BYTES + 1];
   snprintf(mount, sizeof mount, "/%s", controllers);
   return cpu_quota_tighter(cores_up_from(root, mount, group, cores_1),

@@ -14,10 +14,10 @@ const char *gli_custom_op_name(const gloo_custom_op *op);
 bool gli_custom_op_commutes(const gloo_custom_op *op);
 size_t gli_custom_op_element_bytes(const gloo_custom_op *op); /* 0: any */
 
-/* Of all that the ranks must agree on. */
+/* Hashes the properties that all ranks must agree on. */
 uint32_t gli_custom_op_hash(const gloo_custom_op *op, size_t element_bytes);
 
-/* What it is applied to: elements of this type, of so many bytes each. */
+/* The elements of an operation: their type, and their size in bytes. */
 typedef struct gli_custom_call {
   const gloo_custom_op *op;
   gloo_dtype dtype;
@@ -30,7 +30,7 @@ typedef struct gli_custom_call {
 /* Elements that are longer need `work`. */
 #define GLI_CUSTOM_SHORT ((size_t)4096)
 
-/* Of the elements of `work`. */
+/* Returns the distance between elements of `work`, in bytes. */
 static inline size_t gli_custom_op_stride(size_t element_bytes) {
   return (element_bytes + 63) & ~(size_t)63;
 }

@@ -24,9 +24,9 @@ bool gli_pipe_open(int fds[2]);
 enum { GLI_STRANGERS_FEW = 8 };
 bool gli_fd_is_scarce(int fd);
 
-/* Which process is at the other end of a Unix socket, and whose it is, as the
- * system says (core/user.h has what that means). 0; or errno, and both are
- * unknown (-1, UINT32_MAX). */
+/* Gets the process at the other end of a Unix socket, and its user, from the
+ * system (see core/user.h). Returns 0, or errno with both unknown (-1,
+ * UINT32_MAX). */
 int gli_socket_peer(int fd, int64_t *process, uint32_t *user);
 
 /* For a TCP connection: no Nagle, no signal where the peer is gone, and

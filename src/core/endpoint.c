@@ -150,7 +150,7 @@ void gli_endpoint_unmap(gli_endpoint *endpoint) {
   *endpoint = plain;
 }
 
-/* "%eth0", or "%7" where the interface is gone. */
+/* "%eth0", or "%7" if the interface does not exist any more. */
 static void endpoint_scope_text(uint32_t scope, char text[IF_NAMESIZE + 12]) {
   char name[IF_NAMESIZE];
   text[0] = '\0';

@@ -24,7 +24,7 @@
 gloo_status gli_fail(gloo_error *error, gloo_status status, int rank,
                      const char *format, ...) GLI_PRINTF(4, 5);
 
-/* The same with the arguments as a list. */
+/* Like gli_fail, with the arguments as a list. */
 gloo_status gli_vfail(gloo_error *error, gloo_status status, int rank,
                       const char *format, va_list arguments) GLI_PRINTF(4, 0);
 

@@ -1,9 +1,9 @@
-/* Which descriptors are ready: a set of watches, level-triggered. On Linux it
- * is an epoll (events_epoll.c), elsewhere libuv's loop (events_uv.c).
+/* Readiness of descriptors: a set of watches, level-triggered. On Linux it is
+ * an epoll (events_epoll.c), elsewhere libuv's loop (events_uv.c).
  *
  * One thread at a time uses a set and its watches; any thread may sleep on
- * gli_events_fd. Nothing here ends the program: what the system refuses is an
- * error of the watch that it was refused to. */
+ * gli_events_fd. No function ends the program: a refusal of the system is an
+ * error of the watch. */
 #ifndef GLI_CORE_EVENTS_H
 #define GLI_CORE_EVENTS_H
 
@@ -62,10 +62,11 @@ int gli_events_poll(gli_events *set);
 bool gli_watch_init(gli_watch *watch, gli_events *set, int fd, gli_ready ready,
                     void *owner);
 
-/* What to wait for, from the next poll on. */
+/* Sets the events to wait for, from the next poll on. */
 void gli_watch_for(gli_watch *watch, int events);
 
-/* The same at once. False with errno: it is as it was before. */
+/* Sets the events at once. Returns false with errno, and leaves the watch
+ * unchanged, on failure. */
 bool gli_watch_now(gli_watch *watch, int events);
 
 /* Take it out of the set. The memory is free to go, from within `ready` too. */

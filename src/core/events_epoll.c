@@ -1,6 +1,6 @@
-/* Changes are told to the system by the next poll, so that those that cancel
- * each other cost nothing: a stream that sends wants to write every now and
- * then. Linux only. */
+/* The next poll passes changes to the system, so that changes that cancel each
+ * other cost nothing: a sending stream wants to write every now and then. Linux
+ * only. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stddef.h>
@@ -80,15 +80,14 @@ static int events_epoll_tell(gli_watch *watch) {
   if ((watch->events & GLI_WRITABLE) != 0) event.events |= EPOLLOUT;
   int epoll = watch->set->epoll;
   bool told = epoll_ctl(epoll, operation, watch->fd, &event) == 0;
-  /* What nothing is asked of is not called, whatever the system goes on with.
-   */
+  /* A watch without events is not called, even if the system reports some. */
   if (!told && operation != EPOLL_CTL_DEL) return errno;
   watch->known = watch->events;
   return 0;
 }
 
-/* What changes meanwhile is for the next poll: the owner of a watch that is
- * refused may ask again. */
+/* Changes in the meantime wait for the next poll: the owner of a refused watch
+ * may ask again. */
 static int tell_all(gli_events *set) {
   int refused = 0;
   gli_watch *watch, *list = set->changed;

@@ -96,7 +96,7 @@ bool gli_watch_now(gli_watch *watch, int events) {
   return true;
 }
 
-/* It refuses only what is no descriptor. */
+/* libuv refuses only invalid descriptors. */
 void gli_watch_for(gli_watch *watch, int events) {
   if (watch->events == events) return;
   (void)gli_watch_now(watch, events);

@@ -1,4 +1,4 @@
-/* What the compiler cannot know. */
+/* Hints to the compiler. */
 #ifndef GLI_CORE_HINTS_H
 #define GLI_CORE_HINTS_H
 
@@ -18,8 +18,8 @@
 #define GLI_APART
 #endif
 
-/* A function that is to be part of all its callers, for it is worth less than
- * the call, or one of them is what everybody waits for. */
+/* A function that is inlined into all callers, because it costs less than the
+ * call, or one caller is on the critical path. */
 #ifdef __GNUC__
 #define GLI_INLINE static inline __attribute__((always_inline))
 #else

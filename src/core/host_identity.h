@@ -1,5 +1,4 @@
-/* Which host and network namespace this process is in, as hashes that differ
- * where these do. */
+/* Hashes of this process's host and network namespace. */
 #ifndef GLI_CORE_HOST_IDENTITY_H
 #define GLI_CORE_HOST_IDENTITY_H
 
@@ -12,8 +11,9 @@
 uint64_t gli_mix_bytes(uint64_t hash, const void *data, size_t bytes);
 
 uint64_t gli_mix_host_name(uint64_t hash);
-/* What is new with every boot, so that machines of one name, and clones of one
- * machine, differ. False where the system does not tell. */
+/* Mixes an identity into `hash` that is new with every boot, so that machines
+ * of one name, and clones of one machine, differ. Returns false if the system
+ * has none. */
 bool gli_mix_boot(uint64_t *hash);
 /* The network namespace, where there are such. */
 uint64_t gli_mix_network(uint64_t hash);

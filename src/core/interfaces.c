@@ -12,9 +12,9 @@
 #include "core/error.h"
 #include "core/lack.h"
 
-/* What container engines, hypervisors and overlay networks call interfaces
- * whose addresses other hosts do not reach, or have themselves. br- are
- * Docker's networks; br0 may be the host's own. */
+/* Interface names of container engines, hypervisors and overlay networks, whose
+ * addresses other hosts do not reach, or have themselves. br- are Docker's
+ * networks; br0 may be the host's own. */
 static const char *const internal_names[] = {
     "docker",  "br-",    "virbr",   "veth",  "cni",    "flannel", "cali",
     "tunl",    "cilium", "lxc",     "lxd",   "podman", "vmnet",   "vnet",

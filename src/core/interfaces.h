@@ -29,7 +29,7 @@ typedef struct gli_interfaces {
 gloo_status gli_interfaces_read(gli_interfaces *out, gloo_error *error);
 void gli_interfaces_free(gli_interfaces *interfaces);
 
-/* NULL: no interface of this host has it. */
+/* Returns NULL if no interface of this host has the address. */
 const gli_interface *gli_interfaces_find(const gli_interfaces *interfaces,
                                          const gli_endpoint *address);
 

@@ -26,7 +26,7 @@ void gli_json_list(gli_json *json, const char *key, const char *const *values,
  * in a list. What is in lists has no keys. */
 void gli_json_begin(gli_json *json, const char *key, char bracket);
 void gli_json_end(gli_json *json, char bracket);
-/* What comes next begins a line. */
+/* Begins the next value on a new line. */
 void gli_json_line(gli_json *json);
 /* End the object and its line, and flush. */
 void gli_json_close(gli_json *json);

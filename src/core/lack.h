@@ -13,8 +13,8 @@ bool gli_lacking(int code);
 /* GLOO_ERR_NO_MEMORY, or GLOO_ERR_IO for descriptors. */
 gloo_status gli_lack_status(int code);
 
-/* What ran out and what to do, to end a sentence with; strerror(code) if it is
- * about nothing of this kind. */
+/* Returns a clause with the exhausted resource and its remedy, or
+ * strerror(code) for any other error. */
 const char *gli_lack_text(int code);
 
 #endif

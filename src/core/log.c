@@ -28,8 +28,8 @@ static int level_from_name(const char *name) {
   return LEVEL_UNSET;
 }
 
-/* Several threads may come here at the first line: one of them sets the level,
- * and that one complains when the variable makes no sense. */
+/* Several threads may get here with the first line: one thread sets the level,
+ * and warns if the variable is invalid. */
 static int level_from_environment(void) {
   const char *name = gli_environment_read("GLOO_LOG_LEVEL");
   int named = name != NULL ? level_from_name(name) : -1;

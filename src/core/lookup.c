@@ -101,7 +101,7 @@ static bool lookup_start(lookup *self) {
   return rc == 0;
 }
 
-/* False: the time is over, and `self` is the thread's. */
+/* Returns false if the time is up; `self` is then the thread's. */
 static bool lookup_await(lookup *self, int64_t timeout_ns) {
   struct timespec until;
 #if defined(__APPLE__)

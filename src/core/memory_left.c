@@ -10,7 +10,7 @@
 
 enum { PATH_BYTES = 640, GROUP_BYTES = 512 };
 
-/* What the files of a version are called. */
+/* File names of a version. */
 typedef struct group_files {
   const char *mark; /* of its line in /proc/self/cgroup */
   const char *mount, *limit, *usage;
@@ -47,7 +47,7 @@ static uint64_t memory_left_read_number(const char *directory,
   return value;
 }
 
-/* The number after a name, in a file of such lines; 0 when it is not there. */
+/* Returns the number after a name in a file of such lines, or 0. */
 static uint64_t read_field(const char *directory, const char *file_name,
                            const char *name) {
   FILE *file = memory_left_open_in(directory, file_name);

@@ -7,8 +7,9 @@
 
 enum { GLI_PATH_BYTES = 4096 };
 
-/* The same file, whatever directory the process changes to later. False with
- * errno: there is no room for it, or the system does not say where this is. */
+/* Makes a path absolute, so that it stays valid if the process changes its
+ * directory. Returns false with errno if it does not fit, or the current
+ * directory is unknown. */
 bool gli_path_absolute(const char *path, char *absolute, size_t room);
 
 #endif

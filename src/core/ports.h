@@ -17,7 +17,7 @@ typedef struct gli_ports {
  * where that is 0. GLOO_ERR_INVALID names the variable and its value. */
 gloo_status gli_ports_read(uint16_t port, gli_ports *ports, gloo_error *error);
 
-/* How many there are to try, at least 1, and the i-th of them. */
+/* Return the number of ports to try, at least 1, and the i-th port. */
 uint32_t gli_ports_count(const gli_ports *ports);
 uint16_t gli_ports_at(const gli_ports *ports, uint32_t i);
 

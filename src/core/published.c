@@ -52,7 +52,7 @@ static published_kind published_kind_of(const gli_interface *one) {
   return one->internal ? PUBLISHED_INTERNAL : PUBLISHED_USUAL;
 }
 
-/* Those of one kind; first those of the interface that `first` is of. */
+/* Adds the addresses of one kind, beginning with the interface of `first`. */
 static void published_add_kind(const gli_interfaces *all, published_kind kind,
                                const gli_choice *without,
                                const gli_interface *first, gli_endpoints *own) {

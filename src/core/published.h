@@ -1,5 +1,4 @@
-/* Which of this host's addresses other hosts are told, and where to listen for
- * those who come there. */
+/* Published addresses of this host, and the addresses to listen on for them. */
 #ifndef GLI_CORE_PUBLISHED_H
 #define GLI_CORE_PUBLISHED_H
 
@@ -25,7 +24,7 @@ typedef struct gli_publishing {
 typedef struct gli_published {
   gli_endpoints own;  /* of this host, the best first; none: there is not even
                          loopback that could be seen */
-  gli_endpoints told; /* what others are told: `own`, or GLOO_PUBLISH_ADDR */
+  gli_endpoints told; /* published addresses: `own`, or GLOO_PUBLISH_ADDR */
   bool chosen;        /* interfaces were named, or blocks of addresses */
   bool translated;    /* `told` is from GLOO_PUBLISH_ADDR */
 } gli_published;
@@ -41,8 +40,8 @@ gloo_status gli_published_find(const gli_publishing *how,
                                const gli_interfaces *interfaces,
                                gli_published *out, gloo_error *error);
 
-/* Of a program that says itself where it listens: GLOO_PUBLISH_ADDR alone, and
- * none where that is not set. */
+/* For a program that chooses its listening address: GLOO_PUBLISH_ADDR alone, or
+ * none if that is not set. */
 gloo_status gli_published_given(gli_published *out, gloo_error *error);
 
 /* GLOO_BIND_ADDR: where to listen, ports 0, possibly at all addresses

@@ -9,7 +9,7 @@
 /* Fill `to`. 0; or errno, and `what` says what failed. */
 int gli_random(void *to, size_t bytes, const char **what);
 
-/* The same with the error that says so. */
+/* Like gli_random, with an error on failure. */
 gloo_status gli_random_draw(void *to, size_t bytes, gloo_error *error);
 
 #endif

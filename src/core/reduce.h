@@ -24,7 +24,7 @@ gli_reduce_fn gli_reduce_kernel(gloo_dtype dtype, gloo_op op);
  * they do, average included. */
 const char *gli_reduce_refusal(gloo_dtype dtype, gloo_op op);
 
-/* What is done between operands: sum for average, which then takes
+/* Returns the operation between operands: sum for average, which then takes
  * gli_scale_kernel with 1.0 / operands, and for scaled sums, which took it with
  * their factors before; the operation itself otherwise. */
 gloo_op gli_op_between(gloo_op op);

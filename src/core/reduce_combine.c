@@ -10,7 +10,7 @@
 /* Of intermediate results, and of elements. Long blocks cost the fewest calls.
  * Where operands come from memory or from a cache that cores share, short ones
  * keep more of them on their way at the same time: with eight sources of 4 MiB
- * they are twice as fast. From so many bytes on of all operands. */
+ * they are twice as fast. The threshold in bytes of all operands. */
 #define BLOCK_BYTES ((size_t)4096)
 #define SHORT_BLOCK_BYTES ((size_t)512)
 #define CACHED_BYTES ((size_t)2 << 20)

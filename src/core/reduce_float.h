@@ -1,4 +1,4 @@
-/* What all kernels for floats need: one NaN for all. */
+/* The NaN that all kernels for floats return. */
 #ifndef GLI_CORE_REDUCE_FLOAT_H
 #define GLI_CORE_REDUCE_FLOAT_H
 

@@ -58,7 +58,7 @@ GLI_INLINE void gli_store_group(void *dst, const void *group, size_t bytes) {
 #endif
 }
 
-/* The same around the caches; dst is aligned to a vector. */
+/* Non-temporal form; dst is aligned to a vector. */
 GLI_INLINE void gli_stream_group(void *dst, const void *group, size_t bytes) {
 #if defined(__AVX512F__)
   for (size_t k = 0; k < bytes / 64; k++) {

@@ -1,6 +1,6 @@
 /* SipHash-2-4 (Aumasson and Bernstein, "SipHash: a fast short-input PRF",
- * 2012): a hash with a key. Who does not know the key cannot choose inputs that
- * collide, so a hash table may hold what strangers name. */
+ * 2012): a keyed hash. Without the key an attacker cannot construct collisions,
+ * so a hash table may hold keys that strangers choose. */
 #ifndef GLI_CORE_SIPHASH_H
 #define GLI_CORE_SIPHASH_H
 

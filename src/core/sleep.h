@@ -6,7 +6,7 @@
 
 enum { GLI_SLEEP_FDS = 8 };
 
-/* What ends a sleep. Start with {.fds = 0}. */
+/* Events that end a sleep. Start with {.fds = 0}. */
 typedef struct gli_sleep {
   int fds;
   int fd[GLI_SLEEP_FDS];

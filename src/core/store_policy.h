@@ -17,7 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What is known of stores of one kind. All 0 at first. */
+/* Measurements of stores of one kind. Initially all 0. */
 typedef struct gli_store_policy {
   bool nontemporal;                       /* non-temporally */
   uint32_t stores;                        /* so far */

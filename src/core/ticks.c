@@ -41,7 +41,8 @@ gli_moment gli_moment_now(void) {
   return best;
 }
 
-/* Of one, in nanoseconds; 0: no time has passed between the two. */
+/* Returns the length of a tick in nanoseconds, or 0 if no time passed between
+ * the two looks. */
 static double ticks_length(const gli_moment *first, const gli_moment *now) {
   if (now->ticks <= first->ticks || now->monotonic_ns <= first->monotonic_ns)
     return 0;

@@ -1,6 +1,6 @@
-/* A clock that costs as little as the processor's counter does, for what is
- * recorded of every operation and decides nothing. Its ticks have a length of
- * their own, which is found out by comparing two looks at both clocks. */
+/* A clock as cheap as the processor's counter, for records of every operation
+ * that decide nothing. The length of a tick is measured by comparing two
+ * readings of both clocks. */
 #ifndef GLI_CORE_TICKS_H
 #define GLI_CORE_TICKS_H
 

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Zeros, which no compiler leaves out because nobody reads them. */
+/* Fills memory with zeros, which the compiler does not remove. */
 static inline void gli_wipe(void *memory, size_t bytes) {
   volatile uint8_t *at = memory;
   for (size_t i = 0; i < bytes; i++) at[i] = 0;

@@ -14,8 +14,9 @@
 #include "memory/sealed.h"
 #include "memory/slab.h"
 
-/* Of the memory that is left: at the very end of it the kernel kills. And of
- * the descriptors: connections and the program's own files need some. */
+/* Shares of the remaining memory, because the kernel kills processes when it
+ * runs out, and of the descriptors, because connections and the program's files
+ * need some. */
 enum { MOST_PERCENT = 90, SPARE_FDS_PERCENT = 25 };
 
 /* Once per reason, as far as errnos tell them apart. */

@@ -12,8 +12,8 @@ atomic_bool gli_cuda_watched_flag;
 
 /* ---- is it there? -------------------------------------------------------- */
 
-/* What the driver of a machine with a GPU makes: on servers, in the Windows
- * subsystem for Linux, on boards. */
+/* Device files of the driver: on servers, in the Windows subsystem for Linux,
+ * on boards. */
 static bool machine_has_gpu(void) {
   static const char *const nodes[] = {"/dev/nvidiactl", "/dev/dxg",
                                       "/dev/nvmap", "/dev/nvhost-gpu"};

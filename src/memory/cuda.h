@@ -29,8 +29,7 @@ static inline bool gli_cuda_is_watched(void) {
  * else by whether the machine has a GPU that this process sees. */
 gloo_status gli_cuda_watch(gloo_error *error);
 
-/* What is to be said of CUDA here, in one line, for people. Loads the driver.
- */
+/* Describes the state of CUDA in one line, for people. Loads the driver. */
 void gli_cuda_describe(char *text, size_t bytes);
 
 /* ---- whose memory is it? ------------------------------------------------- */
@@ -48,12 +47,14 @@ typedef struct gli_cuda_place {
   void *context; /* the driver's, NULL: the device's primary one */
 } gli_cuda_place;
 
-/* Of the byte at `memory`. Asks the driver each time, for memory that was freed
- * may be another's. What the driver does not know is the host's. */
+/* Returns the location of the byte at `memory`. Asks the driver each time,
+ * because freed memory may belong to another device. Memory that the driver
+ * does not know is the host's. */
 gloo_status gli_cuda_find(const void *memory, gli_cuda_place *place,
                           gloo_error *error);
 
-/* Of a call that is not made for memory of GPUs; `function` is its name. */
+/* Refuses GPU memory in a call that does not support it; `function` is its
+ * name. */
 gloo_status gli_cuda_refuse(const char *function, const void *memory,
                             gloo_error *error);
 
@@ -104,7 +105,7 @@ gloo_status gli_cuda_mark_copies(gli_cuda_gpu *gpu,
 /* GLOO_OK: it was reached. GLOO_IN_PROGRESS: not yet. */
 gloo_status gli_cuda_reached(gli_cuda_event *event, gloo_error *error);
 void gli_cuda_forget(gli_cuda_event *event); /* NULL is none */
-/* Until all copies that have begun are over, in both directions. */
+/* Waits until all copies that have begun are complete, in both directions. */
 void gli_cuda_await_copies(gli_cuda_gpu *gpu);
 
 /* ---- host memory that GPUs reach quickly --------------------------------- */

@@ -5,7 +5,7 @@
 #include "core/error.h"
 #include "memory/cuda_gpu.h"
 
-/* That process's share of a device: its primary context, kept to the end. */
+/* The process's primary context of a device, kept to the end. */
 static gloo_status hold_device(const gli_cu_driver *driver, int number,
                                gli_cuda_place *place, gloo_error *error) {
   int devices = 0;

@@ -19,8 +19,8 @@ gloo_status gli_cuda_gpu_failed(gli_cuda_gpu *gpu, gli_cu_result result,
   return gli_cuda_failed(result, what, error);
 }
 
-/* What the library does is no part of a graph that another stream of the
- * program may be recording, and must not end the recording. */
+/* The library's work is not part of a graph that another stream of the program
+ * may be capturing, and must not end the capture. */
 static _Thread_local int capture_mode;
 
 gloo_status gli_cuda_enter(gli_cuda_gpu *gpu, gloo_error *error) {

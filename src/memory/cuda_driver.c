@@ -22,7 +22,7 @@ typedef struct cu_symbol {
   bool optional;
 } cu_symbol;
 
-/* The names of those versions that the table has the types of. */
+/* Symbol names of the versions whose types the table has. */
 static const char *take_symbols(void *library) {
   const cu_symbol symbols[] = {
       {"cuInit", &driver.init, false},

@@ -8,7 +8,7 @@
 struct gli_cuda_event {
   gli_cuda_gpu *gpu;
   gli_cu_event event;
-  gli_cuda_event *next; /* of those that are not used */
+  gli_cuda_event *next; /* of unused ones */
 };
 
 /* `lost`: the driver does not know its context any more, and has freed what was
@@ -24,7 +24,7 @@ struct gli_cuda_gpu {
 /* The driver, once the program has loaded it and begun to use it; else NULL. */
 const gli_cu_driver *gli_cuda_driver(void);
 
-/* What the driver said, as an error: "CUDA: WHAT failed: TEXT (NAME)". */
+/* Turns the driver's result into an error: "CUDA: WHAT failed: TEXT (NAME)". */
 gloo_status gli_cuda_failed(gli_cu_result result, const char *what,
                             gloo_error *error);
 /* The same of work in its context, which may be gone. */

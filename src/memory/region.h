@@ -1,7 +1,7 @@
-/* The memory of this process that devices may be given: one table for all of
- * them. Regions are shared ones, which gloo_alloc made and peers of this host
- * map, and registered ones, the program's own memory (gloo_memory_register),
- * which only RDMA devices reach. Any thread may call anything here. */
+/* Memory of this process that devices may access: one table for all devices.
+ * Regions are shared ones, which gloo_alloc made and peers of this host map,
+ * and registered ones, the program's own memory (gloo_memory_register), which
+ * only RDMA devices reach. Any thread may call anything here. */
 #ifndef GLI_MEMORY_REGION_H
 #define GLI_MEMORY_REGION_H
 

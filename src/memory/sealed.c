@@ -24,7 +24,7 @@
 
 enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW, BLOCK = 512 };
 
-/* Reserving: so much at once, and so often before it is given up. */
+/* Reserving: bytes at once, and tries before giving up. */
 enum { TRIES = 100 };
 static const size_t piece_max = (size_t)4 << 20;
 

@@ -28,8 +28,8 @@ int gli_sealed_make(const gli_sealed_want *want, int *fd, void **memory,
  * `memory`. */
 int gli_sealed_reserve_rest(const gli_sealed_want *want, int fd, void *memory);
 
-/* Is this memory of just this size, which cannot change any more and has so
- * many bytes' pages? EINVAL: it is something else. */
+/* Checks for sealed memory of exactly this size, with this number of bytes'
+ * pages. EINVAL: anything else. */
 int gli_sealed_check(int fd, uint64_t bytes, uint64_t reserved);
 
 /* Map memory that gli_sealed_check approved of, anywhere or over what is at

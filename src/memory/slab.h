@@ -13,8 +13,8 @@
  * there is no room in any slab. */
 void *gli_slab_take(size_t bytes);
 
-/* Make a slab of a region of GLI_SLAB_BYTES that begins at `base`. False: there
- * is no memory for the list of them. */
+/* Makes a slab of a region of GLI_SLAB_BYTES that begins at `base`. Returns
+ * false if out of memory. */
 bool gli_slab_add(void *base);
 
 /* Give back what gli_slab_take gave; false: it was not from there. `empty` is a

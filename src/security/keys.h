@@ -3,8 +3,8 @@
  * SHA-256, both by OpenSSL. Nothing of it is made here but the order of the
  * bytes that go in.
  *
- * Without OpenSSL (keys_absent.c) whatever makes a key or a tag fails with
- * GLOO_ERR_UNSUPPORTED, and no tag is equal to another.
+ * Without OpenSSL (keys_absent.c) all functions that make a key or a tag fail
+ * with GLOO_ERR_UNSUPPORTED, and no tag is equal to another.
  *
  * Random bytes, for secrets and nonces, are those of gli_random
  * (core/random.h): the kernel's, so that there is no generator whose state a
@@ -12,8 +12,8 @@
  *
  * Threads: any, but a gli_mac belongs to one thread at a time. Forks: a child
  * may use what its parent made, and make its own. Memory: all functions but
- * gli_mac_create leave nothing behind that needs to be released; keys are wiped
- * by who holds them. */
+ * gli_mac_create leave nothing behind that needs to be released; holders wipe
+ * their keys. */
 #ifndef GLI_SECURITY_KEYS_H
 #define GLI_SECURITY_KEYS_H
 
@@ -58,10 +58,10 @@ gloo_status gli_key_expand(const gli_key *key, const void *info,
 /* As much as every OpenSSL 3 takes. */
 enum { GLI_INFO_MAX = 2048 };
 
-/* Another key, by HKDF-Expand: who knows it learns neither `key`, nor what
- * other labels or parts give. The label says what it is for; it and the parts,
- * each with 8 bytes more, have GLI_INFO_MAX - 1 bytes (GLOO_ERR_INVALID).
- * `derived` is set on success only, and may be `key`. */
+/* Derives another key by HKDF-Expand. It reveals neither `key` nor the keys of
+ * other labels or parts. The label says what it is for; it and the parts, each
+ * with 8 bytes more, have GLI_INFO_MAX - 1 bytes (GLOO_ERR_INVALID). `derived`
+ * is set on success only, and may be `key`. */
 gloo_status gli_key_derive(const gli_key *key, const char *label,
                            const gli_part *parts, size_t n_parts,
                            gli_key *derived, gloo_error *error);

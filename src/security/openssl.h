@@ -13,9 +13,9 @@
  * use_certificate_chain_file), and nothing brings back what was in it. */
 
 /* OpenSSL looks algorithms up behind locks of its own. A child would find them
- * taken for ever if another thread was in there as it was forked (which is seen
- * in a program that forks soon after its start). So all that looks something up
- * is done between these two, by as many threads as like, and a fork waits until
+ * locked for ever if another thread held them at the fork (which is seen in a
+ * program that forks soon after its start). So all that looks something up is
+ * done between these two, by as many threads as like, and a fork waits until
  * none is there. (A mutex instead would keep out the thread that makes pairs
  * for as long as another one serves strangers.) Tags, and records of a
  * connection that is up, look nothing up, but for the one in some millions

@@ -64,9 +64,9 @@ static gloo_status secret_file_failed(const char *from, const char *what,
                   gli_lack_text(code));
 }
 
-/* What root owns may be read by its group: Kubernetes gives what it mounts to
- * root, and has a container of another user read it as a member of a group that
- * the pod alone is in (fsGroup). Nobody else can make such a file. */
+/* The group may read a file of root: Kubernetes mounts secrets as root's, and a
+ * container of another user reads them as a member of a group of the pod alone
+ * (fsGroup). No other user can make such a file. */
 static gloo_status secret_check_file(int fd, const char *from,
                                      gloo_error *error) {
   struct stat info;
@@ -138,10 +138,10 @@ static gloo_status secret_from_file(const char *path, const char *from,
 
 /* A secret that Kubernetes mounts is a link to a link to a file. So links are
  * followed, once and before anything is opened; then it is the file itself that
- * has to be nobody else's. Who could have turned a link elsewhere has gained
- * nothing: he cannot make a file of this user, or of root's, and what another
- * file of theirs holds is not told. A secret in place of the name is a mistake
- * that is easily made, and is not told either. */
+ * has to be nobody else's. Redirecting a link gains nothing: an attacker cannot
+ * make a file of this user, or of root, and errors do not tell the content of
+ * another file. A secret in place of the name is a mistake that is easily made,
+ * and is not told either. */
 static gloo_status secret_from_named_file(const char *name, gli_secret *secret,
                                           gloo_error *error) {
   char from[FROM_BYTES];

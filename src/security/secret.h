@@ -42,7 +42,7 @@ void gli_secret_release(gli_secret *secret);
 
 /* GLOO_SECURITY. */
 typedef enum gli_security {
-  GLI_SECURITY_AUTH,    /* who has a secret asks it of peers (the default) */
+  GLI_SECURITY_AUTH,    /* the default: ranks with a secret ask for it */
   GLI_SECURITY_REQUIRE, /* and to have none, or no OpenSSL, is an error */
   GLI_SECURITY_OFF      /* secrets are not looked at */
 } gli_security;

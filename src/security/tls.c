@@ -44,7 +44,7 @@ struct gli_tls {
   bool begun;   /* it has been called once */
   bool ready;   /* the handshake is over */
 
-  /* What OpenSSL's calls have met with. */
+  /* Results of OpenSSL's calls. */
   bool blocked;   /* the last one went as far as there are bytes */
   bool drained;   /* nothing more is in the socket, as far as this call knows */
   bool ended;     /* the other end says no more */
@@ -198,7 +198,7 @@ static void tls_heard(const SSL *ssl, int where, int value) {
     tls->alert = alert;
 }
 
-/* What the other end says by an alert. */
+/* Returns the meaning of the other end's alert. */
 static void tls_refused(gli_tls *tls, int alert) {
   bool secret = tls->settings->kind == GLI_TLS_BY_SECRET;
   const char *text = ERR_reason_error_string(
@@ -571,15 +571,15 @@ bool gli_tls_flush(gli_tls *tls) {
   return true;
 }
 
-/* What has been done of a message that is sent in parts. */
+/* Progress of a message that is sent in parts. */
 typedef struct tls_place {
   const struct iovec *part;
   int left;  /* parts, with this one */
   size_t at; /* in it */
 } tls_place;
 
-/* What goes into the next record: long parts as they lie, short ones together.
- */
+/* Returns the content of the next record: long parts in place, short ones
+ * together. */
 static const uint8_t *tls_next_record(tls_place *place, uint8_t *stage,
                                       size_t *bytes) {
   size_t staged = 0;

@@ -26,7 +26,7 @@
 
 /* ---- settings ------------------------------------------------------------ */
 
-/* What an end shows the other, and what it asks for. */
+/* The credentials of an end, and those that it asks for. */
 typedef enum gli_tls_kind {
   GLI_TLS_NONE, /* there is no TLS */
   GLI_TLS_BY_SECRET,
@@ -59,7 +59,7 @@ gloo_status gli_tls_suffices(gli_tls_kind kind, bool has_secret,
 /* In words: "TLS by certificates". */
 const char *gli_tls_kind_text(gli_tls_kind kind);
 
-/* What is wrong where one end uses another kind than the other, as the end of a
+/* Describes a difference between the kinds of both ends, as the end of a
  * sentence that begins with the other's rank. */
 typedef struct gli_tls_text {
   char text[160];
@@ -104,7 +104,7 @@ bool gli_tls_is_host(gli_tls *tls, const char *name, const gli_endpoint *at);
 /* ... or that of any rank? */
 bool gli_tls_is_member(gli_tls *tls, const gli_endpoint *at);
 
-/* A key that the two ends of this connection have, and nobody else; after the
+/* Exports a key that the two ends of this connection alone have; after the
  * handshake. */
 gloo_status gli_tls_key(gli_tls *tls, gli_key *key, gloo_error *error);
 

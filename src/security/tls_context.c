@@ -23,7 +23,7 @@ const unsigned char gli_tls_cipher[2] = {0x13, 0x01};
 
 enum { FILES = 3 };
 
-/* What a file was when it was read. */
+/* State of a file when it was read. */
 typedef struct file_stamp {
   dev_t device;
   ino_t number;
@@ -95,8 +95,8 @@ static int context_password(char *text, int room, int writes, void *user) {
   return bytes <= room ? bytes : -1;
 }
 
-/* What is wrong with a file, in the library's words and in OpenSSL's: of its
- * errors the first says most. */
+/* Describes the fault of a file, in the library's words and OpenSSL's, whose
+ * first error is the most specific. */
 static gloo_status file_refused(const char *path, const char *what,
                                 gloo_error *error) {
   struct stat info;

@@ -10,7 +10,7 @@
 
 /* ---- reading ------------------------------------------------------------- */
 
-/* The first of them that says something. False: out of memory. */
+/* Copies the first of them that is set. Returns false if out of memory. */
 static bool settings_keep(const char *given, const char *otherwise,
                           char **kept) {
   const char *said = given != NULL ? given : otherwise;

@@ -1,4 +1,4 @@
-/* What TLS goes by in this process: for the files of this folder. */
+/* TLS settings of this process, for the files of this folder. */
 #ifndef GLI_SECURITY_TLS_SETTINGS_H
 #define GLI_SECURITY_TLS_SETTINGS_H
 

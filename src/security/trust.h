@@ -1,5 +1,5 @@
-/* What this process proves itself to others by: a key that follows from the
- * job's secret, and what follows from that for each of its uses. */
+/* Credentials of this process: a key derived from the job's secret, and the
+ * keys derived from it for each use. */
 #ifndef GLI_SECURITY_TRUST_H
 #define GLI_SECURITY_TRUST_H
 
@@ -12,8 +12,8 @@
 #include "security/secret.h"
 
 typedef struct gli_trust {
-  bool asks;   /* false: there is no key, and nobody is asked for anything */
-  bool silent; /* GLOO_SECURITY is off: that nobody is asked is meant */
+  bool asks;   /* false: no key exists, and peers are not asked for one */
+  bool silent; /* GLOO_SECURITY is off: asking no peer is intended */
   gli_key key;
 } gli_trust;
 
@@ -38,7 +38,8 @@ gloo_status gli_trust_check(const void *given, size_t given_bytes,
 /* Wipes it. */
 void gli_trust_release(gli_trust *trust);
 
-/* What server and clients of a store of that job and epoch share. */
+/* Derives the key that server and clients of a store of that job and epoch
+ * share. */
 gloo_status gli_trust_store_key(const gli_trust *trust, const char *job,
                                 uint64_t epoch, gli_key *key,
                                 gloo_error *error);
@@ -58,7 +59,8 @@ typedef struct gli_trust_scope {
   uint8_t number[16]; /* drawn for that round */
 } gli_trust_scope;
 
-/* What ranks sign by what they tell of themselves in the store, of any kind. */
+/* Derives the key with which ranks sign their records in a store of any kind.
+ */
 gloo_status gli_trust_record_key(const gli_trust *trust,
                                  const gli_trust_scope *scope, gli_key *key,
                                  gloo_error *error);
@@ -70,13 +72,13 @@ typedef struct gli_trust_end {
   uint64_t context;
 } gli_trust_end;
 
-/* What two ranks share, whichever of them asks. `job_key` are the
+/* Derives the key of two ranks, for either direction. `job_key` are the
  * GLI_KEY_BYTES of a trust that asks. */
 gloo_status gli_trust_pair_key(const uint8_t *job_key, gli_trust_end one,
                                gli_trust_end other, gli_key *key,
                                gloo_error *error);
 
-/* What is wrong with the secret of a peer, as the end of a sentence that begins
+/* Describes the fault of a peer's secret, as the end of a sentence that begins
  * with its rank: where both ends ask, it has another one than rank `self`. */
 typedef struct gli_trust_text {
   char text[128];
