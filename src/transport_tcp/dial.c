@@ -16,6 +16,9 @@
 #define CONNECT_LIMIT_S 10
 static const uint64_t connect_limit_ns = CONNECT_LIMIT_S * UINT64_C(1000000000);
 static const uint64_t patience_ns = 2000000000;
+/* A rank listens before it publishes where: a host that answers that there is
+ * no listener will hardly say anything else. */
+static const uint64_t refused_patience_ns = 500000000;
 static const uint64_t backoff_ns = 10000000;
 enum { BACKOFF_DOUBLINGS = 4 };
 /* Without a connection, and without an answer, after which the next address is
@@ -188,17 +191,20 @@ static void dial_break(gli_tcp_stream *stream, bool wrong) {
 static void dial_round_over(gli_tcp_stream *stream, uint64_t now_ns) {
   gli_tcp_pair *pair = stream->pair;
   gli_tcp_dial *dial = stream->dial;
-  bool wrong = true, refused = false;
+  bool wrong = true, refused = false, all_refused = true;
   for (uint32_t i = 0; i < dial->n; i++) {
+    bool refuses = dial->attempts[i].code == ECONNREFUSED;
     wrong = wrong && dial->attempts[i].state == GLI_ATTEMPT_WRONG;
-    refused = refused || dial->attempts[i].code == ECONNREFUSED;
+    refused = refused || refuses;
+    all_refused = all_refused && refuses;
   }
   /* A rank listens before it publishes where: no listener there means that the
    * rank is gone, and a closed pair that was never connected has no peer to
    * tell. */
   bool pointless = refused && pair->closed && pair->streams == 0;
   bool given_up = stream->failing_since_ns != 0 &&
-                  now_ns - stream->failing_since_ns >= patience_ns;
+                  now_ns - stream->failing_since_ns >=
+                      (all_refused ? refused_patience_ns : patience_ns);
   if (!wrong && !pointless && !given_up) {
     uint32_t doublings = stream->attempts++;
     if (doublings > BACKOFF_DOUBLINGS) doublings = BACKOFF_DOUBLINGS;

@@ -19,7 +19,7 @@
 #define PINGS 4
 /* How often it is tried again to connect to a rank, and within what time. */
 #define TRIES 3
-#define TRY_NS UINT64_C(1000000000)
+#define TRY_NS UINT64_C(300000000)
 /* One that is yet to connect to a rank that polls now and then gets so many
  * times as long. */
 #define CONNECTING 2
