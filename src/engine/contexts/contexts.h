@@ -78,6 +78,11 @@ void gli_group_say_departed(gloo_context *context);
 
 /* From now on, with this GLOO_HEARTBEAT. */
 void gli_heartbeat_start(gloo_context *context, uint64_t limit_ns, bool beats);
+/* All ranks have begun, so a rank that is silent from now on is missed. */
+void gli_heartbeat_met(gloo_context *context);
+/* Returns true if this rank was stopped for so long that others miss it, and
+ * not long before now, or before the context failed. */
+bool gli_heartbeat_was_away(const gloo_context *context, uint64_t now_ns);
 /* It is time for the next one, or to look for those of others. */
 void gli_heartbeat_turn(gloo_context *context, uint64_t now_ns);
 /* ALIVE came; its slot says how many milliseconds pass until the next, or (0)

@@ -55,6 +55,8 @@
 /* So late a look is no other rank's fault; or by a part of the period. */
 #define LATE_NS UINT64_C(100000000)
 #define LATE_SHARE 8
+/* The least time without a turn after which a rank takes itself for missed. */
+#define AWAY_NS UINT64_C(1000000000)
 
 static uint32_t rank_after(const gloo_context *context, uint32_t rank) {
   return (rank + 1) % context->size;
@@ -67,6 +69,20 @@ static uint64_t beat_every(const gli_heartbeat *h) {
 static bool was_late(const gli_heartbeat *h, uint64_t now_ns) {
   uint64_t late_ns = beat_every(h) / LATE_SHARE;
   return now_ns - h->due_ns > (late_ns > LATE_NS ? late_ns : LATE_NS);
+}
+
+/* A turn so late means that the others have heard nothing for longer than they
+ * wait. */
+static bool heartbeat_is_missed(const gli_heartbeat *h, uint64_t now_ns) {
+  uint64_t limit_ns = h->own_ns > AWAY_NS ? h->own_ns : AWAY_NS;
+  return h->beats && h->due_ns != 0 && h->due_ns != UINT64_MAX &&
+         now_ns > h->due_ns + limit_ns;
+}
+
+bool gli_heartbeat_was_away(const gloo_context *context, uint64_t now_ns) {
+  const gli_heartbeat *h = &context->heartbeat;
+  if (h->was_away || heartbeat_is_missed(h, now_ns)) return true;
+  return h->away_ns != 0 && now_ns - h->away_ns < 2 * h->own_ns + AWAY_NS;
 }
 
 /* ---- giving signs -------------------------------------------------------- */
@@ -245,6 +261,14 @@ void gli_heartbeat_start(gloo_context *context, uint64_t limit_ns, bool beats) {
   device->beats = true;
 }
 
+void gli_heartbeat_met(gloo_context *context) {
+  gli_heartbeat *h = &context->heartbeat;
+  gloo_device *device = context->device;
+  if (h->due_ns == 0 || h->met) return;
+  h->met = true;
+  h->heard_ns = device->ops->now_ns(device->transport);
+}
+
 /* Returns when to look again. */
 static uint64_t look_for_signs(gloo_context *context, uint64_t now_ns) {
   gli_heartbeat *h = &context->heartbeat;
@@ -277,9 +301,11 @@ static uint64_t look_for_signs(gloo_context *context, uint64_t now_ns) {
 void gli_heartbeat_turn(gloo_context *context, uint64_t now_ns) {
   gli_heartbeat *h = &context->heartbeat;
   if (gli_context_poisoned(context)) {
+    h->was_away = gli_heartbeat_was_away(context, now_ns);
     h->due_ns = UINT64_MAX;
     return;
   }
+  if (heartbeat_is_missed(h, now_ns)) h->away_ns = now_ns;
   uint64_t look_ns = h->watches ? look_for_signs(context, now_ns) : UINT64_MAX;
   if (h->beats) say_alive(context);
   if (shares_processor(context, now_ns))

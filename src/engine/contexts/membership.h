@@ -17,9 +17,10 @@
  *     for that one is gone.
  *
  * A rank that was wrongly taken for gone is told so (OUT), and goes on without
- * the others, as they without it. A rank that the failure names, and to which
- * none answers, cannot tell whether the others are gone or have gone on without
- * it and ended: it is left out, too. The coordinator that changes when it fails
+ * the others, as they without it. A rank that the failure names, or that was
+ * stopped for so long that others miss it, and to which none answers, cannot
+ * tell whether the others are gone or have gone on without it and ended: it is
+ * left out, too. The coordinator that changes when it fails
  * is that of Chandra and Toueg (Unreliable Failure Detectors for Reliable
  * Distributed Systems, 1996), and what MPI's fault tolerance calls an agreement
  * (Bland, Bouteiller, Herault, Bosilca and Dongarra 2013).
@@ -84,7 +85,7 @@ typedef struct gli_membership_ops {
 
 struct gli_membership {
   uint32_t self, n;
-  bool accused;    /* the failure names this rank */
+  bool accused;    /* the others may have missed this rank */
   uint32_t leader; /* n: none yet */
   uint32_t round;  /* of the proposals of this rank */
   gli_member_phase phase;

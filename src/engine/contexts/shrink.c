@@ -272,11 +272,12 @@ gli_shrink *gli_shrink_begin(gloo_context *failed, uint64_t patience_ns,
   s->council->heartbeat.own_ns = failed->heartbeat.own_ns;
   s->origin_key = failed->key;
   s->accused = shrink_accused(failed);
-  s->members.accused = s->accused == failed->rank;
   s->patience_ns = patience_ns;
   s->silence_ns = failed->heartbeat.own_ns;
   if (s->silence_ns != 0) s->silence_ns = shrink_later(s->silence_ns, GRACE_NS);
   s->begun_ns = s->looked_ns = device->ops->now_ns(device->transport);
+  s->members.accused =
+      s->accused == failed->rank || gli_heartbeat_was_away(failed, s->begun_ns);
   if (failed->heartbeat.own_ns > 0 && device->helper.exists)
     s->members.ranks[failed->rank] = GLI_MEMBER_BEATS;
   s->next = failed->shrinks;

@@ -49,6 +49,9 @@ typedef struct gli_heartbeat {
   uint64_t heard_ns;   /* when there was one of theirs */
   uint64_t heard;      /* see gli_transport_ops */
   uint64_t doubted_ns; /* time was up; 0: it is not */
+  uint64_t away_ns;    /* when this rank found that it had not run for so long
+                          that others miss it; 0: it never has */
+  bool was_away;       /* shortly before the context failed */
 } gli_heartbeat;
 
 /* Two ranks have called different things in one place: what others have called
