@@ -438,10 +438,11 @@ typedef struct gloo_shrink_options {
  * context meanwhile. Ownership: *successor is the caller's, and is set on
  * success only; a device that belonged to the context goes with the last of the
  * two. Cost: five messages per rank, to and from the lowest that is left, of
- * one byte per rank; ranks that died unnoticed are waited for two seconds over
- * TCP, and one in shared memory. Afterwards connections are made as in a new
- * context. Source: what MPI's fault tolerance calls MPI_Comm_shrink (Bland,
- * Bouteiller, Herault, Bosilca and Dongarra 2013). */
+ * one byte per rank; ranks that died unnoticed are waited for half a second
+ * over TCP (two if their host does not answer), and one in shared memory.
+ * Afterwards connections are made as in a new context. Source: what MPI's fault
+ * tolerance calls MPI_Comm_shrink (Bland, Bouteiller, Herault, Bosilca and
+ * Dongarra 2013). */
 GLOO_API gloo_status gloo_context_shrink(gloo_context *context,
                                          const gloo_shrink_options *options,
                                          gloo_context **successor,
@@ -480,8 +481,8 @@ typedef struct gloo_grow_options {
  * order of other calls; blocks. Ownership: *successor is the caller's, and is
  * set on success only; the store stays the caller's. A device that belonged to
  * the context goes with the last of the two. Cost: a broadcast where nobody has
- * come, and a look at the store by rank 0; else what gloo_context_create costs.
- */
+ * come, and a look at the store by rank 0; else what gloo_context_create costs,
+ * and another broadcast, two allreduces and a barrier. */
 GLOO_API gloo_status gloo_context_grow(gloo_context *context, gloo_store *store,
                                        const gloo_grow_options *options,
                                        gloo_context **successor,
@@ -490,15 +491,16 @@ GLOO_API gloo_status gloo_context_grow(gloo_context *context, gloo_store *store,
 /* The other side: come to ranks that are there already, and wait, for
  * `timeout_ns` at most, until they call gloo_context_grow. `options`, with the
  * same secret, and `device` are as for gloo_context_create. A process that is
- * killed while it waits is passed over, if the store sees that: over TCP, and
- * in files of one host. One that is killed when it has its place makes that
- * gloo_context_grow fail, and no other. A rank that has a context was taken in
- * by all that were there; where one of them dies at the last moment it has
- * none, and may call this again. Errors: GLOO_ERR_INVALID (no store, no place),
- * GLOO_ERR_TIMEOUT and GLOO_ERR_PEER (it was not taken in), those of the store
- * and of gloo_context_create. Threads: any; blocks. Ownership: *context is the
- * caller's; store and device stay the caller's. Cost: three operations of the
- * store, and that of gloo_context_create. */
+ * killed or stopped while it waits is passed over, at once if the store sees
+ * that (over TCP, and in files of one host), else after a second. One that is
+ * killed when it was called makes that gloo_context_grow fail, and no other;
+ * newcomers that were called with it wait on. A rank that has a context was
+ * taken in by all that were there; where one of them dies at the last moment it
+ * has none, and may call this again. Errors: GLOO_ERR_INVALID (no store, no
+ * place), GLOO_ERR_TIMEOUT and GLOO_ERR_PEER (it was not taken in), those of
+ * the store and of gloo_context_create. Threads: any; blocks. Ownership:
+ * *context is the caller's; store and device stay the caller's. Cost: eight
+ * operations of the store, and that of gloo_context_create. */
 GLOO_API gloo_status gloo_context_join(gloo_store *store, gloo_device *device,
                                        const gloo_context_options *options,
                                        int64_t timeout_ns,

@@ -81,6 +81,11 @@ void gli_context_forsake(gloo_context *context, const gloo_error *cause);
 const uint8_t *gli_context_job_key(const gloo_context *context);
 /* A device that belongs to the one belongs to both. */
 void gli_context_share_device(const gloo_context *context, gloo_context *also);
+/* `to` goes on for `from` on the same device: ranks that `from` was shrunk
+ * without, and that come late, are answered as long as `to` exists. */
+void gli_context_follow(gloo_context *from, gloo_context *to);
+/* All ranks have made calls: one that is silent from now on is missed. */
+void gli_context_have_met(gloo_context *context);
 void gli_context_close(gloo_context *context);
 gloo_device *gli_context_device(const gloo_context *context);
 /* Through what this rank's messages to `peer` go, and why not through something

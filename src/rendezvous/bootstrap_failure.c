@@ -265,6 +265,13 @@ bool gli_bootstrap_give_up(gloo_store *store, uint32_t rank, uint32_t size,
   return false;
 }
 
+void gli_bootstrap_cancel(gloo_store *store, uint32_t rank,
+                          const gloo_error *cause) {
+  failure_note note = write_failure(rank, cause);
+  (void)bootstrap_failure_settle(store, note.data, note.bytes,
+                                 GLI_OUTCOME_FAILED, NULL);
+}
+
 void gli_bootstrap_let_go(gloo_store *store, uint32_t rank, uint32_t size,
                           bool published, uint64_t deadline_ns,
                           const gloo_error *cause) {
@@ -275,18 +282,28 @@ void gli_bootstrap_let_go(gloo_store *store, uint32_t rank, uint32_t size,
 
 /* ---- a process that ends meanwhile --------------------------------------- */
 
+static void bootstrap_describe_end(const gloo_store *visit, uint32_t rank,
+                                   gloo_error *cause) {
+  const char *or_lost =
+      gli_store_lasts(visit) ? "" : ", or lost its connection there";
+  if (rank == GLI_BOOTSTRAP_NO_RANK)
+    gli_fail(cause, GLOO_ERR_PEER, -1,
+             "the process of a newcomer ended while the ranks met in %s%s: see "
+             "its output and exit status",
+             visit->label, or_lost);
+  else
+    gli_fail(cause, GLOO_ERR_PEER, (int)rank,
+             "rank %u's process ended while the ranks met in %s%s: see its "
+             "output and exit status",
+             (unsigned)rank, visit->label, or_lost);
+}
+
 gloo_status gli_bootstrap_leave_will(gloo_store *visit, uint32_t rank,
                                      gloo_error *error) {
   gloo_error cause;
   gli_rank_key done = gli_bootstrap_key("done", rank);
   gli_rank_key gone = gli_bootstrap_key("gone", rank);
-  gli_fail(&cause, GLOO_ERR_PEER, (int)rank,
-           gli_store_lasts(visit)
-               ? "rank %u's process ended while the ranks met in %s: see its "
-                 "output and exit status"
-               : "rank %u's process ended while the ranks met in %s, or lost "
-                 "its connection there: see its output and exit status",
-           (unsigned)rank, visit->label);
+  bootstrap_describe_end(visit, rank, &cause);
   failure_note note = write_failure(NOBODY, &cause);
   const char *const keys[] = {GLI_OUTCOME_KEY, GLI_SIZE_KEY, done.text,
                               gone.text};
@@ -294,7 +311,8 @@ gloo_status gli_bootstrap_leave_will(gloo_store *visit, uint32_t rank,
                                {SIZE_FAILED, strlen(SIZE_FAILED)},
                                {"1", 1},
                                {"1", 1}};
-  gli_will will = {keys, values, 4, 2};
+  size_t n = rank == GLI_BOOTSTRAP_NO_RANK ? 2 : 4;
+  gli_will will = {keys, values, n, 2};
   return gli_store_leave_will(visit, &will, error);
 }
 

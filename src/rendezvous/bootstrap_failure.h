@@ -32,12 +32,20 @@ void gli_bootstrap_let_go(gloo_store *store, uint32_t rank, uint32_t size,
 
 /* ---- a process that ends meanwhile --------------------------------------- */
 
+/* The rank of a process that has none yet. */
+#define GLI_BOOTSTRAP_NO_RANK UINT32_MAX
+
 /* In a visit: if this process is gone without a word, that is the outcome,
- * unless there is one. */
+ * unless there is one. `rank` may be GLI_BOOTSTRAP_NO_RANK. */
 gloo_status gli_bootstrap_leave_will(gloo_store *visit, uint32_t rank,
                                      gloo_error *error);
 /* Where the meeting has no outcome, and this rank is done with it. */
 void gli_bootstrap_take_back_will(gloo_store *visit);
+
+/* Sets the outcome to `cause`, unless there is one, in the name of `rank`,
+ * which does not take part. */
+void gli_bootstrap_cancel(gloo_store *store, uint32_t rank,
+                          const gloo_error *cause);
 
 /* What is known of the outcome. FAILED and UNKNOWN fill `error` with the cause.
  */

@@ -351,6 +351,7 @@ static void a_place_that_makes_no_sense_is_an_error(void **state) {
       "1 0 1 00112233445566778899aabbccddeefg",
       "1 1 1 00112233445566778899aabbccddeeff",
       "1 -1 1 00112233445566778899aabbccddeeff",
+      "2 0 1 00112233445566778899aabbccddeeff", /* another meeting */
       "x",
   };
   (void)state;
@@ -359,6 +360,8 @@ static void a_place_that_makes_no_sense_is_an_error(void **state) {
     gloo_context *context;
     gloo_error error;
     assert_int_equal(gloo_store_memory_create(&store, NULL), GLOO_OK);
+    assert_int_equal(gloo_store_set(store, "gloo/grow/call/1", "1", 1, NULL),
+                     GLOO_OK);
     assert_int_equal(gloo_store_set(store, "gloo/grow/place/1", places[i],
                                     strlen(places[i]), NULL),
                      GLOO_OK);

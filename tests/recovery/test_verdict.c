@@ -118,6 +118,12 @@ static void act_odd(actor *a, gloo_context *context, gloo_device *device) {
   a->status = gloo_broadcast(context, GLOO_IN_PLACE, (uint8_t *)&plan,
                              sizeof plan, GLOO_UINT8, 0, NULL, &a->error);
   if (a->status != GLOO_OK || plan.status != GLOO_OK) return;
+  a->status = gloo_allreduce(context, GLOO_IN_PLACE, &well, 1, GLOO_INT32,
+                             GLOO_MIN, NULL, &a->error);
+  if (a->status == GLOO_OK)
+    a->status = gloo_broadcast(context, GLOO_IN_PLACE, (uint8_t *)&plan,
+                               sizeof plan, GLOO_UINT8, 0, NULL, &a->error);
+  if (a->status != GLOO_OK || plan.status != GLOO_OK) return;
   a->status = gli_grow_meet(s->store, &plan.round, a->rank, s->ranks + 1,
                             device, NULL, NULL, &made, &a->error);
   if (a->status != GLOO_OK) return;

@@ -6,6 +6,7 @@
 #include "core/log.h"
 #include "core/timeout.h"
 #include "engine/contexts/contexts.h"
+#include "engine/contexts/shrink.h"
 #include "engine/drive/drive.h"
 #include "engine/engine.h"
 #include "engine/life/life.h"
@@ -122,6 +123,19 @@ const uint8_t *gli_context_job_key(const gloo_context *context) {
 
 void gli_context_share_device(const gloo_context *context, gloo_context *also) {
   if (context->family->root->owns_device) gli_context_own_device(also);
+}
+
+void gli_context_follow(gloo_context *from, gloo_context *to) {
+  gli_context_share_device(from, to);
+  gli_device_lock(to->device);
+  gli_shrink_hand_over(from->family->root, to);
+  gli_device_unlock(to->device);
+}
+
+void gli_context_have_met(gloo_context *context) {
+  gli_device_lock(context->device);
+  gli_heartbeat_met(context);
+  gli_device_unlock(context->device);
 }
 
 gloo_device *gli_context_device(const gloo_context *context) {
