@@ -143,6 +143,35 @@ static void rank_in_a_group_is_innocent(void **state) {
   run_late(wait_in_a_group);
 }
 
+/* ---- where no rank is late ----------------------------------------------- */
+
+static void expect_no_name(rank_env *env) {
+  gloo_error cause;
+  RANK_CHECK(env, gloo_context_error(env->context, &cause) == GLOO_ERR_TIMEOUT);
+  if (cause.rank != -1) rank_fail(env, __FILE__, __LINE__, cause.message);
+}
+
+/* Rank 1 waits for rank 0, and rank 0 for rank 1, whatever the third does. */
+static void call_alone(rank_env *env) {
+  int32_t x = 1, in[RANKS] = {0}, out[RANKS];
+  gloo_error error;
+  if (env->rank == LATE) {
+    while (gloo_context_error(env->context, &error) == GLOO_OK) nap_ms(10);
+  } else if (env->rank == 0) {
+    RANK_CHECK(env, gloo_alltoall(env->context, in, out, 1, GLOO_INT32, NULL,
+                                  NULL) != GLOO_OK);
+  } else {
+    RANK_CHECK(env, gloo_recv(env->context, &x, 1, GLOO_INT32, 0, NULL, NULL) !=
+                        GLOO_OK);
+  }
+  expect_no_name(env);
+}
+
+static void collective_called_alone_names_no_rank(void **state) {
+  (void)state;
+  run_late(call_alone);
+}
+
 /* Each waits for the other, in another call: all hear the same. */
 static void cross(rank_env *env) {
   int32_t x = 1;
@@ -169,6 +198,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(rank_without_deadline_asks_on),
       cmocka_unit_test(rank_in_an_earlier_call_is_innocent),
       cmocka_unit_test(rank_in_a_group_is_innocent),
+      cmocka_unit_test(collective_called_alone_names_no_rank),
       cmocka_unit_test(ranks_that_wait_for_each_other_end),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

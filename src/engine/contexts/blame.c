@@ -69,21 +69,23 @@ static void hint_at_skipped(const gli_operation *op, uint32_t rank,
   }
 }
 
-/* Those that have answered no more than `most`. */
-static size_t waited_ranks(const gli_operation *op, gli_cleared most,
-                           uint32_t *ranks, size_t room) {
+/* Those that have answered between `least` and `most`. */
+static size_t waited_ranks(const gli_operation *op, gli_cleared least,
+                           gli_cleared most, uint32_t *ranks, size_t room) {
   size_t n = 0;
   if (gli_operation_is(op, GLI_OPERATION_POSTED)) {
     const gli_peer *peers = op->context->peers;
-    if (op->p2p.peer >= 0 && op->peers[0].cleared <= most)
+    uint8_t cleared = op->peers[0].cleared;
+    if (op->p2p.peer >= 0 && cleared >= least && cleared <= most)
       ranks[n++] = peers[op->p2p.peer].rank;
-    for (size_t i = 0; i < op->p2p.n_candidates && n < room; i++) {
+    for (size_t i = 0;
+         least == GLI_SILENT && i < op->p2p.n_candidates && n < room; i++) {
       ranks[n++] = peers[op->p2p.candidates[i]].rank;
     }
     return n;
   }
   for (uint32_t i = 0; i < op->plan->n_peers && n < room; i++) {
-    if (op->peers[i].cleared > most) continue;
+    if (op->peers[i].cleared < least || op->peers[i].cleared > most) continue;
     if (gli_operation_waits_for(op, i)) ranks[n++] = op->peers[i].link->rank;
   }
   return n;
@@ -91,7 +93,7 @@ static size_t waited_ranks(const gli_operation *op, gli_cleared most,
 
 size_t gli_operation_waits(const gli_operation *op, uint32_t *ranks,
                            size_t room) {
-  return waited_ranks(op, GLI_WITH_US, ranks, room);
+  return waited_ranks(op, GLI_SILENT, GLI_WITH_US, ranks, room);
 }
 
 size_t gli_operation_waits_most(const gli_operation *op) {
@@ -102,11 +104,16 @@ void gli_describe_timeout(const gli_operation *op, gloo_error *error) {
   enum { ROOM = 64 };
   char call[GLI_TEXT_BYTES], who[160] = "any rank";
   uint32_t ranks[ROOM];
-  size_t n = waited_ranks(op, GLI_SILENT, ranks, ROOM);
-  bool silent = n > 0;
-  if (n == 0) n = waited_ranks(op, GLI_ELSEWHERE, ranks, ROOM);
-  bool elsewhere = n > 0 && !silent;
-  if (n == 0) n = waited_ranks(op, GLI_WITH_US, ranks, ROOM);
+  /* One that waits for this rank elsewhere does so whether or not another one
+   * is late. */
+  size_t n = waited_ranks(op, GLI_CROSSED, GLI_CROSSED, ranks, ROOM);
+  bool elsewhere = n > 0;
+  if (n == 0) n = waited_ranks(op, GLI_SILENT, GLI_SILENT, ranks, ROOM);
+  if (n == 0) {
+    n = waited_ranks(op, GLI_ELSEWHERE, GLI_ELSEWHERE, ranks, ROOM);
+    elsewhere = n > 0;
+  }
+  if (n == 0) n = waited_ranks(op, GLI_WITH_US, GLI_WITH_US, ranks, ROOM);
   if (n > 0) blame_list_ranks(who, sizeof who, ranks, n);
   char within[32] = "";
   if (op->deadline.timeout_ns > 0)

@@ -114,6 +114,9 @@ void gli_blame_timer(gli_operation *op, uint64_t now_ns);
 gloo_status gli_blame_probed(gli_link *link, const gli_header *header,
                              gloo_error *error);
 void gli_blame_answered(gli_link *link, const gli_header *header);
+/* Answers questions that came when this rank was in no call, if it has been in
+ * one since. */
+void gli_blame_answer_late(gloo_device *device);
 
 /* Does the operation still need something from, or of, this peer? */
 bool gli_operation_waits_for(const gli_operation *op, uint32_t peer);

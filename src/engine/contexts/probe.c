@@ -8,9 +8,11 @@
  * it accuses, and its sentence reaches all. Those that got all their answers
  * hold theirs back for a moment, and press the ranks they wait for (PROBE with
  * slot 1), which press on: for these may have come later, and have time left,
- * or no deadline, and would not give that up for a question alone. Where no
- * rank is silent, ranks made different calls: the sentence has those that wait
- * elsewhere, and nobody is accused, but where a group is made. A question says
+ * or no deadline, and would not give that up for a question alone. A rank that
+ * is between two calls answers from its next one: it is not late. Where no rank
+ * is silent, or two ranks wait for each other in different calls, ranks made
+ * different calls: the sentence has those that wait elsewhere, and no rank is
+ * accused, but where a group is made. A question says
  * which call it is about: a rank that has made another one in its place says so
  * to all. */
 #include "core/error.h"
@@ -21,6 +23,10 @@
 #include "engine/state/fail.h"
 #include "engine/state/signature.h"
 #include "engine/wire/wire.h"
+
+/* The slot of WAITING: this rank waits in the same call, in another one, or in
+ * another one for the rank that asks. */
+enum { SAYS_HERE, SAYS_ELSEWHERE, SAYS_FOR_YOU };
 
 /* Of a message between two ranks: the one that it waits for; NULL: it is known
  * to nobody, or not connected. */
@@ -71,12 +77,15 @@ static bool all_cleared(const gli_operation *op) {
   return true;
 }
 
+static bool is_elsewhere(const gli_op_peer *peer) {
+  return peer->cleared == GLI_ELSEWHERE || peer->cleared == GLI_CROSSED;
+}
+
 /* Does it wait for a rank that waits in another call? */
 static bool knows_elsewhere(const gli_operation *op) {
-  if (gli_operation_is_message(op))
-    return op->peers[0].cleared == GLI_ELSEWHERE;
+  if (gli_operation_is_message(op)) return is_elsewhere(&op->peers[0]);
   for (uint32_t i = 0; i < op->plan->n_peers; i++) {
-    if (op->peers[i].cleared == GLI_ELSEWHERE && gli_operation_waits_for(op, i))
+    if (is_elsewhere(&op->peers[i]) && gli_operation_waits_for(op, i))
       return true;
   }
   return false;
@@ -156,6 +165,21 @@ static bool waits_for_others(const gli_operation *op, const gli_link *link,
   return false;
 }
 
+/* Does it wait for the rank that asks? */
+static bool waits_for_asker(const gli_operation *op, const gli_link *link,
+                            const gli_header *h) {
+  (void)h;
+  if (gli_operation_is_message(op)) {
+    const gli_link *to = message_link(op);
+    return to != NULL && to->rank == link->rank;
+  }
+  for (uint32_t i = 0; i < op->plan->n_peers; i++) {
+    if (op->peers[i].link->rank == link->rank && gli_operation_waits_for(op, i))
+      return true;
+  }
+  return false;
+}
+
 /* The oldest operation of the family of which that is so. */
 static gli_operation *find_waiting(const gli_link *link, const gli_header *h,
                                    bool (*is_so)(const gli_operation *op,
@@ -205,20 +229,68 @@ static void ask_on(gli_operation *op, bool pressed) {
     send_probes(op); /* those that were asked already have had their time */
 }
 
+/* `op`: the one that the question is about; NULL: this rank is not in it. */
+static void answer_question(gli_link *link, const gli_header *h,
+                            gli_operation *op) {
+  gli_header about = *h;
+  about.slot = SAYS_HERE;
+  if (op == NULL) {
+    bool crossed = find_waiting(link, h, waits_for_asker) != NULL;
+    about.slot = crossed ? SAYS_FOR_YOU : SAYS_ELSEWHERE;
+    op = find_waiting(link, h, waits_for_others);
+  }
+  (void)gli_wire_answer(link, GLI_MESSAGE_WAITING, &about, NULL);
+  if (op != NULL) ask_on(op, h->slot != 0);
+}
+
+/* Not there yet, and not on its way: silence is the answer, unless it goes on
+ * with other calls. */
+static void keep_question(gli_link *link, const gli_header *h) {
+  gloo_device *device = link->context->device;
+  link->question =
+      (gli_link_question){true, device->completed, /* about: */ *h};
+  device->asked = device->leftovers = true;
+}
+
 gloo_status gli_blame_probed(gli_link *link, const gli_header *h,
                              gloo_error *error) {
   gli_operation *op = find_operation(link, h);
   gloo_status status = check_agrees(op, link, h, error);
   if (status != GLOO_OK) return status;
-  bool with_them = op != NULL;
-  if (op == NULL) op = find_waiting(link, h, waits_for_others);
-  /* Not there yet, and not on its way: silence is the answer. */
-  if (op == NULL && !is_waiting(link)) return GLOO_OK;
-  gli_header about = *h;
-  about.slot = with_them ? 0 : 1;
-  (void)gli_wire_answer(link, GLI_MESSAGE_WAITING, &about, NULL);
-  if (op != NULL) ask_on(op, h->slot != 0);
+  if (op != NULL || is_waiting(link))
+    answer_question(link, h, op);
+  else
+    keep_question(link, h);
   return GLOO_OK;
+}
+
+/* Calls that end within one poll are seen by their number alone. */
+static void answer_links_late(gloo_context *context) {
+  gloo_device *device = context->device;
+  for (gli_link *link = context->links; link != NULL; link = link->next) {
+    gli_link_question *q = &link->question;
+    if (!q->open) continue;
+    if (!is_waiting(link) && device->completed == q->completed) {
+      device->asked = true;
+      continue;
+    }
+    gli_operation *op = find_operation(link, &q->about);
+    if (op != NULL && q->about.collective != GLI_SENDRECV &&
+        !gli_signature_equal(&op->signature, &q->about))
+      op = NULL;
+    q->open = false;
+    answer_question(link, &q->about, op);
+  }
+}
+
+void gli_blame_answer_late(gloo_device *device) {
+  device->asked = false;
+  for (gloo_context *c = device->contexts; c != NULL; c = c->next) {
+    if (gli_context_poisoned(c)) continue;
+    answer_links_late(c);
+    for (gloo_context *g = c->family->groups; g != NULL; g = g->next)
+      answer_links_late(g);
+  }
 }
 
 static bool asks_for_message(const gli_operation *op, const gli_link *link,
@@ -228,8 +300,13 @@ static bool asks_for_message(const gli_operation *op, const gli_link *link,
          op->peers[0].cleared == GLI_SILENT;
 }
 
+static uint8_t said_of(const gli_header *h) {
+  if (h->slot == SAYS_HERE) return GLI_WITH_US;
+  return h->slot == SAYS_FOR_YOU ? GLI_CROSSED : GLI_ELSEWHERE;
+}
+
 void gli_blame_answered(gli_link *link, const gli_header *h) {
-  uint8_t how = h->slot == 0 ? GLI_WITH_US : GLI_ELSEWHERE;
+  uint8_t how = said_of(h);
   if (h->collective == GLI_SENDRECV) {
     gli_operation *op;
     while ((op = find_waiting(link, h, asks_for_message)) != NULL)

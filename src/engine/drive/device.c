@@ -165,7 +165,9 @@ GLI_COLD static int poll_leftovers(gloo_device *device) {
     events++;
   }
   if (device->suspects) check_suspects(device);
-  device->leftovers = device->suspects || device->self_queue.first != NULL ||
+  if (device->asked) gli_blame_answer_late(device);
+  device->leftovers = device->suspects || device->asked ||
+                      device->self_queue.first != NULL ||
                       device->pending_links != NULL ||
                       device->deferred != NULL || device->staged != NULL;
   return events;

@@ -86,6 +86,7 @@ struct gloo_device {
    * polls see to these. */
   bool leftovers;
   bool suspects; /* a context has lost a connection, and waits for the cause */
+  bool asked;    /* a link has a question (PROBE) without an answer */
   bool beats;    /* a context has a heartbeat */
   gli_link *pending_links;
   gli_operation *staged; /* with copies to begin or end, see gli_staged */

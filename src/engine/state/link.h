@@ -104,6 +104,13 @@ typedef struct gli_link_credit {
 /* Has the rank been asked what it has called, and has it said so? */
 typedef enum gli_vote { GLI_NOT_ASKED, GLI_ASKED, GLI_HAS_SAID } gli_vote;
 
+/* A PROBE that came when this rank was in no call. probe.c alone writes it. */
+typedef struct gli_link_question {
+  bool open;
+  size_t completed; /* the device's count at that time */
+  gli_header about;
+} gli_link_question;
+
 /* Everything about one other rank. */
 struct gli_link {
   gloo_context *context;
@@ -148,6 +155,8 @@ struct gli_link {
     uint32_t round;
     uint32_t in_use; /* which of GLI_SHARED_COPIES are, a bit each */
   } copies;
+
+  gli_link_question question;
 
   uint32_t alive_ms; /* the peer gives signs of life to this rank, as often; 0:
                         it does not (heartbeat.c) */

@@ -36,6 +36,7 @@ typedef enum gli_operation_side {
 /* Is another rank to blame? */
 typedef enum gli_cleared {
   GLI_SILENT,
+  GLI_CROSSED,   /* it waits in another call, for this rank: neither goes on */
   GLI_ELSEWHERE, /* it waits in another call: perhaps for the one to blame */
   GLI_WITH_US    /* it waits in the same */
 } gli_cleared;

@@ -24,26 +24,14 @@ enum {
   ALLTOALLV,
   RING,
   PAIRS,
+  WORKERS,
   KINDS
 };
-const char *const cell_call_names[] = {"barrier",
-                                       "broadcast",
-                                       "allreduce",
-                                       "reduce_scatter",
-                                       "allgather",
-                                       "alltoall",
-                                       "reduce",
-                                       "gather",
-                                       "scatter",
-                                       "scan",
-                                       "exscan",
-                                       "allgatherv",
-                                       "reduce_scatterv",
-                                       "gatherv",
-                                       "scatterv",
-                                       "alltoallv",
-                                       "ring",
-                                       "pairs"};
+const char *const cell_call_names[] = {
+    "barrier",   "broadcast",  "allreduce",       "reduce_scatter", "allgather",
+    "alltoall",  "reduce",     "gather",          "scatter",        "scan",
+    "exscan",    "allgatherv", "reduce_scatterv", "gatherv",        "scatterv",
+    "alltoallv", "ring",       "pairs",           "workers"};
 const int cell_call_count = KINDS;
 
 /* Elements per block, and what calls in a row add to it so that no two of them
@@ -97,12 +85,22 @@ bool cell_call_departs(int kind, cell_departure departure) {
       return combines(kind);
     case CELL_ROOT:
       return has_root(kind);
+    case CELL_ALONE:
+      return kind >= RING;
     default: /* one barrier is as good as another */
       return kind != BARRIER;
   }
 }
 
-void cell_call_depart(cell_call *call, cell_departure departure, int ranks) {
+/* The rank waits for others in each of these. */
+static void call_alone(cell_call *call, int rank, int ranks) {
+  call->kind = (int)(call->number % (SCAN - BARRIER));
+  bool gives = call->kind == BROADCAST || call->kind == SCATTER;
+  call->root = gives ? (rank + 1) % ranks : rank;
+}
+
+void cell_call_depart(cell_call *call, cell_departure departure, int rank,
+                      int ranks) {
   switch (departure) {
     case CELL_COUNT:
       call->count++;
@@ -118,6 +116,9 @@ void cell_call_depart(cell_call *call, cell_departure departure, int ranks) {
       break;
     case CELL_EXTRA:
       call->kind = BARRIER;
+      break;
+    case CELL_ALONE:
+      call_alone(call, rank, ranks);
       break;
     default:
       break;
@@ -239,6 +240,8 @@ static bool is_right(const cell_work *w, const cell_call *call) {
       return holds(w, call, 0, n, before, before + 1, 0);
     case PAIRS:
       return holds(w, call, 0, n, partner(w), partner(w) + 1, 0);
+    case WORKERS:
+      return w->rank == 0 || holds(w, call, 0, n, 0, 1, 0);
     default:
       return true;
   }
@@ -257,6 +260,24 @@ static gloo_status pass_on(const cell_work *w, const cell_call *call) {
   gloo_status sent = gloo_request_wait(sending, GLOO_TIMEOUT_DEFAULT, NULL);
   gloo_request_destroy(sending);
   return status == GLOO_OK ? sent : status;
+}
+
+/* Rank 0 takes a message of each of the others, and then answers them. */
+static gloo_status serve(const cell_work *w, const cell_call *call) {
+  gloo_status status = GLOO_OK;
+  for (int r = 1; r < w->ranks && status == GLOO_OK; r++)
+    status =
+        gloo_recv(w->context, w->out, call->count, call->type, r, NULL, NULL);
+  for (int r = 1; r < w->ranks && status == GLOO_OK; r++)
+    status =
+        gloo_send(w->context, w->in, call->count, call->type, r, NULL, NULL);
+  return status;
+}
+
+static gloo_status work(const cell_work *w, const cell_call *call) {
+  if (w->rank == 0) return serve(w, call);
+  return gloo_sendrecv(w->context, w->in, call->count, 0, w->out, call->count,
+                       0, call->type, NULL, NULL);
 }
 
 static gloo_status make_counted(const cell_work *w, const cell_call *call) {
@@ -281,6 +302,8 @@ static gloo_status make_counted(const cell_work *w, const cell_call *call) {
                             own.counts, own.at, call->type, NULL, NULL);
     case RING:
       return pass_on(w, call);
+    case WORKERS:
+      return work(w, call);
     default:
       return gloo_sendrecv(w->context, w->in, call->count, partner(w), w->out,
                            call->count, partner(w), call->type, NULL, NULL);

@@ -36,7 +36,8 @@ typedef enum cell_departure {
   CELL_ROOT,
   CELL_ORDER,
   CELL_EXTRA,
-  CELL_MISSING
+  CELL_MISSING,
+  CELL_ALONE /* a collective, where all others make messages only */
 } cell_departure;
 
 /* Which ranks are at fault. */
@@ -106,7 +107,8 @@ void cell_work_free(cell_work *w);
 cell_call cell_call_draw(int kind, unsigned seed, unsigned n, int ranks);
 /* Is there such a departure from that kind of call? */
 bool cell_call_departs(int kind, cell_departure departure);
-void cell_call_depart(cell_call *call, cell_departure departure, int ranks);
+void cell_call_depart(cell_call *call, cell_departure departure, int rank,
+                      int ranks);
 
 /* Make it with inputs of its own. Success with a wrong result sets *wrong. */
 gloo_status cell_call_make(cell_work *w, const cell_call *call, bool *wrong);

@@ -204,6 +204,7 @@ const cell_fault cell_faults[] = {
     DEPARTURE("other_order", CELL_ORDER),
     DEPARTURE("extra_call", CELL_EXTRA),
     DEPARTURE("missing_call", CELL_MISSING),
+    DEPARTURE("alone", CELL_ALONE),
     {.name = "reset",
      .outcome = CELL_ENDS,
      .heartbeat = "5",

@@ -69,9 +69,9 @@ static gloo_status depart(position *p, cell_work *w, cell_call *call) {
     call->number += 2;
     return status;
   }
-  cell_call_depart(&other, departure, w->ranks);
+  cell_call_depart(&other, departure, w->rank, w->ranks);
   if (departure != CELL_MISSING) status = cell_call_make(w, &other, &wrong);
-  if (departure != CELL_EXTRA) call->number++;
+  if (departure != CELL_EXTRA && departure != CELL_ALONE) call->number++;
   return status;
 }
 
@@ -112,11 +112,19 @@ static bool is_to_act(const position *p) {
   return true;
 }
 
+/* A rank computes between its messages, and makes no collective. */
+static void pause_and_call_on(const cell *c, cell_call *call) {
+  static unsigned random = 1;
+  call->kind = c->kind;
+  cell_nap_ns(cell_random(&random, 2000000));
+}
+
 static gloo_status call_until_the_end(position *p, cell_work *w) {
   const cell *c = p->c;
   for (unsigned n = 0; !is_over(p, n); n++) {
     gloo_status status;
     cell_call call = cell_call_draw(c->kind, c->seed, n, w->ranks);
+    if (c->fault->departure == CELL_ALONE) pause_and_call_on(c, &call);
     p->note->calls = n;
     if (is_to_act(p)) c->fault->act(w->context);
     if (is_to_depart(p, &call)) {
