@@ -7,6 +7,7 @@
 #include "engine/match/match.h"
 #include "engine/memory/memory.h"
 #include "engine/rma/rma.h"
+#include "engine/run/run.h"
 #include "engine/state/fail.h"
 #include "engine/state/signature.h"
 
@@ -46,6 +47,17 @@ bool gli_operation_waits_for(const gli_operation *op, uint32_t peer) {
   return false;
 }
 
+bool gli_operation_needs(const gli_operation *op, uint32_t peer) {
+  const gli_plan_peer *p = &op->plan->peers[peer];
+  if (op->peers[peer].link == NULL) return false;
+  for (uint32_t slot = 0; slot < p->recvs; slot++) {
+    uint32_t step = op->plan->recv_steps[p->first_recv + slot];
+    bool came = op->early != NULL && gli_early_attached(op, step) != NULL;
+    if (op->recv_state[step] != GLI_RECV_DONE && !came) return true;
+  }
+  return gli_operation_waits_for(op, peer);
+}
+
 /* A peer that sends for a later operation has left this one behind: it may have
  * called something else here. */
 static void hint_at_skipped(const gli_operation *op, uint32_t rank,
@@ -69,7 +81,8 @@ static void hint_at_skipped(const gli_operation *op, uint32_t rank,
   }
 }
 
-/* Those that have answered between `least` and `most`. */
+/* Those that have answered between `least` and `most`. One that waits for this
+ * rank counts also where its turn in the plan is still to come. */
 static size_t waited_ranks(const gli_operation *op, gli_cleared least,
                            gli_cleared most, uint32_t *ranks, size_t room) {
   size_t n = 0;
@@ -86,7 +99,9 @@ static size_t waited_ranks(const gli_operation *op, gli_cleared least,
   }
   for (uint32_t i = 0; i < op->plan->n_peers && n < room; i++) {
     if (op->peers[i].cleared < least || op->peers[i].cleared > most) continue;
-    if (gli_operation_waits_for(op, i)) ranks[n++] = op->peers[i].link->rank;
+    bool counts = most == GLI_CROSSED ? gli_operation_needs(op, i)
+                                      : gli_operation_waits_for(op, i);
+    if (counts) ranks[n++] = op->peers[i].link->rank;
   }
   return n;
 }
@@ -186,5 +201,5 @@ void gli_link_departed(gli_link *link) {
   gli_fail(&error, GLOO_ERR_PEER, (int)link->rank,
            "rank %u left (destroyed its context) while %s needed it",
            link->rank, gli_describe_call(&victim->signature, text));
-  gli_link_missed(link, &error);
+  gli_link_missed(link, &victim->signature, &error);
 }

@@ -104,6 +104,13 @@ gloo_status gli_dispute_asked(gli_link *link, const gli_header *header,
 /* Ask others, and decide if that can be, or has to be: that is the suspect of
  * the context then, and due. Returns when to come again. */
 uint64_t gli_dispute_turn(gloo_context *root, uint64_t now_ns);
+/* ---- ranks that left early, or not (missed.c) ---------------------------- */
+
+/* As gli_dispute_turn, for a rank that left while a collective needs it. */
+uint64_t gli_missed_turn(gloo_context *root, uint64_t now_ns);
+/* A rank says whether it waits in the call that is asked about. */
+void gli_missed_answered(gli_link *link, const gli_header *header);
+
 /* What came is of no use. */
 void gli_sink_nowhere(gli_sink *sink, uint64_t bytes);
 
@@ -120,6 +127,8 @@ void gli_blame_answer_late(gloo_device *device);
 
 /* Does the operation still need something from, or of, this peer? */
 bool gli_operation_waits_for(const gli_operation *op, uint32_t peer);
+/* ... now, or later? */
+bool gli_operation_needs(const gli_operation *op, uint32_t peer);
 /* Which ranks are these? No more than gli_operation_waits_most; none of a
  * receive that takes messages of any. */
 size_t gli_operation_waits(const gli_operation *op, uint32_t *ranks,

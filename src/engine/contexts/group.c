@@ -240,7 +240,7 @@ void gli_group_close(gloo_context *group) {
   if (family->root->suspected == group) {
     family->root->suspected = NULL;
     if (family->root->disputes) gli_error_undecided(&family->root->suspect);
-    family->root->disputes = false;
+    family->root->disputes = family->root->misses = false;
   }
   while (group->links != NULL) {
     gli_link *link = group->links;

@@ -46,7 +46,9 @@ static void send_probes(const gli_operation *op) {
   }
   if (!gli_operation_is(op, GLI_OPERATION_RUNNING)) return;
   for (uint32_t i = 0; i < op->plan->n_peers; i++) {
-    if (!gli_operation_waits_for(op, i)) continue;
+    bool asks =
+        slot == 0 ? gli_operation_needs(op, i) : gli_operation_waits_for(op, i);
+    if (!asks) continue;
     gli_wire_control(op->peers[i].link, GLI_MESSAGE_PROBE, &op->signature,
                      slot);
   }
@@ -307,6 +309,7 @@ static uint8_t said_of(const gli_header *h) {
 
 void gli_blame_answered(gli_link *link, const gli_header *h) {
   uint8_t how = said_of(h);
+  gli_missed_answered(link, h);
   if (h->collective == GLI_SENDRECV) {
     gli_operation *op;
     while ((op = find_waiting(link, h, asks_for_message)) != NULL)

@@ -139,6 +139,7 @@ static uint64_t check_suspect(gloo_context *context, uint64_t now_ns) {
   if (gli_context_poisoned(context)) return UINT64_MAX;
   uint64_t next_ns = context->suspect_ns;
   if (context->disputes) next_ns = gli_dispute_turn(context, now_ns);
+  if (context->misses) next_ns = gli_missed_turn(context, now_ns);
   if (now_ns < next_ns) return next_ns;
   gli_context_poison(context->suspected != NULL ? context->suspected : context,
                      &context->suspect);

@@ -160,7 +160,7 @@ bool gli_early_ready(gli_operation *op, uint32_t step) {
       gli_fail(&error, GLOO_ERR_PEER, (int)link->rank,
                "rank %u has left (destroyed its context), but %s needs it",
                link->rank, gli_describe_call(&op->signature, text));
-      gli_link_missed(link, &error);
+      gli_link_missed(link, &op->signature, &error);
     }
     return false;
   }

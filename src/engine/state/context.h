@@ -125,6 +125,7 @@ struct gloo_context {
   uint64_t suspect_ns;
   gloo_context *suspected; /* where: the root, or a group; NULL: that is gone */
   bool disputes;           /* it is what the dispute there is about */
+  bool misses;             /* or a rank that left (contexts/missed.c) */
   gli_dispute dispute;
   gli_heartbeat heartbeat;
   bool teardown_pending; /* a root: poisoned, but operations and links still

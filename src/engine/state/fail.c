@@ -10,8 +10,6 @@
 
 /* How long a lost connection waits for a peer that knows why. */
 #define SUSPECT_NS UINT64_C(50000000)
-/* And one that left: longer than others disagree (contexts/dispute.c). */
-#define MISSED_NS UINT64_C(250000000)
 
 gloo_status gli_context_unusable(const gloo_context *context,
                                  gloo_error *error) {
@@ -95,9 +93,14 @@ void gli_link_suspect(gli_link *link, const gloo_error *cause) {
   fail_suspect(root, cause, SUSPECT_NS);
 }
 
-void gli_link_missed(gli_link *link, const gloo_error *cause) {
-  if (link->context->family->root->suspect.status != GLOO_OK) return;
-  fail_suspect(link->context, cause, MISSED_NS);
+void gli_link_missed(gli_link *link, const gli_header *called,
+                     const gloo_error *cause) {
+  gloo_context *context = link->context, *root = context->family->root;
+  if (root->suspect.status != GLOO_OK) return;
+  fail_suspect(context, cause, GLI_MISSED_NS);
+  if (called->collective == GLI_SENDRECV) return; /* it is about two ranks */
+  context->dispute = (gli_dispute){.mine = *called, .with_us = 1};
+  root->misses = true;
 }
 
 /* ---- ranks that disagree ------------------------------------------------- */
@@ -117,7 +120,8 @@ void gli_link_votes(gli_link *link, const gli_header *called) {
   gloo_context *context = link->context;
   gli_dispute *d = &context->dispute;
   const gloo_context *root = context->family->root;
-  if (!root->disputes || root->suspected != context) return;
+  if (!root->disputes && !root->misses) return;
+  if (root->suspected != context) return;
   if (link->vote == GLI_HAS_SAID || !fail_is_same_call(&d->mine, called))
     return;
   link->vote = GLI_HAS_SAID;
@@ -153,5 +157,6 @@ bool gli_link_disputes(gli_link *link, const gli_header *mine,
                                    .with_them = 1};
   fail_suspect(context, error, SUSPECT_NS);
   root->disputes = true;
+  root->misses = false;
   return true;
 }

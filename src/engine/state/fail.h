@@ -5,6 +5,10 @@
 
 #include "engine/state/context.h"
 
+/* How long one that left waits for that: longer than others disagree
+ * (contexts/dispute.c). */
+#define GLI_MISSED_NS UINT64_C(250000000)
+
 /* The first error wins, and takes all contexts of the family with it, for a
  * pair cannot be made to forget what one of them has begun. Operations end, and
  * links are closed, in gli_context_finish_teardown, for a transport must not
@@ -22,9 +26,10 @@ gloo_status gli_context_unusable(const gloo_context *context,
                                  gloo_error *error);
 /* A link does not work any more; a better reason may come within a moment. */
 void gli_link_suspect(gli_link *link, const gloo_error *cause);
-/* The rank of this link has left in order, and something here needs it. It may
- * have been done with what others still disagree about. */
-void gli_link_missed(gli_link *link, const gloo_error *cause);
+/* The rank of this link has left in order, and `called` needs it. It may have
+ * been done with what others still disagree about. */
+void gli_link_missed(gli_link *link, const gli_header *called,
+                     const gloo_error *cause);
 
 /* The rank of this link called `theirs` where this one called `mine` (NULL: not
  * known any more), and `error` says so. True: the context fails of that when
@@ -32,7 +37,7 @@ void gli_link_missed(gli_link *link, const gloo_error *cause);
  * is named in `error` any more, and the caller is to see to it. */
 bool gli_link_disputes(gli_link *link, const gli_header *mine,
                        const gli_header *theirs, gloo_error *error);
-/* A rank has called that. */
+/* A rank has called that, in a dispute or where one that left is missed. */
 void gli_link_votes(gli_link *link, const gli_header *called);
 /* Which of the two is wrong is not known. */
 void gli_error_undecided(gloo_error *error);

@@ -73,6 +73,7 @@ typedef struct cell_fault {
   bool served;       /* at a server of the store, whose death it is */
   bool at_start;     /* half of the cells: before the context is made */
   bool makes_groups; /* what takes memory and descriptors */
+  bool others_leave; /* after some calls, if they need no more of the victim */
   cell_named named;
   const char *setting, *value; /* of the environment, or NULL */
 } cell_fault;
