@@ -11,6 +11,8 @@
 #include "core/environment.h"
 #include "core/siphash.h"
 
+enum { PLACE_CACHE = 2 };
+
 /* Room for the name of the socket in a directory's path. */
 #define NAME_BYTES ((int)sizeof "/store-0123456789abcdef")
 
@@ -28,7 +30,7 @@ static bool place_directory(int i, gli_tcp_local_path *path) {
     case 1:
       n = snprintf(path->text, room, "/run/user/%lu/gloo_c", user);
       break;
-    case 2:
+    case PLACE_CACHE:
       if (home != NULL && home[0] == '/')
         n = snprintf(path->text, room, "%s/.cache/gloo_c", home);
       break;
@@ -44,6 +46,20 @@ static bool place_is_private(const char *directory) {
   struct stat info;
   return lstat(directory, &info) == 0 && S_ISDIR(info.st_mode) &&
          info.st_uid == geteuid() && (info.st_mode & 077) == 0;
+}
+
+/* Makes .cache, which a home lacks in which no program has run yet. Root with
+ * the home of another user makes none: that user could not write there. */
+static void place_make_parent(const char *directory) {
+  char path[sizeof((gli_tcp_local_path *)NULL)->text];
+  struct stat home;
+  (void)snprintf(path, sizeof path, "%s", directory);
+  *strrchr(path, '/') = '\0';
+  char *name = strrchr(path, '/');
+  *name = '\0';
+  if (stat(path, &home) != 0 || home.st_uid != geteuid()) return;
+  *name = '/';
+  (void)mkdir(path, S_IRWXU);
 }
 
 /* A number for the server among all that use the directory. */
@@ -62,6 +78,7 @@ static uint64_t place_number(const char *host, uint16_t port) {
 bool gli_tcp_local_place(int i, bool create, const char *host, uint16_t port,
                          gli_tcp_local_path *path) {
   if (!place_directory(i, path)) return false;
+  if (create && i == PLACE_CACHE) place_make_parent(path->text);
   if (create) (void)mkdir(path->text, S_IRWXU);
   if (!place_is_private(path->text)) return false;
   size_t used = strlen(path->text);

@@ -378,6 +378,32 @@ static void without_a_directory_it_says_what_to_do(void **state) {
   setenv("XDG_RUNTIME_DIR", "/tmp", 1);
 }
 
+/* All other directories are another user's; the home is empty. */
+static void an_empty_home_is_enough(void **state) {
+  squatter s = squatter_of("127.0.0.1", 40100, 40100);
+  struct stat made;
+  (void)state;
+  unsetenv("XDG_RUNTIME_DIR");
+  setenv("HOME", "/tmp/home", 1);
+  assert_true(squatter_start(&s, squat));
+  assert_int_equal(chown("/tmp/gloo_c-0", NOBODY, NOBODY), 0);
+  assert_int_equal(mkdir("/tmp/home", 0700), 0);
+  gloo_store *server = served_at("127.0.0.1", 40100);
+  expect_let_in("127.0.0.1", 40100);
+  gloo_store_destroy(server);
+  assert_int_equal(stat("/tmp/home/.cache", &made), 0);
+  assert_int_equal(made.st_mode & 0777, 0700);
+  assert_int_equal(rmdir("/tmp/home/.cache/gloo_c"), 0);
+  assert_int_equal(rmdir("/tmp/home/.cache"), 0);
+  assert_int_equal(chown("/tmp/home", NOBODY, NOBODY), 0);
+  gloo_error e;
+  assert_int_equal(fail_to_serve(&e), GLOO_ERR_ADDRESS);
+  assert_int_equal(stat("/tmp/home/.cache", &made), -1);
+  squatter_end(&s);
+  setenv("HOME", "/nonexistent", 1);
+  setenv("XDG_RUNTIME_DIR", "/tmp", 1);
+}
+
 /* A server with a secret needs no local socket. */
 static void a_server_that_asks_does_not_mind(void **state) {
   squatter s = squatter_of("127.0.0.1", 40100, 40100);
@@ -615,6 +641,7 @@ int main(void) {
       cmocka_unit_test(any_port_is_one_whose_name_is_free),
       cmocka_unit_test(where_all_names_are_taken_there_is_a_directory),
       cmocka_unit_test(without_a_directory_it_says_what_to_do),
+      cmocka_unit_test(an_empty_home_is_enough),
       cmocka_unit_test(a_server_that_asks_does_not_mind),
       cmocka_unit_test(a_taken_port_is_told_with_its_user),
       cmocka_unit_test(another_users_server_is_not_believed),
