@@ -20,8 +20,23 @@ import sys
 import time
 
 NOBODY = 65534
-MAGIC, VERSION = 0x65726F7473636C67, 4
+SOURCES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../src")
+
+
+def version(header, name):
+    """The number of a protocol, as its header has it: ranks tell a hello of another
+    version so, and look no further."""
+    with open(os.path.join(SOURCES, header)) as file:
+        return int(re.search(r"#define %s ([0-9]+)" % name, file.read()).group(1))
+
+
+MAGIC = 0x65726F7473636C67
+VERSION = version("rendezvous/tcp_protocol.h", "GLI_TCP_VERSION")
+TCP_VERSION = version("transport_tcp/handshake.h", "GLI_TCP_VERSION")
+SHM_VERSION = version("transport_shm/note.h", "GLI_SHM_VERSION")
 HELLO, SET, FETCH = 1, 2, 3
+ACCEPTED, OTHER_VERSION = 1, 6  # answers of a rank over TCP
+SHM_ACCEPTED, SHM_OTHER_VERSION = 2, 9
 JOBS = [b"", b"known", b"none"]
 
 TABLES = "/proc/net/"  # of the system's sockets
@@ -179,19 +194,35 @@ def try_listener(open_it):
     """As each rank to each other one, with a number by chance."""
     for rank in range(4):
         count("hellos to a rank over TCP")
-        numbers = struct.pack("<IIIIII", 6, 0, 1, rank, (rank + 1) % 4, 0)
-        answer = ask(open_it(), b"gloo_c>\0" + numbers + os.urandom(8) + bytes(24))
-        if answer[:7] == b"gloo_c<" and len(answer) >= 16 and struct.unpack_from("<I", answer, 12)[0] == 1:
-            leaks.add("a rank accepted a stranger over TCP")
+        numbers = struct.pack("<IIIIII", TCP_VERSION, 0, 1, rank, (rank + 1) % 4, 0)
+        judge(ask(open_it(), b"gloo_c>\0" + numbers + os.urandom(8) + bytes(24)), b"gloo_c<", ACCEPTED,
+              OTHER_VERSION, "a rank over TCP")
+
+
+def judge(answer, magic, accepted, other, of):
+    """The word after the version says what an answer is."""
+    word = struct.unpack_from("<I", answer, 12)[0] if answer[:7] == magic and len(answer) >= 16 else 0
+    if word == accepted:
+        leaks.add("%s accepted a stranger" % of)
+    if word == other:
+        leaks.add("%s is asked by another version than its own: the stranger tries nothing" % of)
 
 
 def try_shared_memory(kind, name):
-    """The word after the version says what an answer is: 2 is yes."""
+    """A hello with the two descriptors that belong to it."""
     count("packets to a rank's socket")
     s = opened(socket.AF_UNIX, kind, name)
-    answer = ask(s, b"gloo_c=\0" + struct.pack("<IIIIQ", 8, 1, 1, 0, 4711) + bytes(64))
-    if len(answer) >= 16 and struct.unpack_from("<I", answer, 12)[0] == 2:
-        leaks.add("a rank accepted a stranger's shared memory")
+    if s is None:
+        return
+    hello = b"gloo_c=\0" + struct.pack("<IIIIQ", SHM_VERSION, 1, 1, 0, 4711) + bytes(64)
+    rings = [os.memfd_create("stranger"), os.memfd_create("stranger")]
+    try:
+        socket.send_fds(s, [hello], rings)
+    except OSError:
+        pass
+    for ring in rings:
+        os.close(ring)
+    judge(ask(s, b""), b"gloo_c=", SHM_ACCEPTED, SHM_OTHER_VERSION, "a rank's shared memory")
 
 
 # ---- crowds ------------------------------------------------------------------
