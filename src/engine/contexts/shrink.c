@@ -4,36 +4,10 @@
 #include <string.h>
 
 #include "core/error.h"
-#include "core/log.h"
 #include "engine/contexts/contexts.h"
 #include "engine/state/device.h"
 #include "engine/state/fail.h"
 #include "engine/wire/wire.h"
-
-/* The rank that all know to be gone gets no more than this to show that it is
- * there after all. */
-#define ACCUSED_NS UINT64_C(300000000)
-/* A rank that begins to lead when patience is over gives the others this. */
-#define GRACE_NS UINT64_C(1000000000)
-/* Signs per time after which a rank is taken for gone. */
-#define PINGS 4
-/* How often it is tried again to connect to a rank, and within what time. */
-#define TRIES 3
-#define TRY_NS UINT64_C(300000000)
-/* One that is yet to connect to a rank that polls now and then gets so many
- * times as long. */
-#define CONNECTING 2
-/* A leader that has given no sign for so long may be gone, and so may those
- * that would lead after it: so many of them are asked for a sign, all at once.
- */
-#define COURT_NS UINT64_C(100000000)
-#define COURTED 8
-/* Polls in that time of a rank for which the agreement is over. */
-#define LOOKS 16
-
-static uint64_t shrink_later(uint64_t a, uint64_t b) {
-  return a > b ? a : b;
-}
 
 /* What a key makes of a number: as hard to guess as the key, for the mapping is
  * one to one (the finalizer of SplitMix64; Steele, Lea and Flood 2014). */
@@ -112,7 +86,7 @@ static gloo_context *shrink_derive_context(const gloo_context *from,
 
 /* ---- what the agreement asks for ----------------------------------------- */
 
-static void shrink_send(void *user, uint32_t to, gli_member_message message) {
+void gli_shrink_send(void *user, uint32_t to, gli_member_message message) {
   gli_shrink *s = user;
   gloo_context *council = s->council;
   gloo_error error;
@@ -196,10 +170,9 @@ static void shrink_prepare(void *user) {
   s->successors = made;
 }
 
-static const gli_membership_ops shrink_ops = {shrink_send, shrink_prepare};
+static const gli_membership_ops shrink_ops = {gli_shrink_send, shrink_prepare};
 
-/* After anything that happened to the agreement. */
-static void shrink_settle(gli_shrink *s) {
+void gli_shrink_settle(gli_shrink *s) {
   gloo_device *device = s->council->device;
   const gli_membership *m = &s->members;
   bool left_out = m->phase == GLI_MEMBER_LEFT_OUT;
@@ -274,7 +247,8 @@ gli_shrink *gli_shrink_begin(gloo_context *failed, uint64_t patience_ns,
   s->accused = shrink_accused(failed);
   s->patience_ns = patience_ns;
   s->silence_ns = failed->heartbeat.own_ns;
-  if (s->silence_ns != 0) s->silence_ns = shrink_later(s->silence_ns, GRACE_NS);
+  if (s->silence_ns != 0 && s->silence_ns < GLI_SHRINK_GRACE_NS)
+    s->silence_ns = GLI_SHRINK_GRACE_NS;
   s->begun_ns = s->looked_ns = device->ops->now_ns(device->transport);
   s->members.accused =
       s->accused == failed->rank || gli_heartbeat_was_away(failed, s->begun_ns);
@@ -287,7 +261,7 @@ gli_shrink *gli_shrink_begin(gloo_context *failed, uint64_t patience_ns,
   gli_context_attend(s->council, true);
   device->beats = true;
   gli_membership_start(&s->members);
-  shrink_settle(s);
+  gli_shrink_settle(s);
   return s;
 
 no_arrays:
@@ -305,9 +279,7 @@ void gli_shrink_hand_over(gloo_context *from, gloo_context *to) {
   from->shrinks = NULL;
 }
 
-/* What was sent to a rank that has never been heard is dropped: it would hear,
- * when it wakes, what is true no more. */
-static void shrink_be_quiet(gli_shrink *s) {
+void gli_shrink_be_quiet(gli_shrink *s) {
   if (s->quiet) return;
   s->quiet = true;
   for (gli_link *link = s->council->links; link != NULL; link = link->next)
@@ -321,7 +293,7 @@ void gli_shrink_end_all(gloo_context *context) {
   while (context->shrinks != NULL) {
     gli_shrink *s = context->shrinks;
     context->shrinks = s->next;
-    shrink_be_quiet(s);
+    gli_shrink_be_quiet(s);
     (void)gli_context_end(s->council);
     shrink_free(s);
   }
@@ -333,9 +305,9 @@ void gli_shrink_end_all(gloo_context *context) {
 static void shrink_answer_sign(gli_shrink *s, uint32_t from) {
   const gli_membership *m = &s->members;
   if ((m->ranks[from] & GLI_MEMBER_GONE) != 0)
-    shrink_send(s, from, GLI_MEMBER_OUT);
+    gli_shrink_send(s, from, GLI_MEMBER_OUT);
   else if (from > m->self && m->phase < GLI_MEMBER_OVER)
-    shrink_send(s, from, GLI_MEMBER_SIGN);
+    gli_shrink_send(s, from, GLI_MEMBER_SIGN);
 }
 
 void gli_shrink_arrived(gli_link *link, const gli_header *header,
@@ -351,171 +323,5 @@ void gli_shrink_arrived(gli_link *link, const gli_header *header,
   }
   gli_membership_take(&s->members, link->rank, (gli_member_message)header->slot,
                       header->operation, ranks);
-  shrink_settle(s);
-}
-
-static void shrink_miss(gli_shrink *s, uint32_t rank, const char *why) {
-  if (gli_membership_needs(&s->members, rank))
-    gli_log(GLOO_LOG_INFO, "rank %u takes rank %u for gone: %s",
-            s->members.self, rank, why);
-  gli_membership_gone(&s->members, rank);
-}
-
-/* A connection that ends before anything came may be one that the other side
- * gave up long ago, and that was only waiting to be looked at. Those of ranks
- * that are gone take longer to fail. */
-static bool shrink_tries_again(gli_shrink *s, uint32_t rank) {
-  const gloo_device *device = s->council->device;
-  gli_shrink_rank *r = &s->ranks[rank];
-  uint64_t now_ns = device->ops->now_ns(device->transport);
-  bool dialed = r->dialed_ns != 0; /* or the other side has */
-  if (r->came || r->tries >= TRIES ||
-      (dialed && now_ns - r->dialed_ns > TRY_NS))
-    return false;
-  r->tries++;
-  r->again = true;
-  s->due_ns = 0;
-  return true;
-}
-
-void gli_shrink_lost(gli_link *link, const char *why) {
-  gli_shrink *s = link->context->shrink;
-  if (s->members.phase == GLI_MEMBER_OVER) return;
-  if (shrink_tries_again(s, link->rank)) return;
-  shrink_miss(s, link->rank, why);
-  shrink_settle(s);
-}
-
-/* Is this rank waited for, although it need not answer yet? */
-static bool shrink_courts(const gli_shrink *s, uint32_t rank) {
-  const gli_shrink_rank *r = &s->ranks[rank];
-  return r->courted && !r->came &&
-         (s->members.ranks[rank] & GLI_MEMBER_GONE) == 0;
-}
-
-/* What was lost with such a connection is said again. */
-static void shrink_connect_again(gli_shrink *s) {
-  const gli_membership *m = &s->members;
-  for (uint32_t i = 0; i < m->n; i++) {
-    if (!s->ranks[i].again) continue;
-    s->ranks[i].again = false;
-    gli_context_drop_link(s->council, i);
-    if (gli_membership_needs(m, i))
-      gli_membership_again(&s->members, i);
-    else if (shrink_courts(s, i))
-      shrink_send(s, i, GLI_MEMBER_SIGN);
-  }
-}
-
-/* ---- silence ------------------------------------------------------------- */
-
-/* Look for a sign: a message, or an answer by which it puts this rank off. */
-static void shrink_look_at(gli_shrink *s, uint32_t rank, uint64_t now_ns) {
-  gli_shrink_rank *r = &s->ranks[rank];
-  const gli_link *link = s->council->peers[rank].link;
-  if (link == NULL || link->pair == NULL || link->pair->ops->heard == NULL)
-    return;
-  uint64_t signs = link->pair->ops->heard(link->pair);
-  if (signs != r->signs) r->sign_ns = now_ns;
-  r->signs = signs;
-}
-
-/* When a rank that is waited for is taken for gone: when it is silent, and when
- * it does not come. */
-static uint64_t shrink_limit(const gli_shrink *s, uint32_t rank) {
-  const gli_shrink_rank *r = &s->ranks[rank];
-  uint64_t silent_ns = UINT64_MAX, late_ns = UINT64_MAX;
-  if (s->silence_ns != 0 && (r->came || s->council->contacts[rank].beats))
-    silent_ns = shrink_later(r->asked_ns, r->sign_ns) +
-                (r->came ? 1 : CONNECTING) * s->silence_ns;
-  if (r->came && s->silence_ns != 0) return silent_ns;
-  if (rank == s->accused && r->sign_ns == 0) return r->asked_ns + ACCUSED_NS;
-  if (s->patience_ns != UINT64_MAX)
-    late_ns =
-        shrink_later(s->begun_ns + s->patience_ns, r->asked_ns + GRACE_NS);
-  return silent_ns < late_ns ? silent_ns : late_ns;
-}
-
-/* Those that wait for this rank are to know that it is there; their answers say
- * that they are. */
-static void shrink_ping(gli_shrink *s, uint64_t now_ns) {
-  const gli_membership *m = &s->members;
-  if (s->silence_ns == 0 || m->leader != m->self) return;
-  if (now_ns < s->ping_ns) return;
-  s->ping_ns = now_ns + s->silence_ns / PINGS;
-  for (uint32_t i = 0; i < m->n; i++)
-    if (s->ranks[i].came && (m->ranks[i] & GLI_MEMBER_GONE) == 0)
-      shrink_send(s, i, GLI_MEMBER_ASK);
-}
-
-/* Ranks that would lead one after the other would be missed one after the
- * other, each after it has been tried for seconds. Returns when to look again.
- */
-static uint64_t shrink_court(gli_shrink *s, uint64_t now_ns) {
-  const gli_membership *m = &s->members;
-  if (!gli_membership_needs(m, m->leader)) return UINT64_MAX;
-  const gli_shrink_rank *leader = &s->ranks[m->leader];
-  if (leader->came || leader->sign_ns != 0) return UINT64_MAX;
-  if (leader->asked_ns == 0) return now_ns + COURT_NS;
-  if (now_ns < leader->asked_ns + COURT_NS && !leader->courted)
-    return leader->asked_ns + COURT_NS;
-  unsigned n = 0;
-  for (uint32_t i = m->leader; i < m->self && n < COURTED; i++) {
-    if ((m->ranks[i] & GLI_MEMBER_GONE) != 0) continue;
-    n++;
-    if (s->ranks[i].courted) continue;
-    s->ranks[i].courted = true;
-    if (i != m->leader) shrink_send(s, i, GLI_MEMBER_SIGN);
-  }
-  return UINT64_MAX;
-}
-
-/* Returns when to look again. */
-static uint64_t shrink_look(gli_shrink *s, uint64_t now_ns) {
-  const gli_membership *m = &s->members;
-  uint64_t due_ns = UINT64_MAX;
-  /* Time in which this rank did not run is not counted against others. */
-  bool ran = s->silence_ns == 0 || now_ns - s->looked_ns < s->silence_ns / 2;
-  s->looked_ns = now_ns;
-  for (uint32_t i = 0; i < m->n; i++) {
-    bool needed = gli_membership_needs(m, i);
-    if (!needed && !shrink_courts(s, i)) {
-      s->ranks[i].asked_ns = 0;
-      continue;
-    }
-    if (s->ranks[i].asked_ns == 0 || !ran) s->ranks[i].asked_ns = now_ns;
-    shrink_look_at(s, i, now_ns);
-    if (!needed) continue;
-    uint64_t limit_ns = shrink_limit(s, i);
-    if (now_ns >= limit_ns) {
-      shrink_miss(s, i, "it gives no answer");
-      shrink_settle(s);
-      return now_ns;
-    }
-    if (limit_ns < due_ns) due_ns = limit_ns;
-  }
-  return due_ns;
-}
-
-void gli_shrink_turn(gloo_context *council, uint64_t now_ns) {
-  gli_shrink *s = council->shrink;
-  if (gli_context_poisoned(council)) shrink_settle(s);
-  if (council->teardown_pending) return;
-  if (s->members.phase >= GLI_MEMBER_OVER || gli_context_poisoned(council)) {
-    shrink_be_quiet(s);
-    /* A rank that was away may ask: it needs a few polls to connect. */
-    s->due_ns = now_ns + shrink_later(s->silence_ns, GRACE_NS) / LOOKS;
-    return;
-  }
-  shrink_connect_again(s);
-  shrink_ping(s, now_ns);
-  uint64_t due_ns = shrink_look(s, now_ns);
-  uint64_t court_ns = shrink_court(s, now_ns);
-  if (court_ns < due_ns) due_ns = court_ns;
-  bool leads = s->members.leader == s->members.self;
-  if (leads && s->silence_ns != 0 && s->ping_ns < due_ns) due_ns = s->ping_ns;
-  /* While it waits it looks often enough to know that it runs. */
-  if (s->silence_ns != 0 && due_ns > now_ns + s->silence_ns / PINGS)
-    due_ns = now_ns + s->silence_ns / PINGS;
-  s->due_ns = due_ns;
+  gli_shrink_settle(s);
 }

@@ -74,6 +74,22 @@ static inline uint64_t gli_shrink_due(const gloo_context *context) {
   return gli_context_poisoned(context) && !s->over ? 0 : s->due_ns;
 }
 
+/* ---- within the agreement (shrink.c, for shrink_watch.c) ------------------
+ */
+
+/* The time that a rank that begins to lead when patience is over gives the
+ * others, and the least silence after which a rank is missed. */
+#define GLI_SHRINK_GRACE_NS UINT64_C(1000000000)
+
+/* Sends a message of the agreement; `user` is the gli_shrink. */
+void gli_shrink_send(void *user, uint32_t to, gli_member_message message);
+/* Looks, after anything that happened to the agreement, whether it is over. */
+void gli_shrink_settle(gli_shrink *s);
+/* Ends the connections of an agreement that is over. What was sent to a rank
+ * that has never been heard is dropped: it would hear, when it wakes, what is
+ * true no more. */
+void gli_shrink_be_quiet(gli_shrink *s);
+
 /* Is this the key of a council that this rank has not come to yet? */
 bool gli_shrink_is_to_come(const gloo_device *device, uint64_t key);
 
