@@ -70,6 +70,75 @@ static void rank_that_asks_at_its_turns_is_not_missed(void **state) {
   ranks_run(3, &o, ask_at_turns);
 }
 
+/* ---- every phase of the heartbeat ---------------------------------------- */
+
+enum { PHASES = 100, ASKS = 8 }; /* more than GLOO_HEARTBEAT takes */
+
+typedef enum ask_way { ASK_ERROR, ASK_TEST, ASK_WINDOW, ASK_WAYS } ask_way;
+
+static gloo_status ask(rank_env *env, ask_way way, gloo_request *request,
+                       gloo_window *window) {
+  uint64_t before;
+  int other = (env->rank + env->size - 1) % env->size;
+  gloo_status status = gloo_context_error(env->context, NULL);
+  if (way == ASK_TEST) status = gloo_request_test(request, NULL);
+  if (way == ASK_WINDOW && status == GLOO_OK)
+    status = gloo_window_fetch_add(window, other, 0, 1, &before, NULL);
+  if (way == ASK_WINDOW && status == GLOO_OK)
+    status = gloo_window_flush(window, other, NULL);
+  return status == GLOO_IN_PROGRESS ? GLOO_OK : status;
+}
+
+/* Rank r makes no calls, but asks once in a heartbeat's turn, at the r-th of
+ * 100 phases of it, and just then: its own thread runs what is due. */
+static void ask_at_phase(rank_env *env) {
+  const uint64_t period_ns = 250000000, margin_ns = 1000000;
+  ask_way way = *(const ask_way *)env->user;
+  int next = (env->rank + 1) % env->size;
+  int before = (env->rank + env->size - 1) % env->size;
+  int64_t in = 0, out = env->rank, word = 0;
+  gloo_request *request = NULL;
+  gloo_window *window = NULL;
+  if (way == ASK_TEST)
+    RANK_OK(env, gloo_recv_start(env->context, &in, 1, GLOO_INT64, before, NULL,
+                                 &request, NULL));
+  if (way == ASK_WINDOW)
+    RANK_OK(env, gloo_window_create(env->context, &word, sizeof word, NULL,
+                                    &window, NULL));
+  RANK_OK(env, gloo_barrier(env->context, NULL, NULL));
+  uint64_t due_ns = (uv_hrtime() / period_ns + 1) * period_ns +
+                    period_ns / PHASES * (uint64_t)env->rank;
+  for (int i = 0; i < ASKS; i++, due_ns += period_ns) {
+    while (uv_hrtime() + margin_ns < due_ns) {
+      uint64_t rest_ns = due_ns - margin_ns - uv_hrtime();
+      if (rest_ns > period_ns * 2) break; /* it has just passed */
+      const struct timespec nap = {(time_t)(rest_ns / 1000000000),
+                                   (long)(rest_ns % 1000000000)};
+      nanosleep(&nap, NULL);
+    }
+    while (uv_hrtime() < due_ns) continue;
+    RANK_OK(env, ask(env, way, request, window));
+  }
+  if (way == ASK_TEST) {
+    RANK_OK(env,
+            gloo_send(env->context, &out, 1, GLOO_INT64, next, NULL, NULL));
+    RANK_OK(env, gloo_request_wait(request, GLOO_TIMEOUT_NONE, NULL));
+    RANK_CHECK(env, in == before);
+    gloo_request_destroy(request);
+  }
+  if (window != NULL) RANK_OK(env, gloo_window_destroy(window, NULL));
+  RANK_OK(env, gloo_barrier(env->context, NULL, NULL));
+}
+
+static void rank_that_asks_at_any_phase_is_not_missed(void **state) {
+  (void)state;
+  set_heartbeat(HEARTBEAT);
+  for (ask_way way = ASK_ERROR; way < ASK_WAYS; way++) {
+    ranks_options o = {.transport = transport, .timeout_ns = -1, .user = &way};
+    ranks_run(PHASES, &o, ask_at_phase);
+  }
+}
+
 /* Behind a long message signs come late; what comes of that is one, too. */
 static void send_much(rank_env *env) {
   size_t bytes = (size_t)256 << 20;
@@ -159,9 +228,16 @@ static void wrong_values_are_refused(void **state) {
   set_heartbeat(NULL);
 }
 
-/* Arguments: the transport; "long": what takes a machine of its own. */
+/* Arguments: the transport; "phases": the sweep of phases; "long": what takes a
+ * machine of its own. */
 int main(int argc, char **argv) {
   transport = argc > 1 ? argv[1] : "tcp";
+  if (argc > 2 && strcmp(argv[2], "phases") == 0) {
+    const struct CMUnitTest phases[] = {
+        cmocka_unit_test(rank_that_asks_at_any_phase_is_not_missed),
+    };
+    return cmocka_run_group_tests(phases, NULL, NULL);
+  }
   if (argc > 2 && strcmp(argv[2], "long") == 0) {
     const struct CMUnitTest slow[] = {
         cmocka_unit_test(rank_that_sends_is_not_missed),
