@@ -304,10 +304,15 @@ class Context(Calls):
 
     def grow(self, store: Store, *, newcomers: int = 0, ranks_max: int = 0,
              wait: float | None = None, timeout: float | None = None) -> Context | None:
-        """Take in ranks that have called `Context.join` with the same store. All ranks call it. A
-        context of all of them, in which these ranks keep their numbers; None where nobody has come.
-        newcomers: wait until so many have, for `wait` seconds (None: 30). ranks_max: no more in
-        all; 0: no limit. timeout: of the new context, as for `Context`."""
+        """Take in ranks that have called `Context.join` with the same store. All ranks call it.
+        Returns a context of all of them, in which these ranks keep their numbers; None where
+        nobody has come. All ranks get it, or none does. newcomers: wait until so many have come,
+        for `wait` seconds (None: GLOO_START_TIMEOUT, or 30). ranks_max: no more in all; 0: no
+        limit. timeout: of the new context, as for `Context`.
+        PeerError, and this context has not failed (`error()`): one that came is gone again, and
+        these ranks go on, or call it again. PeerError, and it has: a rank is gone, and the context
+        is to be shrunk. StaleError: the store failed at the last moment, and this rank cannot know
+        whether the others have gone on without it; start it again."""
         place, options = ffi.new("gloo_context **"), ffi.new("gloo_grow_options *")
         made, _kept = _context_options(timeout, None, None, None)
         lib.py_gloo_grow_options_init(options)
@@ -322,8 +327,12 @@ class Context(Calls):
     @classmethod
     def join(cls, store: Store, *, device: Device | None = None, wait: float | None = None,
              timeout: float | None = None) -> Context:
-        """Come to ranks that are there already, and wait, `wait` seconds at most (None: 30), until
-        they call `grow` with the same store. device, timeout: as for `Context`."""
+        """Come to ranks that are there already, and wait, `wait` seconds at most (None:
+        GLOO_START_TIMEOUT, or 30), until they call `grow` with the same store, and all have met.
+        Returns once every rank that was there goes on with this one; where another newcomer is gone
+        meanwhile, it waits for the next `grow`. device, timeout: as for `Context`.
+        TimeoutError: no ranks have called `grow`, or they had no room. PeerError: this rank was
+        not taken in, for one that was there failed at the last moment; call it again."""
         catch_up()
         options, _kept = _context_options(timeout, None, None, None)
         place = ffi.new("gloo_context **")
@@ -331,7 +340,7 @@ class Context(Calls):
         an("store", store, Store, _STORE)
         store._checked(lib.gloo_context_join, store._pointer,
                        held.pointer if held is not None else NULL, options,
-                       nanoseconds(30.0 if wait is None else wait, "wait"), place)
+                       nanoseconds(wait, "wait"), place)
         joined: Context = cls.__new__(cls)
         slot = device._slot if device is not None else WatchSlot()
         joined._made(ContextHandle(place[0], held, store), slot, owner=device is None)
