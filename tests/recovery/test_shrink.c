@@ -25,7 +25,8 @@
 #include "gloo_c/gloo_c.h"
 
 enum { RANKS_MAX = 8, PATIENCE_S = 60, NUMBERS = 4096, TIMES_MAX = 4096 };
-enum { STALE = 2 }; /* exit status of a rank that was left out */
+enum { LATE_MS = 4000 }; /* several times GLOO_HEARTBEAT */
+enum { STALE = 2 };      /* exit status of a rank that was left out */
 
 /* What ranks say of themselves, in memory that all share. Ranks are called by
  * the numbers that they began with. */
@@ -38,6 +39,8 @@ typedef struct rank_note {
 
 typedef struct job {
   atomic_uint stop; /* a bit of each rank that asks all to end */
+  atomic_int late;  /* the rank that is to compute, and make no calls */
+  atomic_bool computes;
   rank_note notes[RANKS_MAX];
 } job;
 
@@ -104,6 +107,13 @@ static gloo_status work(gloo_context *context, int self, unsigned members,
   return GLOO_OK;
 }
 
+/* Makes no calls for long, once. */
+static void compute(void) {
+  atomic_store(&all->late, -1);
+  atomic_store(&all->computes, true);
+  nap_ms(LATE_MS);
+}
+
 /* Until it fails (GLOO_OK), or is told to stop. */
 static bool work_until_failure(gloo_context *context, int self,
                                rank_note *note) {
@@ -121,6 +131,7 @@ static bool work_until_failure(gloo_context *context, int self,
         work(context, self, members, rounds, &stop, note, &error);
     if (status != GLOO_OK) return status == GLOO_ERR_INTERNAL;
     atomic_store(&note->rounds, ++rounds);
+    if (atomic_load(&all->late) == self) compute();
   }
   return true;
 }
@@ -166,6 +177,7 @@ static int rank_main(int rank, int ranks) {
 
 static void start(int ranks) {
   memset(all, 0, sizeof *all);
+  atomic_store(&all->late, -1);
   strcpy(directory, "/tmp/gloo_c_shrink_XXXXXX");
   assert_non_null(mkdtemp(directory));
   for (int rank = 0; rank < ranks; rank++) {
@@ -364,6 +376,27 @@ static void rank_that_wakes_when_the_others_have_ended_is_stale(void **state) {
   unsetenv("GLOO_HEARTBEAT");
 }
 
+/* It makes no calls, and only its helper thread answers the others. */
+static void rank_that_computes_meanwhile_is_waited_for(void **state) {
+  (void)state;
+  enum { RANKS = 4 };
+  const unsigned every = (1u << RANKS) - 1, left = every & ~(1u << (RANKS - 1));
+  setenv("GLOO_HEARTBEAT", "1", 1);
+  for (int late = 0; late < RANKS - 1; late++) {
+    start(RANKS);
+    bool fine = wait_for(every);
+    atomic_store(&all->late, late);
+    while (fine && !atomic_load(&all->computes)) nap_ms(1);
+    kill(pids[RANKS - 1], SIGKILL);
+    fine = fine && wait_for(left);
+    if (!fine) print_notes(RANKS, left);
+    int wrong = finish(RANKS, left, SIGKILL);
+    assert_true(fine);
+    assert_int_equal(wrong, 0);
+  }
+  unsetenv("GLOO_HEARTBEAT");
+}
+
 /* How long it takes to go on without the lowest `n` of 8. */
 static double lose_lowest(int n) {
   const unsigned every = (1u << RANKS_MAX) - 1, left = every & ~((1u << n) - 1);
@@ -410,6 +443,7 @@ int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(those_that_are_left_go_on),
       cmocka_unit_test(the_lowest_are_missed_together),
+      cmocka_unit_test(rank_that_computes_meanwhile_is_waited_for),
       cmocka_unit_test(rank_that_wakes_when_the_others_have_ended_is_stale),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -16,9 +16,6 @@
 /* How often it is tried again to connect to a rank, and within what time. */
 #define TRIES 3
 #define TRY_NS UINT64_C(300000000)
-/* One that is yet to connect to a rank that polls now and then gets so many
- * times as long. */
-#define CONNECTING 2
 /* A leader that has given no sign for so long may be gone, and so may those
  * that would lead after it: so many of them are asked for a sign, all at once.
  */
@@ -105,8 +102,7 @@ static uint64_t shrink_limit(const gli_shrink *s, uint32_t rank) {
   const gli_shrink_rank *r = &s->ranks[rank];
   uint64_t silent_ns = UINT64_MAX, late_ns = UINT64_MAX;
   if (s->silence_ns != 0 && (r->came || s->council->contacts[rank].beats))
-    silent_ns = shrink_later(r->asked_ns, r->sign_ns) +
-                (r->came ? 1 : CONNECTING) * s->silence_ns;
+    silent_ns = shrink_later(r->asked_ns, r->sign_ns) + s->silence_ns;
   if (r->came && s->silence_ns != 0) return silent_ns;
   if (rank == s->accused && r->sign_ns == 0) return r->asked_ns + ACCUSED_NS;
   if (s->patience_ns != UINT64_MAX)
