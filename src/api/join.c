@@ -105,7 +105,7 @@ static gloo_status join_take_number(gloo_store *store, uint64_t deadline_ns,
   gli_store_visit_end(visit, store);
   if (status != GLOO_OK) return status;
   size_t bytes = called.bytes < sizeof text ? called.bytes : 0;
-  memcpy(text, called.data, bytes);
+  if (bytes > 0) memcpy(text, called.data, bytes);
   text[bytes] = '\0';
   free(called.data);
   *meeting = strtoll(text, &end, 10);

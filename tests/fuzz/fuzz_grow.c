@@ -1,8 +1,7 @@
-/* The protocol of grow and join through the store: numbers, places, and the
- * records of the meeting that follows. The
- * store's answers are the input. The first byte says whether this process joins
- * or takes newcomers in, whether the ranks have a secret, and how many there
- * are in the end.
+/* The protocol of grow and join through the store: numbers, calls, places, and
+ * the records of the meeting that follows. The store's answers are the input.
+ * The first byte says whether this process joins or takes newcomers in, whether
+ * the ranks have a secret, and how many there are in the end.
  *
  * Records of the other ranks are not of the corpus: the library publishes each
  * here, in this process, as that rank (records_make). */
@@ -10,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/grow.h"
 #include "gloo_c/gloo_c.h"
 #include "nowhere.h"
 #include "store_answers.h"
@@ -39,6 +39,13 @@ static gloo_status records_none(store_answers *s, const char *key,
   return GLOO_ERR_TIMEOUT;
 }
 
+/* The first meeting; the nonce is what fuzz.c has for a random number. */
+static gli_grow_round records_round(void) {
+  gli_grow_round round = {.number = 1};
+  memset(round.drawn, 0x5a, sizeof round.drawn);
+  return round;
+}
+
 /* A rank publishes, and the others never come. */
 static gloo_value records_publish(int rank, int size, bool asks) {
   store_answers s = {.input = {(const uint8_t *)"", 0},
@@ -48,10 +55,11 @@ static gloo_value records_publish(int rank, int size, bool asks) {
   gloo_store *store = answers_store(&s, true);
   gloo_context *context;
   gloo_error error;
-  char key[32];
-  snprintf(key, sizeof key, "gloo/rank/%d", rank);
-  fuzz_check(gloo_context_create(rank, size, store, device, &o, &context,
-                                 &error) != GLOO_OK,
+  const gli_grow_round round = records_round();
+  char key[48];
+  snprintf(key, sizeof key, "gloo/grow/meeting/1/gloo/rank/%d", rank);
+  fuzz_check(gli_grow_meet(store, &round, rank, size, device, &o, NULL,
+                           &context, &error) != GLOO_OK,
              "a rank alone meets none");
   const gloo_value *own = answers_find(&s, key);
   fuzz_check(own != NULL, error.message);
@@ -72,24 +80,44 @@ static void records_make(void) {
 /* ---- the store ----------------------------------------------------------- */
 
 static struct {
-  bool asks;
+  bool asks, joins;
   int rank, size; /* of this process in the end */
 } scene;
 
-/* The place of a newcomer, and what the others publish in the meeting. */
+static bool scene_is(const char *key, const char *what) {
+  char begin[GLI_GROW_KEY_BYTES];
+  int n = snprintf(begin, sizeof begin, "gloo/grow/%s/", what);
+  return strncmp(key, begin, (size_t)n) == 0;
+}
+
+static gloo_status scene_says(const char *text, gloo_value *value) {
+  *value = answers_copy(text, strlen(text));
+  return GLOO_OK;
+}
+
+/* "1 RANK SIZE DRAWN" */
+static gloo_status scene_place(gloo_value *value) {
+  const gli_grow_round round = records_round();
+  char text[GLI_GROW_PLACE_BYTES];
+  int n = snprintf(text, sizeof text, "1 %d %d ", scene.rank, scene.size);
+  for (size_t i = 0; i < sizeof round.drawn; i++)
+    n += snprintf(text + n, sizeof text - (size_t)n, "%02x",
+                  (unsigned)round.drawn[i]);
+  return scene_says(text, value);
+}
+
+/* What the other side has set: the call and the place of a newcomer, or the
+ * answers of newcomers; and what the others publish in the meeting. */
 static gloo_status scene_missing(store_answers *s, const char *key,
                                  gloo_value *value) {
-  char text[32];
   (void)s;
-  if (strncmp(key, "gloo/grow/place/", 16) == 0) {
-    int n = snprintf(text, sizeof text, "1 %d %d", scene.rank, scene.size);
-    *value = answers_copy(text, (size_t)n);
-    return GLOO_OK;
-  }
-  if (strcmp(key, "gloo/grow/came") == 0) {
-    int n = snprintf(text, sizeof text, "%d", scene.size - 1);
-    *value = answers_copy(text, (size_t)n);
-    return GLOO_OK;
+  if (scene.joins && scene_is(key, GLI_GROW_PLACE)) return scene_place(value);
+  if (scene_is(key, scene.joins ? GLI_GROW_CALL : GLI_GROW_COMES))
+    return scene_says("1", value);
+  if (strcmp(key, GLI_GROW_CAME) == 0) {
+    char text[16];
+    snprintf(text, sizeof text, "%d", scene.size - 1);
+    return scene_says(text, value);
   }
   int rank = answers_rank(key);
   if (rank < 0 || rank >= scene.size) return GLOO_ERR_TIMEOUT;
@@ -145,10 +173,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
   uint8_t how = fuzz_take_u8(&s.input);
   scene.asks = (how & ASKS) != 0;
   scene.size = 2 + (how >> 3) % (RANKS_MAX - 1);
-  scene.rank = (how & JOINS) != 0 ? scene.size - 1 : 0;
+  scene.joins = (how & JOINS) != 0;
+  scene.rank = scene.joins ? scene.size - 1 : 0;
   gloo_device *device = nowhere_open();
   gloo_store *store = answers_store(&s, (how & NO_COMPARE) == 0);
-  if ((how & JOINS) != 0)
+  if (scene.joins)
     scene_join(store, device);
   else
     scene_grow(store, device, how);

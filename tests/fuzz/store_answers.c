@@ -103,9 +103,12 @@ static gloo_status on_wait(void *user, const char *const *keys, size_t n_keys,
   store_answers *s = user;
   (void)timeout_ns;
   if (answers_ask(s) == ANSWER_FAILURE) return answers_fail(s);
-  for (size_t i = 0; i < n_keys; i++)
-    if (answers_find(s, keys[i]) == NULL && answers_rank(keys[i]) < 0)
-      return GLOO_ERR_TIMEOUT;
+  for (size_t i = 0; i < n_keys; i++) {
+    gloo_value value = {NULL, 0};
+    gloo_status status = answers_right(s, keys[i], &value);
+    free(value.data);
+    if (status != GLOO_OK) return status;
+  }
   return GLOO_OK;
 }
 
