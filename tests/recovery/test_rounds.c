@@ -374,8 +374,27 @@ static void kill_again(job *j) {
   kill_one(j);
 }
 
+/* Waits until no rank is in the store any more: one that is stopped there keeps
+ * the lock of its files, and the others wait for that. */
+static void leave_store(const job *j) {
+  unsigned calls[IDS];
+  for (int i = 0; i < j->begun; i++)
+    calls[i] = atomic_load(&all->notes[i].calls);
+  double until = now_ms() + PATIENCE_S * 1e3;
+  for (int i = 0; i < j->begun; i++)
+    while ((j->there >> i & 1) && now_ms() < until &&
+           atomic_load(&all->notes[i].calls) < calls[i] + 2)
+      nap_ms(1);
+}
+
 static void stop_one(job *j) {
+  leave_store(j);
   nap_ms(SETTLE_MS);
+  strike(j, draw_rank(j, 0), SIGSTOP);
+}
+
+static void stop_two(job *j) {
+  stop_one(j);
   strike(j, draw_rank(j, 0), SIGSTOP);
 }
 
@@ -398,7 +417,8 @@ static unsigned bring(job *j) {
 }
 
 static void await_attempt(int self) {
-  while (atomic_load(&all->notes[self].attempts) == 0) nap_ms(1);
+  const note *n = &all->notes[self];
+  while (atomic_load(&n->attempts) == 0 && !atomic_load(&n->wrong)) nap_ms(1);
 }
 
 /* A moment while newcomers join: mostly a few milliseconds after the call. */
@@ -440,6 +460,7 @@ static const kind kinds[] = {
     {"kill-several", 3, MOST, kill_several},
     {"kill-again", 3, MOST, kill_again},
     {"stop", 2, MOST, stop_one},
+    {"stop-two", 3, MOST, stop_two},
     {"stop-kill", 3, MOST, stop_and_kill},
     {"grow", 1, MOST - 1, take_in},
     {"kill-newcomer", 1, MOST - 1, kill_newcomer},
