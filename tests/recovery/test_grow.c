@@ -16,7 +16,9 @@
 #include <cmocka.h>
 #include <uv.h>
 
+#include "api/grow.h"
 #include "gloo_c/gloo_c.h"
+#include "rendezvous/bootstrap_failure.h"
 
 enum { FIRST = 3, MOST = 8, LIMIT_S = 120 };
 
@@ -263,6 +265,84 @@ static void newcomer_that_was_killed_is_passed_over(void **state) {
   assert_true(WIFSIGNALED(status));
   fork_each(0, FIRST, takes_in_the_other);
   fork_each(FIRST + 1, FIRST + 2, joins_after_it);
+  pids[FIRST] = pids[FIRST + 1];
+  all_end_well(FIRST + 1);
+}
+
+/* One that took a number, and was killed before it left a will. */
+static void takes_a_number_and_dies(int self) {
+  place p;
+  gloo_error error;
+  int64_t number;
+  open_place(&p, self);
+  need(gloo_store_add(p.store, GLI_GROW_CAME, 1, &number, &error), &error);
+  kill(getpid(), SIGKILL);
+}
+
+static void newcomer_that_was_killed_before_its_will_is_passed_over(
+    void **state) {
+  (void)state;
+  int status = 0;
+  fork_each(FIRST, FIRST + 1, takes_a_number_and_dies);
+  waitpid(pids[FIRST], &status, 0);
+  assert_true(WIFSIGNALED(status));
+  fork_each(0, FIRST, takes_in_the_other);
+  fork_each(FIRST + 1, FIRST + 2, joins_after_it);
+  pids[FIRST] = pids[FIRST + 1];
+  all_end_well(FIRST + 1);
+}
+
+/* One that was called, answers, and is killed before it comes to the meeting.
+ */
+static void promises_and_dies(int self) {
+  place p;
+  gloo_error error;
+  gloo_value value;
+  int64_t number;
+  char key[GLI_GROW_KEY_BYTES];
+  open_place(&p, self);
+  need(gloo_store_add(p.store, GLI_GROW_CAME, 1, &number, &error), &error);
+  gli_grow_key(key, GLI_GROW_CALL, number);
+  need(gloo_store_get(p.store, key, INT64_C(60000000000), &value, &error),
+       &error);
+  free(value.data);
+  need(gli_grow_promise(p.store, 1, GLI_BOOTSTRAP_NO_RANK, &error), &error);
+  gli_grow_key(key, GLI_GROW_COMES, number);
+  need(gloo_store_set(p.store, key, "1", 1, &error), &error);
+  gli_grow_key(key, GLI_GROW_PLACE, number);
+  need(gloo_store_get(p.store, key, INT64_C(60000000000), &value, &error),
+       &error);
+  kill(getpid(), SIGKILL);
+}
+
+/* The first meeting fails for the one that died, and not for its time; the
+ * newcomer that is left waits for the next. */
+static void meets_the_other_later(int self) {
+  place p;
+  gloo_error error;
+  gloo_context *more = NULL;
+  gloo_grow_options o = GLOO_GROW_OPTIONS_INIT;
+  begin_first(&p, self);
+  o.newcomers = 2;
+  o.timeout_ns = INT64_C(60000000000);
+  if (gloo_context_grow(p.context, p.store, &o, &more, &error) !=
+      GLOO_ERR_PEER) {
+    fprintf(stderr, "# %s\n", error.message);
+    _exit(19);
+  }
+  if (grow(&p, 1) != 0x17) _exit(20);
+  leave(&p);
+}
+
+static void newcomer_that_was_killed_with_its_place_ends_the_meeting(
+    void **state) {
+  (void)state;
+  int status = 0;
+  fork_each(FIRST, FIRST + 1, promises_and_dies);
+  fork_each(FIRST + 1, FIRST + 2, joins_after_it);
+  fork_each(0, FIRST, meets_the_other_later);
+  waitpid(pids[FIRST], &status, 0);
+  assert_true(WIFSIGNALED(status));
   pids[FIRST] = pids[FIRST + 1];
   all_end_well(FIRST + 1);
 }
@@ -554,6 +634,12 @@ int main(int argc, char **argv) {
                                       make_directory, remove_directory),
       cmocka_unit_test_setup_teardown(newcomer_that_was_killed_is_passed_over,
                                       make_directory, remove_directory),
+      cmocka_unit_test_setup_teardown(
+          newcomer_that_was_killed_before_its_will_is_passed_over,
+          make_directory, remove_directory),
+      cmocka_unit_test_setup_teardown(
+          newcomer_that_was_killed_with_its_place_ends_the_meeting,
+          make_directory, remove_directory),
       cmocka_unit_test_setup_teardown(the_secret_of_the_options_is_kept,
                                       make_directory, remove_directory),
       cmocka_unit_test(a_place_that_makes_no_sense_is_an_error),
