@@ -2,44 +2,14 @@
 # Four ranks in two network namespaces that a veth pair joins: shared memory
 # inside a namespace, TCP across, and every collective gives the right results.
 # usage: netns.sh GLOO SANITIZERS
-#
-# The whole test runs in a namespace of its own, and the second one is made from
-# there: the host's network sees nothing of it, and when the processes end, by
-# whatever cause, the kernel removes namespaces and links.
 gloo=$1 sanitizers=$2
 # shellcheck source=tests/tools/tap.sh
 . "$(dirname "$0")/../tools/tap.sh"
+# shellcheck source=tests/tools/networks.sh
+. "$(dirname "$0")/../tools/networks.sh"
+enter_network 240 "$0" "$@"
 
-skip() {
-  echo "1..0 # SKIP $*"
-  exit 0
-}
-
-if [ "$3" != inside ]; then
-  for tool in unshare nsenter ip timeout; do
-    command -v $tool > /dev/null || skip "the command $tool is missing"
-  done
-  # As root, or with a user namespace in which we are.
-  for flags in -n -rn; do
-    unshare $flags ip link add "gc$$" type veth peer name "gd$$" 2> /dev/null || continue
-    unshare $flags timeout -k 5 240 sh "$0" "$gloo" "$sanitizers" inside
-    exit
-  done
-  skip "network namespaces with veth links cannot be made here (root may)"
-fi
-
-# ---- two namespaces ----------------------------------------------------------
-
-here=gc$$ there=gd$$
-unshare -n sh -c 'echo ready; exec sleep 300' > "$scratch/ready" &
-other=$!
-trap 'kill $other; rm -rf "$scratch"' EXIT
-trap 'exit 1' INT TERM
-wait_until grep -q ready "$scratch/ready" &&
-  ip link add $here type veth peer name $there netns $other &&
-  ip addr add 10.213.77.1/24 dev $here && ip link set $here up && ip link set lo up &&
-  nsenter -t $other -n ip addr add 10.213.77.2/24 dev $there &&
-  nsenter -t $other -n ip link set $there up && nsenter -t $other -n ip link set lo up
+another_network && link_networks gc$$ 10.213.77.1/24 gd$$ 10.213.77.2/24
 result "two network namespaces are joined by a link"
 
 # Ranks 0 and 1 live here, 2 and 3 there. What they print goes to out.RANK, what

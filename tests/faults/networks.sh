@@ -5,7 +5,7 @@
 # this runs, for the router between them.
 # usage: networks.sh GLOO SANITIZERS
 #
-# As in netns.sh the kernel removes it all when the processes end.
+# As in ../tools/networks.sh the kernel removes it all when the processes end.
 gloo=$1 sanitizers=$2
 # shellcheck source=tests/tools/tap.sh
 . "$(dirname "$0")/../tools/tap.sh"

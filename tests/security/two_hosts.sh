@@ -3,41 +3,16 @@
 # addresses, ports, the job's name. Two network namespaces stand for the hosts.
 # usage: two_hosts.sh GLOO ROUNDS PMI_LAUNCHER PYTHON with|without
 # The last says how it was built: with OpenSSL, or without.
-#
-# As in tests/faults/netns.sh the kernel removes it all when the processes end.
 gloo=$1 rounds=$2 launcher=$3 python=$4 openssl=$5
 here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=tests/tools/tap.sh
 . "$here/../tools/tap.sh"
-
-skip() {
-  echo "1..0 # SKIP $*"
-  exit 0
-}
-
+# shellcheck source=tests/tools/networks.sh
+. "$here/../tools/networks.sh"
 [ "$openssl" = with ] || skip "a build without OpenSSL asks nobody"
-if [ "$6" != inside ]; then
-  for tool in unshare nsenter ip timeout; do
-    command -v $tool > /dev/null || skip "the command $tool is missing"
-  done
-  for flags in -n -rn; do
-    unshare $flags ip link add "ge$$" type veth peer name "gf$$" 2> /dev/null || continue
-    unshare $flags timeout -k 5 240 sh "$0" "$@" inside
-    exit
-  done
-  skip "network namespaces with veth links cannot be made here (root may)"
-fi
+enter_network 240 "$0" "$@"
 
-near=ge$$ far=gf$$
-unshare -n sh -c 'echo ready; exec sleep 300' > "$scratch/ready" &
-other=$!
-trap 'kill $other; rm -rf "$scratch"' EXIT
-trap 'exit 1' INT TERM
-wait_until grep -q ready "$scratch/ready" &&
-  ip link add $near type veth peer name $far netns $other &&
-  ip addr add 10.213.78.1/24 dev $near && ip link set $near up && ip link set lo up &&
-  nsenter -t $other -n ip addr add 10.213.78.2/24 dev $far &&
-  nsenter -t $other -n ip link set $far up && nsenter -t $other -n ip link set lo up
+another_network && link_networks ge$$ 10.213.78.1/24 gf$$ 10.213.78.2/24
 result "two network namespaces are joined by a link"
 
 export HOME="$scratch"

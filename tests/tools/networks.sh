@@ -1,0 +1,47 @@
+# shellcheck shell=sh disable=SC2154
+# Network namespaces that stand for hosts, for tests that have read tap.sh. All of them are made from one that
+# the test runs in: the host's network sees nothing, and when the processes end, by whatever cause, the kernel
+# removes namespaces and links.
+
+skip() {
+  echo "1..0 # SKIP $*"
+  exit 0
+}
+
+# enter_network SECONDS SCRIPT ARGUMENT...: begins the script anew in a network namespace of its own, for at
+# most so long (0: without a limit), and exits with its status. Returns if that has been done.
+enter_network() {
+  [ -z "$inside_network" ] || return 0
+  for tool in unshare nsenter ip timeout; do
+    command -v $tool > /dev/null || skip "the command $tool is missing"
+  done
+  # As root, or with a user namespace in which we are.
+  for flags in -n -rn; do
+    unshare $flags ip link add "gc$$" type veth peer name "gd$$" 2> /dev/null || continue
+    seconds=$1
+    shift
+    inside_network=1 unshare $flags timeout -k 5 "$seconds" sh "$@"
+    exit
+  done
+  skip "network namespaces with veth links cannot be made here (root may)"
+}
+
+# another_network: makes one more; its process is $other until the test ends.
+networks=
+another_network() {
+  : > "$scratch/ready"
+  unshare -n sh -c 'echo ready; exec sleep 100000' > "$scratch/ready" &
+  other=$!
+  networks="$networks $other"
+  # shellcheck disable=SC2064,SC2086
+  trap "kill $networks; rm -rf \"$scratch\"" EXIT
+  trap 'exit 1' INT TERM
+  wait_until grep -q ready "$scratch/ready" && ip link set lo up && nsenter -t $other -n ip link set lo up
+}
+
+# link_networks NAME ADDRESS NAME ADDRESS: joins this one to $other by a veth pair; the addresses have lengths.
+link_networks() {
+  ip link add "$1" type veth peer name "$3" netns "$other" &&
+    ip addr add "$2" dev "$1" && ip link set "$1" up &&
+    nsenter -t "$other" -n ip addr add "$4" dev "$3" && nsenter -t "$other" -n ip link set "$3" up
+}
