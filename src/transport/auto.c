@@ -243,6 +243,7 @@ const gli_transport_ops gli_transport_auto = {
     .heard = gli_auto_heard,
     .heard_at = gli_auto_heard_at,
     .shows_polls = gli_auto_shows_polls,
+    .obstacle = gli_auto_obstacle,
     .rested = auto_rested,
     .poll = auto_poll,
     .sleep = auto_sleep,

@@ -83,6 +83,7 @@ void gli_auto_pair_close(gli_pair *pair, const gli_send_request *last);
 uint64_t gli_auto_heard(const gli_pair *pair);
 uint64_t gli_auto_heard_at(const gli_pair *pair);
 bool gli_auto_shows_polls(const gli_pair *pair);
+bool gli_auto_obstacle(const gli_pair *pair, gli_obstacle *obstacle);
 const char *gli_auto_route(const gli_pair *pair, char why[GLI_WHY_BYTES]);
 bool gli_auto_rkey_pack(gli_pair *pair, const void *memory, size_t bytes,
                         bool write, uint64_t *rkey);

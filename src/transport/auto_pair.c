@@ -97,6 +97,12 @@ uint64_t gli_auto_heard_at(const gli_pair *base) {
              : 0;
 }
 
+bool gli_auto_obstacle(const gli_pair *base, gli_obstacle *obstacle) {
+  const gli_pair *child = ((const gli_auto_pair *)base)->child;
+  return child != NULL && child->ops->obstacle != NULL &&
+         child->ops->obstacle(child, obstacle);
+}
+
 bool gli_auto_shows_polls(const gli_pair *base) {
   const gli_auto_pair *pair = (const gli_auto_pair *)base;
   const gli_pair *child = pair->decided ? pair->child : NULL;

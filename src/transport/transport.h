@@ -193,7 +193,14 @@ typedef struct gli_transport_config {
 
 /* ---- the table ----------------------------------------------------------- */
 
-enum { GLI_WHY_BYTES = 160 };
+enum { GLI_WHY_BYTES = 160, GLI_OBSTACLE_BYTES = 320 };
+
+/* Why messages to a peer do not get through. */
+typedef struct gli_obstacle {
+  int lack; /* errno: what this process has run out of, so that it cannot make
+               the connection; 0: it is something else */
+  char text[GLI_OBSTACLE_BYTES]; /* of something else: ends a sentence */
+} gli_obstacle;
 
 typedef struct gli_transport_ops {
   const char *name;
@@ -296,6 +303,11 @@ typedef struct gli_transport_ops {
   /* Does the peer's `heard` change by each poll here that comes after a rest,
    * so that nothing has to be sent for it? NULL: no. */
   bool (*shows_polls)(const gli_pair *pair);
+
+  /* Finds what keeps messages of the pair from getting through, as far as this
+   * end knows; false: nothing. NULL: it never knows. It may cost system calls.
+   */
+  bool (*obstacle)(const gli_pair *pair, gli_obstacle *obstacle);
 
   /* No thread has polled for a while: the next poll looks at all that it
    * otherwise looks at now and then. NULL: every poll does. */

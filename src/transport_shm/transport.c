@@ -150,6 +150,12 @@ static uint64_t shm_heard(const gli_pair *base) {
   return messages + pair->answers + shm_heard_at(base);
 }
 
+static bool shm_obstacle(const gli_pair *base, gli_obstacle *obstacle) {
+  const gli_shm_pair *pair = (const gli_shm_pair *)base;
+  *obstacle = (gli_obstacle){.lack = pair->up ? 0 : pair->lack};
+  return obstacle->lack != 0;
+}
+
 const gli_transport_ops gli_transport_shm = {
     .name = "shm",
     .open = shm_open_endpoint,
@@ -162,6 +168,7 @@ const gli_transport_ops gli_transport_shm = {
     .pair_close = gli_shm_pair_close,
     .heard = shm_heard,
     .heard_at = shm_heard_at,
+    .obstacle = shm_obstacle,
     .shows_polls = gli_shm_pair_up,
     .rested = gli_shm_rested,
     .poll = gli_shm_poll,
@@ -191,6 +198,7 @@ const gli_transport_ops gli_transport_shm_checked = {
     .pair_close = gli_shm_pair_close,
     .heard = shm_heard,
     .heard_at = shm_heard_at,
+    .obstacle = shm_obstacle,
     .shows_polls = gli_shm_pair_up,
     .pair_up = gli_shm_pair_up,
 };

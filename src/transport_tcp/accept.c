@@ -524,6 +524,7 @@ void gli_tcp_listener_ready(void *owner, int events) {
     int fd = gli_socket_accept(t->listener->eye.fd);
     if (fd >= 0) {
       t->lacking_since_ns = 0;
+      t->lack = 0;
       half_open_make_room(t, fd);
       tcp_accept_welcome(t, fd);
       continue;

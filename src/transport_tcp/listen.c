@@ -302,6 +302,7 @@ static bool is_unconnected(const gli_tcp_pair *pair) {
 void gli_tcp_listener_lacks(gli_tcp *t, int code) {
   uint64_t now = uv_hrtime();
   gli_tcp_listener_pause(t);
+  t->lack = gli_lacking(code) ? code : 0;
   if (t->lacking_since_ns == 0) {
     t->lacking_since_ns = now;
     gli_log(GLOO_LOG_WARN, "tcp: cannot accept connections at the moment: %s",

@@ -67,6 +67,7 @@ gloo_status gli_tcp_pair_open(gli_transport *base,
   for (uint32_t i = 0; i < t->streams; i++) {
     made->stream[i].pair = made;
     made->stream[i].index = i;
+    made->stream[i].long_limit = GLI_TCP_LONG_BYTES;
     made->stream[i].checked = made->checked;
   }
   gli_tcp_pair_move(made, &t->pairs);

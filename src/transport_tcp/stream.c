@@ -55,6 +55,7 @@ void gli_tcp_stream_up(gli_tcp_stream *stream, gli_tcp_watch *watch) {
   gli_tcp_watch_give(watch, stream_ready, stream);
   bool used = pair->live || pair->closed;
   gli_tcp_watch_for(watch, used ? GLI_READABLE : 0);
+  gli_tcp_stream_note_queued(stream);
   if (used) gli_tcp_stream_flush(stream);
   gli_tcp_stream_note_hidden(stream);
 }
@@ -95,6 +96,8 @@ void gli_tcp_stream_lost(gli_tcp_stream *stream, int code) {
     return;
   }
   if (code == 0) code = stream->write_error;
+  char stuck[GLI_OBSTACLE_BYTES];
+  (void)gli_tcp_stream_stuck(stream, stuck);
   if (gli_lacking(code))
     gli_tcp_pair_lacks(pair, code);
   else if (code == EBADMSG && stream->watch != NULL &&
@@ -106,14 +109,15 @@ void gli_tcp_stream_lost(gli_tcp_stream *stream, int code) {
     gli_tcp_pair_break(pair, GLOO_ERR_PEER,
                        "rank %" PRIu32
                        " (%s) closed the connection unexpectedly; it may have "
-                       "been killed",
-                       pair->config.peer_rank, pair->peer_text);
+                       "been killed%s",
+                       pair->config.peer_rank, pair->peer_text, stuck);
   else
     gli_tcp_pair_break(pair, GLOO_ERR_PEER,
                        "the connection to rank %" PRIu32
                        " (%s) was lost: %s; its host or the network may be "
-                       "down",
-                       pair->config.peer_rank, pair->peer_text, strerror(code));
+                       "down%s",
+                       pair->config.peer_rank, pair->peer_text, strerror(code),
+                       stuck);
 }
 
 /* With TLS, in its encrypted form. */

@@ -165,6 +165,7 @@ static bool may_write(const gli_tcp_stream *stream) {
 
 gli_post gli_tcp_stream_send(gli_tcp_stream *stream,
                              gli_send_request *request) {
+  gli_tcp_stream_look_at_length(stream, &request->header);
   if (!may_write(stream)) {
     gli_request_push(&stream->queue, request);
     return GLI_POST_IN_PROGRESS;
@@ -215,6 +216,7 @@ GLI_COLD static void keep_rest(gli_tcp_stream *stream, const gli_header *header,
 bool gli_tcp_stream_send_now(gli_tcp_stream *stream, const gli_header *header,
                              const void *payload) {
   if (header->length > GLI_TAKE_BYTES || !may_write(stream)) return false;
+  gli_tcp_stream_look_at_length(stream, header);
   ssize_t written = write_one(stream, header, payload);
   if (written <= 0) return false; /* it will be met again */
   if ((uint64_t)written < GLI_HEADER_BYTES + header->length)

@@ -17,6 +17,7 @@
 #include <sys/socket.h>
 #include <uv.h>
 
+#include "core/hints.h"
 #include "security/tls.h"
 #include "transport/request.h"
 #include "transport_tcp/address.h"
@@ -30,6 +31,7 @@ extern const gli_transport_ops gli_transport_tcp_checked;
 
 #define GLI_TCP_STREAMS_MAX 16
 #define GLI_TCP_BUFFER_BYTES ((size_t)256 * 1024)
+#define GLI_TCP_LONG_BYTES 512u /* shorter ones pass wherever IPv4 does */
 #define GLI_TCP_IO_MAX ((size_t)1 << 30) /* some systems refuse 2^31 */
 
 typedef struct gli_tcp_pair gli_tcp_pair;
@@ -64,7 +66,10 @@ struct gli_tcp_stream {
   gli_request_queue queue;
   uint8_t *rest; /* of a message that send_now was done with; before `queue` */
   size_t rest_bytes;
-  bool shut;       /* our direction is closed */
+  bool shut; /* our direction is closed */
+  /* The first long message (obstacle.c): its length (0: none yet), when it was
+   * posted, and how many bytes go before it; longer ones take its place. */
+  uint64_t long_bytes, long_since_ns, long_at, long_limit;
   int write_error; /* errno: the peer takes no more; what it sent is still
                       to be read, and tells whether that is a failure */
 
@@ -160,7 +165,8 @@ typedef struct gli_tcp {
 
   gli_tcp_watch *listener;
   uint64_t listener_due_ns;  /* end of a pause; 0: not paused */
-  uint64_t lacking_since_ns; /* when accepting began to fail; 0: it does not */
+  uint64_t lacking_since_ns; /* when accepting began to fail; 0: it does not, */
+  int lack;                  /* and for want of what: errno */
   gli_tcp_half_open *half_opens; /* connections of nobody yet, newest first */
   int half_open_count;
   bool listener_full; /* the listener pauses until there are fewer */
@@ -297,6 +303,21 @@ void gli_tcp_stream_forget_hidden(gli_tcp_stream *stream);
 /* Remove from the socket what was read already; false with errno (0: the
  * connection has ended). */
 bool gli_tcp_stream_take_peeked(gli_tcp_stream *stream);
+
+/* obstacle.c */
+bool gli_tcp_obstacle(const gli_pair *pair, gli_obstacle *obstacle);
+/* Does the path lose long packets alone? If so, `text` ends a sentence. */
+bool gli_tcp_stream_stuck(const gli_tcp_stream *stream,
+                          char text[GLI_OBSTACLE_BYTES]);
+/* A message of `bytes` is posted, longer than those before. */
+GLI_COLD void gli_tcp_stream_note_long(gli_tcp_stream *stream, uint64_t bytes);
+/* The stream is up: the same for what is queued. */
+void gli_tcp_stream_note_queued(gli_tcp_stream *stream);
+static inline void gli_tcp_stream_look_at_length(gli_tcp_stream *stream,
+                                                 const gli_header *header) {
+  if (header->length > stream->long_limit)
+    gli_tcp_stream_note_long(stream, header->length);
+}
 
 /* linger.c */
 void gli_tcp_pair_close(gli_pair *pair, const gli_send_request *last);

@@ -169,6 +169,7 @@ const gli_transport_ops gli_transport_tcp = {
     .pair_close = gli_tcp_pair_close,
     .heard = tcp_heard,
     .heard_at = tcp_heard_at,
+    .obstacle = gli_tcp_obstacle,
     .rested = tcp_rested,
     .poll = gli_tcp_poll,
     .sleep = gli_tcp_sleep,
@@ -188,4 +189,5 @@ const gli_transport_ops gli_transport_tcp_checked = {
     .pair_close = gli_tcp_pair_close,
     .heard = tcp_heard,
     .heard_at = tcp_heard_at,
+    .obstacle = gli_tcp_obstacle,
 };

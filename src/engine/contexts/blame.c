@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/error.h"
+#include "core/lack.h"
 #include "engine/contexts/contexts.h"
 #include "engine/match/match.h"
 #include "engine/memory/memory.h"
@@ -115,10 +116,65 @@ size_t gli_operation_waits_most(const gli_operation *op) {
   return op->plan->n_peers + op->p2p.n_candidates + 1;
 }
 
+/* ---- what this end knows of a peer's connection ---------------------------
+ */
+
+static bool link_obstacle(const gli_link *link, gli_obstacle *obstacle) {
+  const gli_pair *pair = link != NULL ? link->group.base->pair : NULL;
+  return pair != NULL && pair->ops->obstacle != NULL &&
+         pair->ops->obstacle(pair, obstacle);
+}
+
+void gli_link_explain(const gli_link *link, gloo_error *error) {
+  gli_obstacle o;
+  if (!link_obstacle(link, &o) || o.lack != 0) return;
+  size_t used = strlen(error->message);
+  snprintf(error->message + used, sizeof error->message - used, "%s", o.text);
+}
+
+/* Of a run that waits for it. */
+static gli_link *blame_link(const gli_operation *op, uint32_t rank) {
+  const gloo_context *root = op->context->family->root;
+  return rank < root->size ? root->peers[rank].link : NULL;
+}
+
+/* The first rank that cannot be reached for what this process lacks; NULL:
+ * there is none. */
+static const gli_link *find_lacking(const gli_operation *op,
+                                    const uint32_t *ranks, size_t n,
+                                    int *code) {
+  gli_obstacle o;
+  for (size_t i = 0; i < n; i++) {
+    const gli_link *link = blame_link(op, ranks[i]);
+    if (!link_obstacle(link, &o) || o.lack == 0) continue;
+    *code = o.lack;
+    return link;
+  }
+  return NULL;
+}
+
+/* True: it is this process that keeps the operation from its end. */
+static bool describe_lack(const gli_operation *op, gloo_error *error) {
+  enum { ROOM = 64 };
+  char call[GLI_TEXT_BYTES];
+  uint32_t ranks[ROOM];
+  int code = 0;
+  size_t n = waited_ranks(op, GLI_SILENT, GLI_WITH_US, ranks, ROOM);
+  const gli_link *link = find_lacking(op, ranks, n, &code);
+  if (link == NULL) return false;
+  gli_fail(error, gli_lack_status(code), (int)op->context->root_rank,
+           "%s did not complete in time: rank %u has no connection with rank "
+           "%u: %s",
+           gli_describe_call(&op->signature, call), op->context->root_rank,
+           link->rank, gli_lack_text(code));
+  return true;
+}
+
 void gli_describe_timeout(const gli_operation *op, gloo_error *error) {
   enum { ROOM = 64 };
   char call[GLI_TEXT_BYTES], who[160] = "any rank";
   uint32_t ranks[ROOM];
+  if (describe_lack(op, error)) return;
   /* One that waits for this rank elsewhere does so whether or not another one
    * is late. */
   size_t n = waited_ranks(op, GLI_CROSSED, GLI_CROSSED, ranks, ROOM);
@@ -144,6 +200,7 @@ void gli_describe_timeout(const gli_operation *op, gloo_error *error) {
   if (n > 0 && op->signature.collective != GLI_SENDRECV) {
     hint_at_skipped(op, ranks[0], error);
   }
+  if (n > 0) gli_link_explain(blame_link(op, ranks[0]), error);
 }
 
 /* ---- ranks that left ----------------------------------------------------- */

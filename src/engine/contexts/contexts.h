@@ -136,6 +136,9 @@ size_t gli_operation_waits(const gli_operation *op, uint32_t *ranks,
 size_t gli_operation_waits_most(const gli_operation *op);
 /* Names the ranks it waits for; only those not known to be cleared, if any. */
 void gli_describe_timeout(const gli_operation *op, gloo_error *error);
+/* Appends what keeps messages to the peer from getting through, if that is
+ * known. */
+void gli_link_explain(const gli_link *link, gloo_error *error);
 /* A rank is gone for good; does any operation still need it? */
 void gli_link_departed(gli_link *link);
 

@@ -210,6 +210,7 @@ static void miss_rank(gloo_context *context, uint32_t rank) {
            "rank %u has given no sign of life for %.3g s: it is stopped or "
            "frozen, or its host is cut off (GLOO_HEARTBEAT)",
            rank, (double)context->heartbeat.limit_ns / 1e9);
+  gli_link_explain(context->peers[rank].link, &error);
   gli_context_poison(context, &error);
 }
 

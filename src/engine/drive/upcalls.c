@@ -44,6 +44,7 @@ static void take_abort(gli_link *link, const uint8_t *data, size_t bytes) {
     at_fault = -1;
   gli_fail(&cause, (gloo_status)status, at_fault, "reported by rank %u: %s",
            link->rank, text);
+  if (at_fault == (int)context->rank) gli_link_explain(link, &cause);
   link->failed = true; /* it has closed its side */
   if (context->shrink != NULL)
     gli_shrink_lost(link, cause.message);

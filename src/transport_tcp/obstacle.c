@@ -1,0 +1,107 @@
+/* What keeps messages of a pair from getting through, as far as this end knows:
+ * what its process lacks to make the connection, or a path that loses long
+ * packets alone.
+ *
+ * Such a path has a hop that takes shorter packets than the interfaces of the
+ * hosts, and a firewall that drops the ICMP message ("fragmentation needed") by
+ * which the system would learn that. Greetings and short messages get through,
+ * and the first long message never does, however often it is sent again. So
+ * where that one begins in the bytes of the connection is noted, and compared
+ * with what the peer has acknowledged. */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "transport_tcp/progress.h"
+#include "transport_tcp/tcp.h"
+
+#define YOUNG_BYTES 16384
+
+static int obstacle_lack(const gli_tcp_pair *pair) {
+  bool connected = pair->streams > 0;
+  for (uint32_t i = 0; i < pair->stream_capacity; i++) {
+    const gli_tcp_stream *stream = &pair->stream[i];
+    if (i > 0 && i >= pair->streams) break;
+    if (stream->state == GLI_TCP_UP) continue;
+    connected = false;
+    if (stream->lack != 0) return stream->lack;
+  }
+  return connected || !pair->begun ? 0 : pair->t->lack;
+}
+
+/* Notes the first message that fills a packet, and until then the longest. */
+static void stream_note_long(gli_tcp_stream *stream, uint64_t bytes,
+                             uint64_t before) {
+  gli_tcp_progress now;
+  stream->long_limit = UINT64_MAX;
+  if (!gli_tcp_socket_progress(stream->watch->eye.fd, &now)) return;
+  if (bytes < now.segment) stream->long_limit = bytes;
+  stream->long_bytes = bytes;
+  stream->long_since_ns = uv_hrtime();
+  stream->long_at = now.acknowledged + now.queued + before;
+}
+
+void gli_tcp_stream_note_long(gli_tcp_stream *stream, uint64_t bytes) {
+  if (stream->state != GLI_TCP_UP) return;
+  uint64_t before = stream->rest_bytes;
+  const gli_send_request *r = stream->queue.head;
+  for (; r != NULL; r = r->next)
+    before += GLI_HEADER_BYTES + r->header.length - r->private_;
+  stream_note_long(stream, bytes, before);
+}
+
+void gli_tcp_stream_note_queued(gli_tcp_stream *stream) {
+  uint64_t before = 0;
+  const gli_send_request *r = stream->queue.head;
+  for (; r != NULL; r = r->next) {
+    if (r->header.length > stream->long_limit)
+      stream_note_long(stream, r->header.length, before);
+    before += GLI_HEADER_BYTES + r->header.length;
+  }
+}
+
+/* The peer has acknowledged something, but not what was sent again and again:
+ * not even the first packet of the noted message, or, where none was
+ * posted, of short ones that were sent together when the connection was young.
+ * Returns how many bytes that are; 0: it is not so. */
+static uint64_t stream_stuck_bytes(const gli_tcp_stream *stream) {
+  gli_tcp_progress now;
+  if (stream->state != GLI_TCP_UP || stream->watch == NULL) return 0;
+  if (!gli_tcp_socket_progress(stream->watch->eye.fd, &now)) return 0;
+  if (now.repeats == 0 || now.acknowledged == 0) return 0;
+  if (stream->long_bytes == 0)
+    return now.acknowledged < YOUNG_BYTES && now.queued > GLI_TCP_LONG_BYTES
+               ? now.queued
+               : 0;
+  uint64_t first = stream->long_bytes + GLI_HEADER_BYTES;
+  if (first > now.segment) first = now.segment;
+  bool stuck = now.queued > 0 && now.acknowledged < stream->long_at + first;
+  return stuck ? stream->long_bytes : 0;
+}
+
+bool gli_tcp_stream_stuck(const gli_tcp_stream *stream,
+                          char text[GLI_OBSTACLE_BYTES]) {
+  uint64_t bytes = stream_stuck_bytes(stream);
+  text[0] = '\0';
+  if (bytes == 0) return false;
+  char within[32] = "";
+  if (stream->long_since_ns != 0)
+    (void)snprintf(within, sizeof within, " for %.3g s",
+                   (double)(uv_hrtime() - stream->long_since_ns) / 1e9);
+  (void)snprintf(
+      text, GLI_OBSTACLE_BYTES,
+      "; short messages to rank %" PRIu32 " were acknowledged, and %" PRIu64
+      " bytes in long packets were not%s: check the MTU of the path (ip link; "
+      "ping -M do -s 1400), and firewalls that drop the ICMP message "
+      "'fragmentation needed'",
+      stream->pair->config.peer_rank, bytes, within);
+  return true;
+}
+
+bool gli_tcp_obstacle(const gli_pair *base, gli_obstacle *obstacle) {
+  const gli_tcp_pair *pair = (const gli_tcp_pair *)base;
+  *obstacle = (gli_obstacle){.lack = obstacle_lack(pair)};
+  if (obstacle->lack != 0) return true;
+  for (uint32_t i = 0; i < pair->streams; i++)
+    if (gli_tcp_stream_stuck(&pair->stream[i], obstacle->text)) return true;
+  return false;
+}

@@ -1,0 +1,22 @@
+/* The kernel's structure has grown since that of the C library, whose header
+ * cannot be included beside this one. An older kernel fills in less. */
+#include <linux/sockios.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <stddef.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
+#include "transport_tcp/progress.h"
+
+bool gli_tcp_socket_progress(int fd, gli_tcp_progress *progress) {
+  struct tcp_info info = {0};
+  socklen_t bytes = sizeof info;
+  int queued;
+  if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0) return false;
+  if (bytes < offsetof(struct tcp_info, tcpi_bytes_received)) return false;
+  if (ioctl(fd, SIOCOUTQ, &queued) != 0) return false;
+  *progress = (gli_tcp_progress){info.tcpi_bytes_acked, (uint64_t)queued,
+                                 info.tcpi_snd_mss, info.tcpi_backoff};
+  return true;
+}
