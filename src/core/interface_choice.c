@@ -3,8 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/alternative_name.h"
 #include "core/error.h"
 #include "core/interfaces.h"
+
+enum { CHOICE_PART_BYTES = GLI_ALTERNATIVE_NAME_BYTES };
 
 /* ---- reading ------------------------------------------------------------- */
 
@@ -51,14 +54,15 @@ static gloo_status choice_wrong(const char *text, const char *origin,
 
 /* The next item, without blanks around it, in `part`; NULL: there are no more.
  */
-static const char *choice_next(const char *at, char part[64], bool *fits) {
+static const char *choice_next(const char *at, char part[CHOICE_PART_BYTES],
+                               bool *fits) {
   while (*at == ' ' || *at == '\t' || *at == ',') at++;
   if (*at == '\0') return NULL;
   size_t bytes = strcspn(at, ",");
   const char *next = at + bytes;
   while (at[bytes - 1] == ' ' || at[bytes - 1] == '\t') bytes--;
-  *fits = bytes < 64;
-  if (!*fits) bytes = 63;
+  *fits = bytes < CHOICE_PART_BYTES;
+  if (!*fits) bytes = CHOICE_PART_BYTES - 1;
   memcpy(part, at, bytes);
   part[bytes] = '\0';
   return next;
@@ -66,7 +70,7 @@ static const char *choice_next(const char *at, char part[64], bool *fits) {
 
 gloo_status gli_choice_read(const char *text, const char *origin,
                             gli_choice *choice, gloo_error *error) {
-  char part[64];
+  char part[CHOICE_PART_BYTES];
   bool fits;
   gli_choice made = {.n = 0};
   const char *at = text + strspn(text, " \t");
@@ -106,14 +110,26 @@ static bool choice_names_one(const char *item, const gli_interfaces *all) {
   return false;
 }
 
+/* An interface's own name goes first. */
+void gli_choice_resolve(gli_choice *choice, const gli_interfaces *all) {
+  for (uint32_t i = 0; i < choice->n; i++) {
+    gli_choice_item *item = &choice->item[i];
+    char name[IF_NAMESIZE];
+    if (item->name[0] == '\0' || choice_names_one(item->name, all)) continue;
+    if (!gli_alternative_name_find(item->name, name)) continue;
+    memcpy(item->name, name, strlen(name) + 1);
+    item->whole = true;
+  }
+}
+
 bool gli_choice_means(const gli_choice *choice, uint32_t i,
                       const gli_interfaces *all, const gli_interface *one) {
   const gli_choice_item *item = &choice->item[i];
   if (item->name[0] == '\0')
     return item->net.any.sa_family == one->at.any.sa_family &&
            gli_endpoint_common_bits(&item->net, &one->at) >= item->bits;
-  bool whole =
-      choice->exact || (!choice->excludes && choice_names_one(item->name, all));
+  bool whole = choice->exact || item->whole ||
+               (!choice->excludes && choice_names_one(item->name, all));
   if (whole) return choice_whole_name(item->name, one->name);
   return strncmp(item->name, one->name, strlen(item->name)) == 0;
 }

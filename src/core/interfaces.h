@@ -49,7 +49,8 @@ bool gli_interface_name_is_internal(const char *name);
  * '^': all but these. Without them, a name that an interface has as a whole
  * means that interface alone. */
 typedef struct gli_choice_item {
-  char name[32];    /* "": a block */
+  char name[128];   /* "": a block */
+  bool whole;       /* it was an alternative name of the interface */
   gli_endpoint net; /* its first `bits` */
   uint8_t bits;
 } gli_choice_item;
@@ -65,6 +66,8 @@ typedef struct gli_choice {
  * with it. */
 gloo_status gli_choice_read(const char *text, const char *origin,
                             gli_choice *choice, gloo_error *error);
+/* Puts the names of interfaces where the choice has alternative ones. */
+void gli_choice_resolve(gli_choice *choice, const gli_interfaces *all);
 /* Does the i-th item mean this address? */
 bool gli_choice_means(const gli_choice *choice, uint32_t i,
                       const gli_interfaces *all, const gli_interface *one);

@@ -188,6 +188,7 @@ gloo_status gli_published_find(const gli_publishing *how,
   if (text != NULL) {
     gloo_status status = gli_choice_read(text, origin, &choice, error);
     if (status != GLOO_OK) return status;
+    gli_choice_resolve(&choice, interfaces);
     made.chosen = !choice.excludes;
     if (choice.excludes) without = &choice;
   }

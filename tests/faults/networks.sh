@@ -136,6 +136,26 @@ settings="GLOO_TRANSPORT=tcp GLOO_SOCKET_IFNAME=eth1,eth0"
 run_job "1 2 3 4" 10.213.1.2 $bench && worked 15
 result "a dead network that comes first is passed by"
 
+# Alternative names, of the live network: short ones, and as long as the system takes them.
+long=$(printf '%0127d' 0 | tr 0 a)
+named=0
+for k in 1 2; do
+  for name in other0 "$long"; do
+    in_host $k ip link property add dev eth0 altname "$name" 2> /dev/null && named=$((named + 1))
+  done
+done
+for name in other0 "=$long"; do
+  what="an alternative name means its interface: $(echo "$name" | cut -c1-12)"
+  if [ $named -ne 4 ]; then
+    skipped "$what" "this system has no alternative names"
+    continue
+  fi
+  settings="GLOO_TRANSPORT=tcp GLOO_SOCKET_IFNAME=$name"
+  # shellcheck disable=SC2086
+  run_job "1 2" 10.213.1.2 $bench && ! grep -q '10\.99\.0\.' "$scratch"/log.?
+  result "$what"
+done
+
 settings="GLOO_TRANSPORT=tcp GLOO_PORT_RANGE=28800-28810"
 # shellcheck disable=SC2086
 run_job "1 1 2 3" 10.213.1.2 $bench && worked 15 &&

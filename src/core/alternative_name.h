@@ -1,0 +1,15 @@
+/* Alternative names of network interfaces (ip link property add dev X altname
+ * Y). Up to 127 characters, where a name has 15. */
+#ifndef GLI_CORE_ALTERNATIVE_NAME_H
+#define GLI_CORE_ALTERNATIVE_NAME_H
+
+#include <net/if.h>
+#include <stdbool.h>
+
+enum { GLI_ALTERNATIVE_NAME_BYTES = 128 };
+
+/* Finds the interface that has the alternative name. False: none has it, or
+ * this system has no such names. */
+bool gli_alternative_name_find(const char *alternative, char name[IF_NAMESIZE]);
+
+#endif
