@@ -218,6 +218,51 @@ def test_each_launcher_speaks_of_its_own_ranks_alone(tmp_path):
     assert [side.returncode for side in sides] == [0, 0], told
 
 
+THIRD_GROUP = """
+import datetime, os, sys, torch, torch.distributed as dist
+import gloo_c.torch
+from torch.distributed.distributed_c10d import Backend, PrefixStore, _new_process_group_helper, _world
+torch.set_num_threads(1)
+first, port, launched = int(sys.argv[1]), int(sys.argv[2]), "RANK" in os.environ
+if launched:
+    dist.init_process_group("gloo_c")
+rank = first + (dist.get_rank() if launched else 0)
+store = dist.TCPStore("127.0.0.1", port, 3, False, wait_for_workers=False)
+group, _ = _new_process_group_helper(3, rank, [], Backend("gloo_c"), PrefixStore("weights", store),
+                                     group_name="weights", timeout=datetime.timedelta(seconds=100))
+_world.pg_group_ranks[group] = {i: i for i in range(3)}
+x = torch.full((1000,), rank + 1.0)
+dist.all_reduce(x, group=group)
+assert x.eq(6).all(), x
+w = torch.full((100000,), float(rank))
+dist.broadcast(w, 0, group=group)
+assert w.eq(0).all(), w
+if launched:
+    own = torch.ones(1)
+    dist.all_reduce(own)
+    assert own.item() == 2, own
+print("met", flush=True)
+"""
+
+
+@pytest.mark.parametrize("launched_first", [0, 1])
+def test_launched_side_and_a_plain_one_meet_in_a_third_group(launched_first, tmp_path):
+    """A trainer of two ranks by torchrun, with a group of its own, and a process that generates; or the other way
+    round, where rank 0 is the plain one."""
+    store = tcp_store()
+    program = tmp_path / "third.py"
+    program.write_text(THIRD_GROUP)
+    variables = {**os.environ, "OMP_NUM_THREADS": "1"}
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2",
+                "--rdzv-backend", "c10d", "--rdzv-endpoint", "127.0.0.1:0"]
+    sides = [subprocess.Popen([*command, program, str(first), str(store.port)], text=True, env=variables,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+             for command, first in ((launcher, launched_first), ([sys.executable], 0 if launched_first else 2))]
+    told = [side.communicate(timeout=300)[0] for side in sides]
+    assert [side.returncode for side in sides] == [0, 0], told
+    assert [text.count("met") for text in told] == [2, 1], told
+
+
 # ---- files -------------------------------------------------------------------------------------
 
 def test_file_store_waits_for_a_rank_that_comes_later(tmp_path):
