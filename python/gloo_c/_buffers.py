@@ -309,7 +309,7 @@ def _typed(thing: Typed, writable: bool) -> Memory:
     address, count, dtype, keep = memory(thing.array, writable)
     held = count * SIZES[dtype]
     if held % thing.element_bytes:
-        raise ValueError(f"{held} bytes are no whole number of elements of {thing.element_bytes}")
+        raise ValueError(f"{counted(held, 'byte')} cannot be split into elements of {counted(thing.element_bytes, 'byte')}")
     return address, held // thing.element_bytes, thing.dtype, keep
 
 
@@ -378,11 +378,17 @@ def same_dtype(one: Memory, other: Memory) -> None:
                         f"{DTYPE_NAMES[other[2]]}")
 
 
+def counted(n: int, noun: str) -> str:
+    """Returns the number and its noun: "1 rank", "2 ranks"."""
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
+
+
 def sizes(numbers: Iterable[int], n: int, what: str) -> Any:
     """A list of counts or displacements, one for each rank."""
-    values = integers(what, numbers, f"a list of {n} whole numbers, one for each rank")
+    values = integers(what, numbers, f"a list of {counted(n, 'whole number')}, one for each rank")
     if len(values) != n:
-        raise ValueError(f"there are {len(values)} {what}, and {n} ranks")
+        raise ValueError(f"the list of {what} has {counted(len(values), 'element')} for {counted(n, 'rank')}: "
+                         "pass one for each rank")
     for rank, value in enumerate(values):
         if not 0 <= value < 1 << 62:
             raise ValueError(f"{what} of rank {rank} is {value}")
@@ -396,5 +402,4 @@ def within(count: int, counts: Any, displacements: Any, what: str) -> None:
         begin = end if displacements is None else displacements[rank]
         end = begin + length
         if length and end > count:
-            raise ValueError(f"the {what} has {count} elements, and the block of rank {rank} ends "
-                             f"at {end}")
+            raise ValueError(f"the {what} has {counted(count, 'element')}, and the block of rank {rank} ends at {end}")

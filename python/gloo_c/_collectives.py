@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Iterable, Sequence
 
 from ._binding import ffi, lib
-from ._buffers import IN_PLACE, Memory, element_bytes, memory, same_dtype, sizes, within
+from ._buffers import IN_PLACE, Memory, counted, element_bytes, memory, same_dtype, sizes, within
 from ._calls import NULL, Call, Caller, Options, forms, op_number
 from ._convert import integers, wrong
 from ._custom import CustomOp
@@ -51,14 +51,14 @@ def _pair(input: Array, output: Array | None) -> tuple[Any, Memory, Any, int]:
 
 def _equal(name: str, given: int, output: Memory) -> None:
     if given != output[1]:
-        raise ValueError(f"{name}: the input has {given} elements, and the output {output[1]}")
+        raise ValueError(f"{name}: the input has {counted(given, 'element')}, and the output {output[1]}")
 
 
 def _share(name: str, what: str, count: int, ranks: int) -> int:
     """The length of a block, of an array that has one for each rank."""
     each, rest = divmod(count, ranks)
     if rest:
-        raise ValueError(f"{name}: the {what} has {count} elements, which is no whole number for "
+        raise ValueError(f"{name}: the {what} has {counted(count, 'element')}, which is no whole number for "
                          f"each of {ranks} ranks")
     return each
 
@@ -67,7 +67,7 @@ def _blocks(name: str, what: str, arrays: Sequence[Array], writable: bool, ranks
             ) -> tuple[Any, int, int, list[Any]]:
     """A block for each rank that lie apart: pointers, elements of each, type, what to keep."""
     if len(arrays) != ranks:
-        raise ValueError(f"{name}: there are {len(arrays)} {what}s, and {ranks} ranks")
+        raise ValueError(f"{name}: got {counted(len(arrays), what)} for {counted(ranks, 'rank')}: pass one for each rank")
     return _list(name, what, arrays, writable)
 
 
@@ -188,8 +188,8 @@ class Calls(Caller):
         else:
             count = into[1]
             if given != count * self.size:
-                raise ValueError(f"reduce_scatter: the input has {given} elements; {self.size} "
-                                 f"ranks with {count} each need {count * self.size}")
+                raise ValueError(f"reduce_scatter: the input has {counted(given, 'element')}; "
+                                 f"{counted(self.size, 'rank')} with {count} each must have {count * self.size}")
         return Call("reduce_scatter", (from_, into[0], count, into[2], op_number(op)), keep,
                     input if output is None else output, options, op,
                     element_bytes(input if output is None else output))

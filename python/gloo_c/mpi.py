@@ -24,7 +24,7 @@ import pickle
 from typing import Any, Callable, Iterable, NamedTuple, Sequence
 
 from ._binding import ffi
-from ._buffers import DTYPES, IN_PLACE, SIZES, Memory, Typed, memory, reads
+from ._buffers import DTYPES, IN_PLACE, SIZES, Memory, Typed, counted, memory, reads
 from ._collectives import NO_RANK
 from ._context import Context, init
 from ._custom import CustomOp
@@ -280,7 +280,7 @@ class Comm:
         if part.counts is not None and len(part.counts) == self.size:
             return part
         if part.counts is not None and len(part.counts) != 1:
-            raise ValueError(f"there are {len(part.counts)} counts, and {self.size} ranks")
+            raise ValueError(f"got {counted(len(part.counts), 'count')} for {counted(self.size, 'rank')}: pass one for each rank")
         held = part.counts[0] if part.counts else memory(part.array, False)[1] // self.size
         return _Part(part.array, [held] * self.size, part.displacements)
 
@@ -436,7 +436,7 @@ class PickleComm(Comm):
 
     def alltoall(self, sendobj: Sequence[Any]) -> list[Any]:
         if len(sendobj) != self.size:
-            raise ValueError(f"there are {len(sendobj)} objects, and {self.size} ranks")
+            raise ValueError(f"got {counted(len(sendobj), 'object')} for {counted(self.size, 'rank')}: pass one for each rank")
         return [row[self.rank] for row in self._gathered(list(sendobj))]
 
     def allreduce(self, sendobj: Any, op: str | Callable[[Any, Any], Any] = SUM) -> Any:

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 import gloo_c
+from gloo_c import mpi
+from gloo_c._buffers import counted
 
 
 @pytest.fixture(scope="module")
@@ -37,8 +39,8 @@ WHOLE = "expected a whole number"
     (lambda c: c.broadcast(ONES, root=None), "is None (NoneType)", WHOLE),
     (lambda c: c.send(ONES, "0"), "send: a rank", WHOLE),
     (lambda c: c.recv_any(ONES, 3), "peers is 3 (int)", "a list of ranks"),
-    (lambda c: c.allgatherv(ONES, ONES, 4), "counts is 4", "1 whole numbers"),
-    (lambda c: c.allgatherv(ONES, ONES, [4.0]), "counts is [4.0]", "1 whole numbers"),
+    (lambda c: c.allgatherv(ONES, ONES, 4), "counts is 4", "1 whole number,"),
+    (lambda c: c.allgatherv(ONES, ONES, [4.0]), "counts is [4.0]", "1 whole number,"),
     (lambda c: c.allreduce_multi(ONES, ONES), "outputs is array(", "a list of arrays"),
     (lambda c: c.allreduce_multi(None, None), "outputs is None", "a list of arrays"),
     (lambda c: c.broadcast_multi(None, ONES), "outputs is array(", "a list of arrays"),
@@ -113,3 +115,23 @@ with gloo_c.Context(0, 1, gloo_c.MemoryStore(), device=gloo_c.Device("inproc")) 
     assert done.returncode == 0
     assert "a function that is called when a request is over" in done.stderr
     assert "ValueError: lunch" in done.stderr and "cffi" not in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("call, says", [
+    (lambda c: c.allgatherv(ONES, ONES, [2, 2]), "the list of counts has 2 elements for 1 rank: pass one for each rank"),
+    (lambda c: c.allgatherv(ONES, ONES, []), "the list of counts has 0 elements for 1 rank"),
+    (lambda c: c.allgatherv(ONES, ONES[:1].copy(), [4]), "has 1 element, and the block of rank 0 ends at 4"),
+    (lambda c: c.scatter([ONES, ONES], ONES.copy(), root=0), "scatter: got 2 inputs for 1 rank: pass one for each rank"),
+    (lambda c: c.allreduce(ONES[:1].copy(), ONES.copy()), "the input has 1 element, and the output 4"),
+    (lambda c: c.reduce_scatter(ONES[:1].copy(), ONES.copy()), "has 1 element; 1 rank with 4 each must have 4"),
+    (lambda c: c.allreduce(gloo_c.typed(bytearray(1), "float32")), "1 byte cannot be split into elements of 4 bytes"),
+    (lambda c: mpi.with_pickle(mpi.Comm(c)).alltoall([1, 2]), "got 2 objects for 1 rank: pass one for each rank"),
+])
+def test_one_thing_is_no_plural(context, call, says):
+    with pytest.raises(ValueError) as error:
+        call(context)
+    assert says in str(error.value)
+
+
+def test_two_things_are_a_plural():
+    assert [counted(n, "rank") for n in (0, 1, 2)] == ["0 ranks", "1 rank", "2 ranks"]
