@@ -107,6 +107,18 @@ def tested(project, folder, part, python, variables):
     told(said.strip() == wanted, "the version is the library's", said)
 
 
+def hardened(project, folder):
+    """What pip has built, by the options that the build of this test has found for the same compiler."""
+    what = os.environ.get("HARDENED", "")
+    files = sorted([*folder.glob("lib/python*/site-packages/gloo_c/*.so"), folder / "bin/gloo"])
+    name = "what pip installs is hardened"
+    if not what:
+        told(True, name, skipped="this build is not")
+        return
+    status, said = run("sh", project / "tests/law/hardening.sh", what, *files)
+    told(status == 0 and len(files) >= 3, name, said)
+
+
 def without_compiler(folder):
     """A folder for PATH that has what a shell needs, and no compiler."""
     shutil.rmtree(folder, ignore_errors=True)
@@ -167,6 +179,7 @@ def main(project, folder, part):
         if told(status == 0, "pip installs it", said):
             tested(project, folder, part, python, scripts)
         if part == "package":
+            hardened(project, folder / "built")
             elsewhere(folder, made, variables)
     print(f"1..{number}")
 
