@@ -322,7 +322,8 @@ def run(folder, rounds, cases):
     kept = {name: value for name, value in os.environ.items() if not name.startswith((
         "GLOO_", "MASTER_", "RANK", "WORLD_SIZE", "LOCAL_", "OMPI_", "TORCHELASTIC_", "XDG_", "TMPDIR"))}
     done = subprocess.run([*UNSHARE, sys.executable, __file__, folder, str(rounds), *cases], text=True,
-                          timeout=(SECONDS + 60) * rounds * len(cases), check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          timeout=(SECONDS + 60) * rounds * len(cases), check=False,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                           env={**kept, "HOME": str(folder / "home"), "OMP_NUM_THREADS": "1", "TORCH_CPP_LOG_LEVEL": "ERROR"})
     found = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"case"')]
     assert len(found) == rounds * len(cases), done.stdout

@@ -310,6 +310,10 @@ class _Stale(ConnectionError):
     """The record is of a meeting that is over: a newer one may come."""
 
 
+class _OtherSecret(AuthError):
+    """The secrets of rank 0 and of this rank differ, which another record of this rank 0 does not change."""
+
+
 class _Taken(ConnectionError):
     """The meeting is open, and this rank has been there."""
 
@@ -322,8 +326,8 @@ def _connect(at: str, record: Record, timeout: float, left: float) -> TcpStore:
         held = next((held for words, held in _SECRETS.items() if words in failure.message), None)
         if held is None:
             raise
-        raise AuthError(f"{held}: each `gloo run` makes a secret for its own ranks alone. Set GLOO_JOB_SECRET to the "
-                        f"same for both, before they are started ({failure.message})", failure.status) from failure
+        raise _OtherSecret(f"{held}: each `gloo run` makes a secret for its own ranks alone. Set GLOO_JOB_SECRET to the "
+                           f"same for both, before they are started ({failure.message})", failure.status) from failure
 
 
 def _join(said: bytes, rank: int, name: str, timeout: float, left: float, here: bool) -> Store:
@@ -345,6 +349,8 @@ def _join(said: bytes, rank: int, name: str, timeout: float, left: float, here: 
 
 def _patience(failure: Exception) -> float:
     """Returns how long rank 0 may take to replace the record that led to this, in seconds."""
+    if isinstance(failure, _OtherSecret):
+        return _WRONG
     if isinstance(failure, (AuthError, ProtocolError, _Taken)):
         return _TAKEN
     return math.inf if isinstance(failure, (GlooError, _Stale)) else _WRONG
