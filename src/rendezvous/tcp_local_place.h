@@ -1,11 +1,7 @@
-/* Directories that belong to one user alone, for local sockets. Each process of
- * the user looks in the same ones, in this order:
- *   $XDG_RUNTIME_DIR/gloo_c
- *   /run/user/UID/gloo_c
- *   $HOME/.cache/gloo_c
- *   /tmp/gloo_c-UID
- * A directory that another user owns, or may enter, is left out, so what others
- * put there in advance keeps nothing from working. Linux only. */
+/* Paths of local sockets in directories that belong to one user alone
+ * (core/run_directory.h). A directory that another user owns, or may enter, is
+ * left out, so what others put there in advance keeps nothing from working.
+ * Linux only. */
 #ifndef GLI_RENDEZVOUS_TCP_LOCAL_PLACE_H
 #define GLI_RENDEZVOUS_TCP_LOCAL_PLACE_H
 
@@ -13,13 +9,14 @@
 #include <stdint.h>
 
 #include "core/endpoint.h"
+#include "core/run_directory.h"
 
 /* As long as a Unix socket's may be. */
 typedef struct gli_tcp_local_path {
   char text[108]; /* "": none */
 } gli_tcp_local_path;
 
-enum { GLI_TCP_LOCAL_PLACES = 4 };
+enum { GLI_TCP_LOCAL_PLACES = GLI_RUN_DIRECTORIES };
 
 /* The path of the socket for a server at `host` (its address in figures, or
  * "*") and `port`, in the i-th directory; `create` makes that. The name is

@@ -1,0 +1,40 @@
+/* Directories for the local sockets of one user. All processes of the user look
+ * in the same ones, in this order:
+ *   $XDG_RUNTIME_DIR/gloo_c
+ *   /run/user/UID/gloo_c
+ *   $HOME/.cache/gloo_c
+ *   /tmp/gloo_c-UID
+ * TMPDIR is not among them: a launcher may set it for its ranks alone. */
+#ifndef GLI_CORE_RUN_DIRECTORY_H
+#define GLI_CORE_RUN_DIRECTORY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef enum gli_run_directory {
+  GLI_RUN_DIRECTORY_XDG,
+  GLI_RUN_DIRECTORY_USER,
+  GLI_RUN_DIRECTORY_HOME, /* may be another host's as well */
+  GLI_RUN_DIRECTORY_TMP,
+  GLI_RUN_DIRECTORIES
+} gli_run_directory;
+
+/* The path of a directory, which may not exist. Returns false if the
+ * environment does not name it, or if it is longer than `room`. */
+bool gli_run_directory_path(gli_run_directory which, char *path, size_t room);
+
+/* Makes the directory, with mode 0700; in the user's home its parent as well.
+ * Returns true if it was made or a file of that name exists, else false with
+ * errno. */
+bool gli_run_directory_make(gli_run_directory which, const char *path);
+
+/* Returns true if the path is a directory, and not a link to one, that belongs
+ * to this user and that no other user may enter. */
+bool gli_run_directory_is_private(const char *path);
+
+/* Returns true if no other user but root can put something else in the place of
+ * what the path names: its parent belongs to this user or to root, and is
+ * writable for others only if it is sticky. */
+bool gli_run_directory_stays(const char *path);
+
+#endif
