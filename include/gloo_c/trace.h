@@ -15,7 +15,8 @@
  * GLOO_TRACE_SIGNAL as well, whenever the process gets that signal, whatever
  * its threads are doing. A file is called gloo-trace-rank3-pid4711.json; those
  * that come after it have -2, -3 and so on behind the process, so that none
- * takes the place of another. Only the user can read it.
+ * takes the place of another. Only the user can read it. The signal ends calls
+ * such as sleep() and nanosleep() on the thread that it reaches.
  *
  * Example:
  *
