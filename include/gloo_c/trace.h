@@ -8,7 +8,7 @@
  * on. `gloo trace` reads what all ranks have to tell, and says which of them is
  * behind, or called something else.
  *
- * There are three ways to it. gloo_context_trace, for programs that ask
+ * There are three ways to it for a program. gloo_context_trace, for programs that ask
  * themselves. Where `trace_directory` in gloo_context_options or GLOO_TRACE_DIR
  * names a directory, a file is written there when the context fails, for
  * whatever reason; all ranks of it do so, for all hear of it. And with
@@ -17,6 +17,10 @@
  * that come after it have -2, -3 and so on behind the process, so that none
  * takes the place of another. Only the user can read it. The signal ends calls
  * such as sleep() and nanosleep() on the thread that it reaches.
+ *
+ * From outside, `gloo trace --pid` and `gloo top` ask every process that has a
+ * context, at a Unix socket that only its user can open; with GLOO_OBSERVE=0
+ * there is none.
  *
  * Example:
  *

@@ -8,6 +8,7 @@
 #include "api/bootstrap.h"
 #include "api/create.h"
 #include "api/measure.h"
+#include "api/observe.h"
 #include "api/port_watch.h"
 #include "api/trace.h"
 #include "api/tuning.h"
@@ -189,6 +190,7 @@ gloo_status gli_context_create(int rank, int size, gloo_store *store,
     status = gli_bootstrap_ranks(context, store, key, o.host_id, &agreement,
                                  start_ns, meeting, error);
   gli_wipe(&record_key, sizeof record_key);
+  if (status == GLOO_OK) gli_observe_met(context);
   if (status == GLOO_OK) status = gli_context_join_tree(context, error);
   if (status == GLOO_OK)
     gli_context_start_heartbeat(context, (uint64_t)heartbeat_ns);

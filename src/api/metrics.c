@@ -183,8 +183,9 @@ static void print_state(FILE *to, const gli_figures *f) {
   fprintf(to,
           "# TYPE gloo_rank info\n# HELP gloo_rank Which rank this is.\n"
           "gloo_rank_info{rank=\"%u\",size=\"%u\",process=\"%ld\","
-          "transport=\"%s\"} 1\n",
-          (unsigned)f->rank, (unsigned)f->size, (long)getpid(), f->transport);
+          "transport=\"%s\",job=\"%012" PRIx64 "\"} 1\n",
+          (unsigned)f->rank, (unsigned)f->size, (long)getpid(), f->transport,
+          f->mark);
   fprintf(to,
           "# TYPE gloo_running gauge\n"
           "# HELP gloo_running Operations under way.\n"

@@ -1,24 +1,21 @@
 #include "api/metrics_socket.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
-#include <uv.h>
 
 #include "api/metrics.h"
+#include "api/observe_client.h"
 #include "api/text_out.h"
 #include "core/descriptor.h"
 #include "core/error.h"
 #include "core/path.h"
 
-enum { SOCKETS_MAX = 100, BACKLOG = 8, DRAIN_BYTES = 4096 };
-#define SERVE_NS UINT64_C(1000000000)
+enum { SOCKETS_MAX = 100, BACKLOG = 8 };
 
 /* ---- listening ----------------------------------------------------------- */
 
@@ -91,53 +88,13 @@ void gli_metrics_close(gli_metrics_socket *made) {
   made->fd = -1;
 }
 
-/* ---- serving ------------------------------------------------------------- */
+/* ---- answers ------------------------------------------------------------- */
 
 static bool print_answer(FILE *to, void *context) {
-  fputs(
-      "HTTP/1.0 200 OK\r\nContent-Type: application/openmetrics-text; "
-      "version=1.0.0; charset=utf-8\r\nConnection: close\r\n\r\n",
-      to);
+  gli_observe_client_head(to, "200 OK", GLI_METRICS_TYPE);
   return gli_metrics_print(to, context);
 }
 
 char *gli_metrics_answer(gloo_context *context, size_t *bytes) {
   return gli_text_print(print_answer, context, bytes);
-}
-
-/* False: it is not ready in time. */
-static bool client_wait(int client, short events, uint64_t until_ns) {
-  uint64_t now_ns = uv_hrtime();
-  if (now_ns >= until_ns) return false;
-  struct pollfd fd = {.fd = client, .events = events};
-  return poll(&fd, 1, (int)((until_ns - now_ns) / 1000000) + 1) > 0;
-}
-
-/* What it asked for is of no interest, but closing the socket before that was
- * read would be an error to the client. */
-static void client_drain(int client, uint64_t until_ns) {
-  char unread[512];
-  size_t most = DRAIN_BYTES;
-  (void)shutdown(client, SHUT_WR);
-  while (most > 0 && client_wait(client, POLLIN, until_ns)) {
-    ssize_t got = gli_socket_receive(client, unread, sizeof unread);
-    if (got <= 0) return;
-    most = (size_t)got < most ? most - (size_t)got : 0;
-  }
-}
-
-void gli_metrics_serve(int client, const char *text, size_t bytes) {
-  uint64_t until_ns = uv_hrtime() + SERVE_NS;
-  while (bytes > 0) {
-    ssize_t sent = gli_socket_send(client, text, bytes);
-    if (sent > 0) {
-      text += sent;
-      bytes -= (size_t)sent;
-    } else if (!gli_would_block(errno) ||
-               !client_wait(client, POLLOUT, until_ns)) {
-      break;
-    }
-  }
-  if (bytes == 0) client_drain(client, until_ns);
-  gli_fd_close(client);
 }

@@ -19,7 +19,5 @@ void gli_metrics_close(gli_metrics_socket *made);
 
 /* What a client gets: an answer as of HTTP, for free(). NULL: out of memory. */
 char *gli_metrics_answer(gloo_context *context, size_t *bytes);
-/* Give it to a client, whatever that does, within a second, and close it. */
-void gli_metrics_serve(int client, const char *text, size_t bytes);
 
 #endif

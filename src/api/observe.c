@@ -2,26 +2,31 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <signal.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include <uv.h>
 
 #include "api/metrics_socket.h"
+#include "api/observe_answer.h"
+#include "api/observe_client.h"
+#include "api/observe_signal.h"
+#include "api/observe_socket.h"
+#include "api/text_out.h"
 #include "api/trace.h"
 #include "core/cpu.h"
 #include "core/descriptor.h"
 #include "core/error.h"
 #include "core/fork.h"
 #include "core/lack.h"
+#include "core/log.h"
 #include "core/signals.h"
 
 /* A context that is watched. */
 typedef struct observed {
   gloo_context *context;
   struct observed *next;
+  bool listed; /* readers of the process's socket are told of it */
   gli_metrics_socket metrics;
   char directory[]; /* for traces; "": none */
 } observed;
@@ -30,24 +35,22 @@ typedef struct observed {
 typedef struct observing {
   uv_thread_t thread;
   int pipe[2];
+  atomic_bool ends;
 } observing;
 
 /* All of this is guarded by `all_lock`. The thread takes a device's lock while
  * it holds this one, and no thread the other way round. */
 static struct {
-  observed *contexts;
-  observing *thread; /* NULL: no context, and no thread */
-  gli_birth birth;   /* a forked child has the memory, but not the thread */
-  int signal;        /* 0: none */
-  struct sigaction before; /* its handler */
-} observer;
+  observed *contexts;        /* the newest first */
+  observing *thread;         /* NULL: no context, and no thread */
+  gli_observe_socket socket; /* of the process, for all that are listed */
+  const observed *named;     /* the one that its name is of; NULL: none */
+  gli_birth birth;           /* a forked child has the memory, but not the
+                                thread */
+} observer = {.socket = {.fd = -1}};
 
 static uv_once_t once = UV_ONCE_INIT;
 static uv_mutex_t all_lock;
-static gli_fork_guard guard;
-/* What the handler goes by, and how many threads are in it. */
-static atomic_int handler_pipe = -1, handler_threads;
-static atomic_llong handler_process;
 
 enum { WORD_TRACE = 't', WORD_NEWS = 'n', WORD_END = 'e' };
 enum {
@@ -56,40 +59,38 @@ enum {
                            had no descriptor for one */
 };
 
-/* A forked child has the handler until it uses the library, or another
- * program. */
-static void observe_handle(int number) {
-  (void)number;
-  int code = errno;
-  atomic_fetch_add(&handler_threads, 1);
-  int fd = atomic_load(&handler_pipe);
-  if (fd >= 0 && atomic_load(&handler_process) == (long long)getpid()) {
-    const char word = WORD_TRACE;
-    ssize_t wrote = write(fd, &word, 1); /* full: there is one to be read */
-    (void)wrote;
-  }
-  atomic_fetch_sub(&handler_threads, 1);
-  errno = code;
-}
-
 /* ---- forks --------------------------------------------------------------- */
 
-static void observe_init(void) {
-  (void)uv_mutex_init(&all_lock);
-  (void)gli_fork_guard_begin(&guard, GLI_FORK_OBJECTS, &all_lock, NULL);
+static gli_fork_watch fork_watch;
+static bool torn; /* in the child: a thread was changing the list */
+
+static bool observe_hold(void *object, gli_fork_patience *patience) {
+  return gli_fork_lock(object, patience);
 }
 
-/* Take the handler away, unless the program has set its own meanwhile; and
- * wait for threads that are in it. */
-static void observe_release_signal(void) {
-  struct sigaction now;
-  if (observer.signal == 0) return;
-  if (sigaction(observer.signal, NULL, &now) == 0 &&
-      (now.sa_flags & SA_SIGINFO) == 0 && now.sa_handler == observe_handle)
-    (void)sigaction(observer.signal, &observer.before, NULL);
-  atomic_store(&handler_pipe, -1);
-  while (atomic_load(&handler_threads) > 0) gli_cpu_yield();
-  observer.signal = 0;
+static void observe_release(void *object) {
+  (void)pthread_mutex_unlock(object);
+}
+
+/* A reader that connects is to find out that the parent is gone, however long
+ * the child lives. The names are the parent's. */
+static void observe_child(void *object, bool held) {
+  torn = torn || !held;
+  gli_fork_mutex(object, held);
+  if (!held) return;
+  gli_fd_close(observer.socket.fd);
+  observer.socket.fd = -1;
+  for (observed *o = observer.contexts; o != NULL; o = o->next) {
+    gli_fd_close(o->metrics.fd);
+    o->metrics.fd = -1;
+  }
+}
+
+static void observe_init(void) {
+  static const gli_fork_care care = {observe_hold, observe_release,
+                                     observe_child};
+  (void)uv_mutex_init(&all_lock);
+  (void)gli_fork_watch_begin(&fork_watch, GLI_FORK_OBSERVER, &care, &all_lock);
 }
 
 static void observe_close(observing *thread) {
@@ -99,15 +100,15 @@ static void observe_close(observing *thread) {
 }
 
 static void observe_forget(void) {
-  while (!guard.torn && observer.contexts != NULL) {
+  while (!torn && observer.contexts != NULL) {
     observed *o = observer.contexts;
     observer.contexts = o->next;
-    gli_fd_close(o->metrics.fd); /* the name is the parent's */
     free(o);
   }
   observer.contexts = NULL;
-  atomic_store(&handler_threads, 0); /* those of the parent */
-  observe_release_signal();
+  observer.named = NULL;
+  observer.socket.fd = -1;
+  gli_observe_signal_forget();
   observe_close(observer.thread);
   observer.thread = NULL;
 }
@@ -117,78 +118,48 @@ static void observe_lock(void) {
   uv_once(&once, observe_init);
   uv_mutex_lock(&all_lock);
   if (observer.thread != NULL && gli_forked(&observer.birth)) observe_forget();
-  guard.torn = false;
+  torn = false;
 }
 
-/* ---- the signal ---------------------------------------------------------- */
-
-static gloo_status observe_catch(int number, gloo_error *error) {
-  struct sigaction action, before;
-  memset(&action, 0, sizeof action);
-  action.sa_handler = observe_handle;
-  action.sa_flags = SA_RESTART;
-  sigemptyset(&action.sa_mask);
-  if (sigaction(number, NULL, &before) != 0)
-    return gli_fail(error, GLOO_ERR_IO, -1, "no handler of signal %d: %s",
-                    number, strerror(errno));
-  bool ours = (before.sa_flags & SA_SIGINFO) == 0 &&
-              (before.sa_handler == SIG_DFL || before.sa_handler == SIG_IGN);
-  if (!ours)
-    return gli_fail(error, GLOO_ERR_BUSY, -1,
-                    "GLOO_TRACE_SIGNAL names a signal that the program has a "
-                    "handler for; name the other one of USR1 and USR2");
-  observer.before = before;
-  atomic_store(&handler_process, (long long)getpid());
-  atomic_store(&handler_pipe, observer.thread->pipe[1]);
-  observer.signal = number;
-  if (sigaction(number, &action, NULL) == 0) return GLOO_OK;
-  observer.signal = 0;
-  return gli_fail(error, GLOO_ERR_IO, -1, "no handler of signal %d: %s", number,
-                  strerror(errno));
-}
-
-/* ---- the thread ---------------------------------------------------------- */
-
-/* What is to be written, and where. */
-typedef struct observed_trace {
-  struct observed_trace *next;
-  gli_snapshot *snapshot;
-  char directory[];
-} observed_trace;
-
-static observed_trace *observe_take_trace(const observed *o) {
-  size_t bytes = strlen(o->directory) + 1;
-  observed_trace *t = malloc(sizeof *t + bytes);
-  if (t == NULL) {
-    gli_trace_save(o->directory, NULL, GLI_TRACE_OF_SIGNAL); /* says so */
-    return NULL;
-  }
-  t->next = NULL;
-  t->snapshot = gli_context_snapshot(o->context);
-  memcpy(t->directory, o->directory, bytes);
-  return t;
-}
+/* ---- traces in files ----------------------------------------------------- */
 
 /* Disks may be slow: what is written is a copy, and no thread waits for it but
  * one that ends the last context. */
 static void observe_write_traces(void) {
-  observed_trace *first = NULL, **last = &first;
+  gli_trace_copy *first = NULL, **last = &first;
   uv_mutex_lock(&all_lock);
   for (const observed *o = observer.contexts; o != NULL; o = o->next) {
     if (o->directory[0] == '\0') continue;
-    *last = observe_take_trace(o);
+    *last = gli_trace_copy_take(o->context, o->directory);
     if (*last != NULL) last = &(*last)->next;
   }
   uv_mutex_unlock(&all_lock);
-  while (first != NULL) {
-    observed_trace *t = first;
-    first = t->next;
-    gli_trace_save(t->directory, t->snapshot, GLI_TRACE_OF_SIGNAL);
-    free(t);
-  }
+  gli_trace_copies_save(first, GLI_TRACE_OF_SIGNAL);
 }
 
-/* A client that waits, and what it is to get. -1: none does, or (*lacking) this
+/* ---- clients ------------------------------------------------------------- */
+
+/* One context after the other. */
+static bool observe_print(FILE *to, void *of) {
+  const gli_observe_question *question = of;
+  bool good = true;
+  gli_observe_answer_begin(to, *question);
+  uv_mutex_lock(&all_lock);
+  for (const observed *o = observer.contexts; good && o != NULL; o = o->next)
+    if (o->listed) good = gli_observe_answer(to, *question, o->context);
+  uv_mutex_unlock(&all_lock);
+  return good;
+}
+
+static char *observe_answer(const gli_observe_client *client, size_t *bytes) {
+  char path[32];
+  if (!gli_observe_client_asks(client, path, sizeof path)) return NULL;
+  gli_observe_question question = gli_observe_question_read(path);
+  return gli_text_print(observe_print, &question, bytes);
+}
+
+/* A client of a context's own socket, and what it is to get; or one of the
+ * process's, which has to say what (NULL). -1: none waits, or (*lacking) this
  * process has no descriptors for it. */
 static int observe_accept(char **text, size_t *bytes, bool *lacking) {
   int client = -1;
@@ -200,33 +171,49 @@ static int observe_accept(char **text, size_t *bytes, bool *lacking) {
     if (client < 0 && gli_lacking(errno)) *lacking = true;
     if (client >= 0) *text = gli_metrics_answer(o->context, bytes);
   }
+  if (client < 0 && observer.socket.fd >= 0) {
+    client = gli_observe_socket_accept(&observer.socket);
+    if (client < 0 && gli_lacking(errno)) *lacking = true;
+  }
   uv_mutex_unlock(&all_lock);
   return client;
 }
 
-/* Without the lock: a client takes as long as it likes, up to a second. One at
- * a time, for there may be a signal. False: clients are not to be looked at for
- * a while. */
-static bool observe_serve(void) {
+/* Without the lock: a client takes as long as it likes, up to half a second.
+ * One at a time, for there may be a signal. False: clients are not to be looked
+ * at for a while. */
+static bool observe_serve(const observing *self) {
   char *text = NULL;
   size_t bytes = 0;
   bool lacking = false;
-  int client = observe_accept(&text, &bytes, &lacking);
-  if (client < 0) return !lacking;
-  if (text != NULL)
-    gli_metrics_serve(client, text, bytes);
-  else
-    gli_fd_close(client);
+  int fd = observe_accept(&text, &bytes, &lacking);
+  if (fd < 0) return !lacking;
+  gli_observe_client client = gli_observe_client_of(fd, &self->ends);
+  if (text == NULL) text = observe_answer(&client, &bytes);
+  gli_observe_client_serve(&client, text, text != NULL ? bytes : 0);
   free(text);
   return true;
 }
 
+/* The thread that starts this one holds the lock until there is a socket. */
+static void observe_sweep(void) {
+  char directory[GLI_OBSERVE_PATH_BYTES];
+  uv_mutex_lock(&all_lock);
+  memcpy(directory, observer.socket.directory, sizeof directory);
+  uv_mutex_unlock(&all_lock);
+  gli_observe_socket_sweep(directory);
+}
+
+/* ---- the thread ---------------------------------------------------------- */
+
 /* Until there is a word, or a client. */
 static void observe_sleep(int pipe, bool clients) {
-  struct pollfd fds[1 + SOCKETS_WATCHED];
+  struct pollfd fds[2 + SOCKETS_WATCHED];
   nfds_t n = 0;
   fds[n++] = (struct pollfd){.fd = pipe, .events = POLLIN};
   uv_mutex_lock(&all_lock);
+  if (clients && observer.socket.fd >= 0)
+    fds[n++] = (struct pollfd){.fd = observer.socket.fd, .events = POLLIN};
   for (const observed *o = observer.contexts;
        o != NULL && clients && n <= SOCKETS_WATCHED; o = o->next) {
     if (o->metrics.fd >= 0)
@@ -239,11 +226,12 @@ static void observe_sleep(int pipe, bool clients) {
 static void observe_main(void *argument) {
   const observing *self = argument;
   char word = 0;
+  observe_sweep();
   while (word != WORD_END) {
     ssize_t got = read(self->pipe[0], &word, 1);
     if (got == 1 && word == WORD_TRACE) observe_write_traces();
     if (got == 1 || (got < 0 && errno == EINTR)) continue;
-    observe_sleep(self->pipe[0], observe_serve());
+    observe_sleep(self->pipe[0], observe_serve(self));
   }
 }
 
@@ -263,6 +251,7 @@ static gloo_status observe_start(gloo_error *error) {
   if (thread == NULL)
     return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
                     "out of memory for the thread that observes");
+  atomic_init(&thread->ends, false);
   if (!gli_pipe_open(thread->pipe)) {
     int code = errno;
     free(thread);
@@ -284,6 +273,7 @@ static gloo_status observe_start(gloo_error *error) {
 static void observe_stop(observing *thread) {
   const char word = WORD_END;
   if (thread == NULL) return;
+  atomic_store(&thread->ends, true);
   while (write(thread->pipe[1], &word, 1) < 0) gli_cpu_yield();
   uv_thread_join(&thread->thread);
   observe_close(thread);
@@ -293,19 +283,9 @@ static void observe_stop(observing *thread) {
 static observing *observe_take_idle(void) {
   observing *thread = observer.thread;
   if (observer.contexts != NULL || thread == NULL) return NULL;
-  observe_release_signal();
+  gli_observe_signal_release();
   observer.thread = NULL;
   return thread;
-}
-
-/* ---- contexts ------------------------------------------------------------ */
-
-static gloo_status observe_signal(int number, gloo_error *error) {
-  if (observer.signal == 0) return observe_catch(number, error);
-  if (observer.signal == number) return GLOO_OK;
-  return gli_fail(error, GLOO_ERR_BUSY, -1,
-                  "GLOO_TRACE_SIGNAL named another signal when the first "
-                  "context of this process was made");
 }
 
 static void observe_tell_news(void) {
@@ -314,27 +294,75 @@ static void observe_tell_news(void) {
   (void)wrote; /* full: it is about to look */
 }
 
+/* ---- the name of the socket ---------------------------------------------- */
+
+static gli_observe_name observe_name(const observed *o) {
+  return (gli_observe_name){.job = gli_context_mark(o->context),
+                            .rank = gloo_context_rank(o->context),
+                            .process = (int64_t)getpid()};
+}
+
+/* The oldest context that is listed gives the name, for ranks of one job make
+ * that one together. */
+static void observe_rename(void) {
+  const observed *oldest = NULL;
+  for (const observed *o = observer.contexts; o != NULL; o = o->next)
+    if (o->listed) oldest = o;
+  observer.named = oldest;
+  if (oldest == NULL) {
+    gli_observe_socket_close(&observer.socket);
+    return;
+  }
+  gli_observe_name name = observe_name(oldest);
+  gli_observe_socket_rename(&observer.socket, &name);
+}
+
+static gloo_status observe_list(observed *o, gloo_error *error) {
+  gloo_status status = GLOO_OK;
+  if (observer.socket.fd < 0) {
+    gli_observe_name name = observe_name(o);
+    status = gli_observe_socket_open(&observer.socket, &name, error);
+    if (status != GLOO_OK) return status;
+    observer.named = o;
+  }
+  o->listed = true;
+  return GLOO_OK;
+}
+
+/* ---- contexts ------------------------------------------------------------ */
+
+/* What was asked for must work; that all processes can be observed must not
+ * keep any from working. */
+static bool observe_is_asked_for(const gli_observe_settings *s) {
+  return s->signal != 0 || s->metrics != NULL;
+}
+
 static gloo_status observe_add(observed *o, const gli_observe_settings *s,
-                               gloo_error *error) {
+                               gloo_error *unlisted, gloo_error *error) {
   gloo_status status = GLOO_OK;
   if (observer.thread == NULL) status = observe_start(error);
   if (status == GLOO_OK && s->signal != 0)
-    status = observe_signal(s->signal, error);
+    status = gli_observe_signal_catch(s->signal, observer.thread->pipe[1],
+                                      WORD_TRACE, error);
   if (status == GLOO_OK && s->metrics != NULL)
     status = gli_metrics_listen(s->metrics, o->context, &o->metrics, error);
   if (status != GLOO_OK) return status;
+  if (s->listed && observe_list(o, unlisted) != GLOO_OK &&
+      !observe_is_asked_for(s)) {
+    *error = *unlisted;
+    return error->status;
+  }
   o->next = observer.contexts;
   observer.contexts = o;
   observe_tell_news();
   return GLOO_OK;
 }
 
-gloo_status gli_observe_begin(gloo_context *context,
-                              const gli_observe_settings *settings,
-                              gloo_error *error) {
+static gloo_status observe_begin(gloo_context *context,
+                                 const gli_observe_settings *settings,
+                                 gloo_error *unlisted, gloo_error *error) {
   const char *directory =
       settings->signal != 0 ? settings->trace_directory : "";
-  if (settings->signal == 0 && settings->metrics == NULL) return GLOO_OK;
   size_t bytes = strlen(directory) + 1;
   observed *o = malloc(sizeof *o + bytes);
   if (o == NULL)
@@ -343,12 +371,34 @@ gloo_status gli_observe_begin(gloo_context *context,
   *o = (observed){.context = context, .metrics = {.fd = -1}};
   memcpy(o->directory, directory, bytes);
   observe_lock();
-  gloo_status status = observe_add(o, settings, error);
+  gloo_status status = observe_add(o, settings, unlisted, error);
   observing *idle = observe_take_idle();
   uv_mutex_unlock(&all_lock);
   if (status != GLOO_OK) free(o);
   observe_stop(idle);
   return status;
+}
+
+gloo_status gli_observe_begin(gloo_context *context,
+                              const gli_observe_settings *settings,
+                              gloo_error *error) {
+  gloo_error unlisted = {.status = GLOO_OK};
+  gloo_status status = GLOO_OK;
+  if (observe_is_asked_for(settings))
+    status = observe_begin(context, settings, &unlisted, error);
+  else if (settings->listed)
+    (void)observe_begin(context, settings, &unlisted, &unlisted);
+  if (status == GLOO_OK && unlisted.status != GLOO_OK)
+    gli_log(GLOO_LOG_INFO, "rank %d cannot be observed by gloo top: %s",
+            gloo_context_rank(context), unlisted.message);
+  return status;
+}
+
+void gli_observe_met(gloo_context *context) {
+  observe_lock();
+  if (observer.named != NULL && observer.named->context == context)
+    observe_rename();
+  uv_mutex_unlock(&all_lock);
 }
 
 void gli_observe_end(gloo_context *context) {
@@ -359,6 +409,7 @@ void gli_observe_end(gloo_context *context) {
   if (o != NULL) {
     *at = o->next;
     gli_metrics_close(&o->metrics);
+    if (observer.named == o) observe_rename();
     observe_tell_news();
   }
   observing *idle = observe_take_idle();

@@ -58,7 +58,9 @@ gloo_status gli_trace_read(const gloo_context_options *options,
   if (directory == NULL) directory = gli_environment_read("GLOO_TRACE_DIR");
   settings->directory[0] = '\0';
   settings->metrics = gli_environment_read("GLOO_METRICS");
-  gloo_status status = trace_read_kept(&settings->kept, error);
+  gloo_status status =
+      gli_switch_read(0, "GLOO_OBSERVE", true, &settings->listed, error);
+  if (status == GLOO_OK) status = trace_read_kept(&settings->kept, error);
   if (status == GLOO_OK && directory != NULL)
     status = gli_trace_find_directory(directory, settings->directory, error);
   if (status == GLOO_OK)
@@ -97,6 +99,7 @@ gloo_status gli_trace_begin(gloo_context *context,
       .signal = settings->signal,
       .trace_directory = settings->directory,
       .metrics = settings->metrics,
+      .listed = settings->listed,
   };
   if (status == GLOO_OK) status = gli_observe_begin(context, &observed, error);
   return status;

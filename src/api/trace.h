@@ -17,6 +17,7 @@ typedef struct gli_trace_settings {
   char directory[GLI_PATH_BYTES]; /* absolute; "": no files */
   int signal;                     /* 0: none */
   const char *metrics; /* directory for a socket; NULL: none. The caller's */
+  bool listed;         /* at the socket of the process */
 } gli_trace_settings;
 
 gloo_status gli_trace_read(const gloo_context_options *options,
@@ -32,6 +33,7 @@ void gli_trace_end(gloo_context *context);
 #define GLI_TRACE_OF_ERROR "error"
 #define GLI_TRACE_OF_SIGNAL "signal"
 #define GLI_TRACE_OF_CALL "call"
+#define GLI_TRACE_OF_READER "reader"
 
 /* One JSON object, on several lines (trace_text.c). */
 void gli_trace_print(FILE *to, const gli_snapshot *snapshot,
@@ -41,6 +43,17 @@ void gli_trace_print(FILE *to, const gli_snapshot *snapshot,
  * NULL: there was no memory for it. */
 void gli_trace_save(const char *directory, gli_snapshot *snapshot,
                     const char *reason);
+/* A copy that is to be saved later (trace_file.c), and where. */
+typedef struct gli_trace_copy {
+  struct gli_trace_copy *next;
+  gli_snapshot *snapshot;
+  char directory[];
+} gli_trace_copy;
+/* Returns NULL if there is no memory for it, which is logged. */
+gli_trace_copy *gli_trace_copy_take(gloo_context *context,
+                                    const char *directory);
+/* Saves and frees a list of them. */
+void gli_trace_copies_save(gli_trace_copy *first, const char *reason);
 /* Where that is, whatever directory the program changes to. GLOO_ERR_INVALID:
  * no file could be made there, and why. */
 gloo_status gli_trace_find_directory(const char *directory,

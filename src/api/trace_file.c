@@ -102,3 +102,26 @@ void gli_trace_save(const char *directory, gli_snapshot *snapshot,
             snapshot->rank, path, strerror(code));
   gli_snapshot_free(snapshot);
 }
+
+gli_trace_copy *gli_trace_copy_take(gloo_context *context,
+                                    const char *directory) {
+  size_t bytes = strlen(directory) + 1;
+  gli_trace_copy *t = malloc(sizeof *t + bytes);
+  if (t == NULL) {
+    gli_trace_save(directory, NULL, GLI_TRACE_OF_SIGNAL); /* says so */
+    return NULL;
+  }
+  t->next = NULL;
+  t->snapshot = gli_context_snapshot(context);
+  memcpy(t->directory, directory, bytes);
+  return t;
+}
+
+void gli_trace_copies_save(gli_trace_copy *first, const char *reason) {
+  while (first != NULL) {
+    gli_trace_copy *t = first;
+    first = t->next;
+    gli_trace_save(t->directory, t->snapshot, reason);
+    free(t);
+  }
+}

@@ -1,5 +1,6 @@
 /* The text of a trace. Its fields are described in docs/guide/observing.md, and
  * read by `gloo trace`. */
+#include <inttypes.h>
 #include <unistd.h>
 
 #include "algorithms/registry.h"
@@ -118,6 +119,11 @@ static void trace_print_head(gli_json *json, const gli_snapshot *s,
   gli_json_integer(json, "gloo_trace", 1);
   gli_json_text(json, "library", gloo_version());
   gli_json_text(json, "reason", reason);
+  if (s->mark != 0) {
+    char job[17];
+    snprintf(job, sizeof job, "%012" PRIx64, s->mark);
+    gli_json_text(json, "job", job);
+  }
   gli_json_integer(json, "rank", s->rank);
   gli_json_integer(json, "size", s->size);
   gli_json_text(json, "host", host);

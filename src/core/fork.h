@@ -43,12 +43,13 @@ gloo_status gli_fork_refuse(const gli_birth *birth, const char *what,
 /* In the order in which they are held: a thread that holds one takes none of an
  * earlier kind. */
 typedef enum gli_fork_order {
-  GLI_FORK_OBJECTS, /* devices, stores */
-  GLI_FORK_TABLES,  /* of all end points, and those, for devices use them */
-  GLI_FORK_SLABS,   /* of gloo_alloc */
-  GLI_FORK_MEMORY,  /* the table of regions, which all of these use, and what is
-                       registered of them */
-  GLI_FORK_KEYS,    /* of security/, which connections make */
+  GLI_FORK_OBSERVER, /* the list of contexts, which looks into all of them */
+  GLI_FORK_OBJECTS,  /* devices, stores */
+  GLI_FORK_TABLES,   /* of all end points, and those, for devices use them */
+  GLI_FORK_SLABS,    /* of gloo_alloc */
+  GLI_FORK_MEMORY, /* the table of regions, which all of these use, and what is
+                      registered of them */
+  GLI_FORK_KEYS,   /* of security/, which connections make */
   GLI_FORK_ORDERS
 } gli_fork_order;
 

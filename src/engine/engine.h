@@ -107,9 +107,12 @@ gloo_status gli_context_keep_traces(gloo_context *context, uint64_t kept,
                                     gloo_error *error);
 /* NULL: out of memory. For gli_snapshot_free. */
 gli_snapshot *gli_context_snapshot(gloo_context *context);
+/* See gli_snapshot_mark. */
+uint64_t gli_context_mark(gloo_context *context);
 /* The figures of a family, and when they were. */
 typedef struct gli_figures {
   uint32_t rank, size; /* of the root */
+  uint64_t mark;       /* see gli_snapshot_mark */
   const char *transport;
   size_t running; /* operations */
   gli_kept kept;

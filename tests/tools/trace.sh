@@ -57,7 +57,7 @@ equal "$lines" 1 && has "$(cat "$scratch/timeline")" '"name": "allreduce #6 (1 x
   equal "$(grep -c '"process_name"' "$scratch/timeline")" 3
 result "a timeline has events of all ranks" "$scratch/timeline"
 
-lines=$(in_one_line "$scratch"/other/*rank1* | "$json" gloo_trace library reason rank size host process transport wall_ns \
+lines=$(in_one_line "$scratch"/other/*rank1* | "$json" gloo_trace library reason job rank size host process transport wall_ns \
   monotonic_ns ended error groups routes operations)
 equal "$lines" 1
 result "a rank's file is one JSON object"

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/bytes.h"
+#include "core/siphash.h"
 #include "engine/contexts/contexts.h"
 #include "engine/run/run.h"
 #include "engine/state/device.h"
@@ -131,6 +133,14 @@ static void snapshot_add_routes(gli_snapshot *s, const gloo_context *root) {
   }
 }
 
+uint64_t gli_snapshot_mark(const gloo_context *root) {
+  static const gli_siphash_key same_for_all;
+  uint8_t key[8];
+  if (root->size > 1 && root->contacts[0].address.bytes == 0) return 0;
+  gli_put_u64(key, root->size > 1 ? root->contacts[0].key : root->key);
+  return gli_siphash(&same_for_all, key, sizeof key) >> 16;
+}
+
 gli_snapshot *gli_snapshot_take(gloo_context *context) {
   gli_family *family = context->family;
   const gloo_context *root = family->root;
@@ -139,6 +149,7 @@ gli_snapshot *gli_snapshot_take(gloo_context *context) {
   if (s == NULL || !snapshot_make_room(s, family)) goto no_memory;
   s->rank = root->rank;
   s->size = root->size;
+  s->mark = gli_snapshot_mark(root);
   s->transport = context->device->ops->name;
   s->now = gli_moment_now();
   s->ended = family->trace->n;
@@ -154,6 +165,15 @@ gli_snapshot *gli_snapshot_take(gloo_context *context) {
 no_memory:
   gli_snapshot_free(s);
   return NULL;
+}
+
+void gli_snapshot_forget_ended(gli_snapshot *s) {
+  size_t ended = 0;
+  while (ended < s->n_entries && s->entries[ended].state >= GLI_SNAP_COMPLETED)
+    ended++;
+  size_t dropped = ended > 0 ? ended - 1 : 0;
+  s->n_entries -= dropped;
+  memmove(s->entries, s->entries + dropped, s->n_entries * sizeof *s->entries);
 }
 
 void gli_snapshot_free(gli_snapshot *s) {

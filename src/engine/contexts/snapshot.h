@@ -55,6 +55,7 @@ typedef struct gli_snap_route {
 
 struct gli_snapshot {
   uint32_t rank, size;
+  uint64_t mark; /* see gli_context_mark */
   const char *transport;
   gli_moment now;
   uint64_t ended;          /* operations that ever did */
@@ -70,8 +71,15 @@ struct gli_snapshot {
   size_t n_ranks, ranks_room;
 };
 
+/* A number of 48 bits that all ranks of a root context have for it, and no
+ * other context has. It tells nothing of the keys that it is made of. 0: the
+ * ranks have not met. With the device locked. */
+uint64_t gli_snapshot_mark(const gloo_context *root);
+
 /* Of the family that the context belongs to. NULL: out of memory. */
 gli_snapshot *gli_snapshot_take(gloo_context *context);
+/* Drops what ended before the last that did. */
+void gli_snapshot_forget_ended(gli_snapshot *snapshot);
 void gli_snapshot_free(gli_snapshot *snapshot);
 
 #endif

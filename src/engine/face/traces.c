@@ -33,6 +33,13 @@ gli_snapshot *gli_context_snapshot(gloo_context *context) {
   return snapshot;
 }
 
+uint64_t gli_context_mark(gloo_context *context) {
+  gli_device_lock(context->device);
+  uint64_t mark = gli_snapshot_mark(context->family->root);
+  gli_device_unlock(context->device);
+  return mark;
+}
+
 static size_t count_running(const gli_family *family) {
   size_t n = 0;
   const gli_operation_list *lists[] = {&family->active, &family->posted};
@@ -52,6 +59,7 @@ bool gli_context_figures(gloo_context *context, gli_figures *figures) {
       sizeof *family->totals + root->size * sizeof family->totals->peers[0];
   *figures = (gli_figures){.rank = root->rank,
                            .size = root->size,
+                           .mark = gli_snapshot_mark(root),
                            .transport = device->ops->name,
                            .has_failed = gli_context_poisoned(root),
                            .totals = malloc(bytes),

@@ -1,0 +1,19 @@
+/* A signal that makes the observing thread write traces (GLOO_TRACE_SIGNAL). */
+#ifndef GLI_API_OBSERVE_SIGNAL_H
+#define GLI_API_OBSERVE_SIGNAL_H
+
+#include "gloo_c/status.h"
+
+/* Installs a handler that writes `word` to `pipe`; it is already installed for
+ * that signal: nothing. GLOO_ERR_BUSY: the program has a handler for the
+ * signal, or another signal was asked for before. Callers hold the observer's
+ * lock. */
+gloo_status gli_observe_signal_catch(int number, int pipe, char word,
+                                     gloo_error *error);
+/* Removes the handler, unless the program has replaced it meanwhile, and waits
+ * for threads that are in it. */
+void gli_observe_signal_release(void);
+/* The same in a forked child, where these threads do not exist. */
+void gli_observe_signal_forget(void);
+
+#endif
