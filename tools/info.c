@@ -4,6 +4,7 @@
 #include <uv.h>
 
 #include "algorithms/registry.h"
+#include "api/observe_name.h"
 #include "api/tuning.h"
 #include "core/cpu.h"
 #include "core/environment.h"
@@ -179,6 +180,18 @@ static void print_cuda(void) {
          "staging memory", gli_format_bytes(gli_pinned_limit(), bytes));
 }
 
+/* Where processes of this environment have their sockets for gloo top. */
+static void describe_observing(char text[GLI_OBSERVE_PATH_BYTES]) {
+  bool on;
+  gloo_error error;
+  strcpy(text, "off (GLOO_OBSERVE)");
+  if (gli_switch_read(0, "GLOO_OBSERVE", true, &on, &error) != GLOO_OK || !on)
+    return;
+  for (int i = 0; i < GLI_OBSERVE_DIRECTORIES; i++)
+    if (gli_observe_directory(i, true, text)) return;
+  strcpy(text, "nowhere: this user has no private directory");
+}
+
 static void print_text(void) {
   names types = dtypes(), reductions = ops();
   printf("%-20s %s\n", "gloo_c", gloo_version());
@@ -211,6 +224,9 @@ static void print_text(void) {
                  "MASTER_ADDR"));
   printf("%-20s %s\n", "default timeout", DEFAULT_TIMEOUT_S " s");
   printf("%-20s %s\n", "default streams", DEFAULT_STREAMS);
+  char observed[GLI_OBSERVE_PATH_BYTES];
+  describe_observing(observed);
+  printf("%-20s %s\n", "observed at", observed);
   printf("%-20s %s\n", "log level", setting("GLOO_LOG_LEVEL", "warn"));
 }
 
@@ -247,6 +263,9 @@ static void print_json(gli_json *object) {
   gli_json_integer(&out, "default_timeout_s",
                    strtoul(DEFAULT_TIMEOUT_S, NULL, 10));
   gli_json_integer(&out, "default_streams", strtoul(DEFAULT_STREAMS, NULL, 10));
+  char observed[GLI_OBSERVE_PATH_BYTES];
+  describe_observing(observed);
+  gli_json_text(&out, "observed_at", observed);
   gli_json_text(&out, "log_level", setting("GLOO_LOG_LEVEL", "warn"));
   *object = out;
 }

@@ -1,4 +1,4 @@
-/* The figures of one rank, from the socket that GLOO_METRICS makes. */
+/* The figures of one rank, from the text of gloo_context_metrics. */
 #ifndef GLI_TOOLS_TOP_READ_H
 #define GLI_TOOLS_TOP_READ_H
 
@@ -9,6 +9,7 @@
 enum { GLI_TOP_PEERS = 256 };
 
 typedef struct gli_top_rank {
+  uint64_t job; /* 0: unknown */
   int64_t rank, process;
   double read_s; /* when, by a clock of this process */
   double calls, call_seconds, bytes_sent, bytes_received, running;
@@ -18,9 +19,8 @@ typedef struct gli_top_rank {
   double late_seconds[GLI_TOP_PEERS];
 } gli_top_rank;
 
-/* False: nothing answers there, or it is no rank. */
-bool gli_top_read(const char *path, gli_top_rank *rank);
-/* Of an answer's text, which ends in a 0. */
-bool gli_top_parse(const char *text, gli_top_rank *rank);
+/* Reads the text of one context, which ends in a 0 or with "# EOF". Returns
+ * what follows; NULL: it is no such text. */
+const char *gli_top_parse(const char *text, gli_top_rank *rank);
 
 #endif

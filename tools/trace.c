@@ -6,23 +6,37 @@
 #include <string.h>
 
 #include "tools/tools.h"
+#include "tools/trace_live.h"
 
 static const char *timeline = NULL;
+static gli_watch_choice choice;
+static double patience_s = 0.5;
 
 static const gli_option options[] = {
+    {"pid", 'p', GLI_OPTION_INTEGER, &choice.process, "PID",
+     "ask the running job of a process: a rank, or what started it", 1,
+     INT32_MAX},
+    {"job", 'j', GLI_OPTION_TEXT, &choice.job, "JOB",
+     "ask the running job that gloo top calls so, or that begins so", 0, 0},
+    {"wait", 'w', GLI_OPTION_SECONDS, &patience_s, "S",
+     "how long to wait for its answers (0.5)", 0, 60},
     {"timeline", 0, GLI_OPTION_TEXT, &timeline, "FILE",
      "a new file of trace events, for ui.perfetto.dev", 0, 0},
 };
 
 static const gli_command command = {
     .name = "trace",
-    .usage = "gloo trace [options] FILE...",
+    .usage =
+        "gloo trace [options] FILE...\n"
+        "       gloo trace [options] --pid PID | --job JOB",
     .about =
         "What the ranks of a job did last: which of them is behind, or called\n"
         "something else, and who waits for whom. Each FILE is one rank's, "
         "from\n"
         "the directory that GLOO_TRACE_DIR names, or what gloo_context_trace\n"
-        "wrote. The status is 0 when nothing was found, and 1 when something\n"
+        "wrote. With --pid or --job the ranks of this user on this host are\n"
+        "asked; one that is stopped is named. The status is 0 when nothing was "
+        "found, and 1 when something\n"
         "was.\n",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
@@ -93,13 +107,27 @@ static bool load_all(gli_traces *traces, int n, char **paths) {
 
 /* ---- what is said first -------------------------------------------------- */
 
-static void say_who_is_there(const gli_traces *traces) {
+static void say_who_is_missing(const gli_traces *traces) {
   gli_rank_list missing = {.n = 0};
+  char words[GLI_TRACE_ABSENCE_BYTES];
+  for (size_t i = 0; i < traces->n_absent; i++)
+    printf("rank %" PRId64 " %s\n", traces->absent[i].rank,
+           gli_traces_absence(traces, traces->absent[i].rank, words));
   for (int64_t rank = 0; rank < traces->size; rank++) {
-    if (gli_traces_of(traces, rank) == NULL) gli_rank_list_add(&missing, rank);
+    if (gli_traces_of(traces, rank) != NULL) continue;
+    if (gli_traces_absence(traces, rank, words) != words)
+      gli_rank_list_add(&missing, rank);
   }
-  printf("%zu of %" PRId64 " ranks\n", traces->n, traces->size);
-  if (missing.n > 0) printf("no file of %s\n", gli_rank_list_words(&missing));
+  if (missing.n > 0)
+    printf("%s %s\n",
+           traces->live ? "no answer on this host from" : "no file of",
+           gli_rank_list_words(&missing));
+}
+
+static void say_who_is_there(const gli_traces *traces) {
+  printf("%zu of %" PRId64 " ranks%s\n", traces->n, traces->size,
+         traces->live ? " answer" : "");
+  say_who_is_missing(traces);
   for (size_t i = 1; i < traces->n; i++) {
     if (strcmp(traces->files[i].host, traces->files[0].host) == 0) continue;
     printf("ranks are on several hosts: times are compared by their clocks\n");
@@ -127,26 +155,26 @@ static size_t say_errors(const gli_traces *traces) {
 
 /* ---- all ----------------------------------------------------------------- */
 
-static int write_timeline(const gli_traces *traces) {
-  FILE *to = fopen(timeline, "wx");
+static int write_timeline(const gli_traces *traces, const char *path) {
+  FILE *to = fopen(path, "wx");
   if (to == NULL) {
-    fprintf(stderr, "gloo trace: %s: %s\n", timeline, strerror(errno));
+    fprintf(stderr, "gloo trace: %s: %s\n", path, strerror(errno));
     return GLI_EXIT_USAGE;
   }
   bool all = gli_trace_print_timeline(traces, to);
   bool written = !ferror(to);
   written = fclose(to) == 0 && written;
   if (all && written) return GLI_EXIT_OK;
-  fprintf(stderr, "gloo trace: %s: %s\n", timeline,
+  fprintf(stderr, "gloo trace: %s: %s\n", path,
           all ? "it could not be written" : "out of memory");
   return GLI_EXIT_USAGE;
 }
 
-static int trace_report(const gli_traces *traces) {
-  int status = timeline != NULL ? write_timeline(traces) : GLI_EXIT_OK;
+int gli_trace_report(const gli_traces *traces, const char *path) {
+  int status = path != NULL ? write_timeline(traces, path) : GLI_EXIT_OK;
   if (status != GLI_EXIT_OK) return status;
   say_who_is_there(traces);
-  size_t found = say_errors(traces);
+  size_t found = say_errors(traces) + traces->n_absent;
   size_t calls = gli_trace_compare(traces, stdout);
   if (calls == SIZE_MAX) {
     fprintf(stderr, "gloo trace: out of memory\n");
@@ -157,17 +185,27 @@ static int trace_report(const gli_traces *traces) {
   return found == 0 ? GLI_EXIT_OK : GLI_EXIT_FAILED;
 }
 
+static int trace_files(int n, char **paths) {
+  gli_traces traces = {.files = calloc((size_t)n, sizeof *traces.files)};
+  if (traces.files == NULL) return gli_usage_error(&command, "out of memory");
+  bool loaded = load_all(&traces, n, paths);
+  int status = loaded ? gli_trace_report(&traces, timeline) : GLI_EXIT_USAGE;
+  for (size_t i = 0; i < traces.n; i++) gli_trace_unload(&traces.files[i]);
+  free(traces.files);
+  return status;
+}
+
 int gli_tool_trace(int argc, char **argv) {
   int n = 0;
   gli_parse parsed = gli_options_parse(&command, argc, argv, &n);
   if (parsed == GLI_PARSE_HELP) return GLI_EXIT_OK;
   if (parsed == GLI_PARSE_BAD) return GLI_EXIT_USAGE;
-  if (n == 0) return gli_usage_error(&command, "which files?");
-  gli_traces traces = {.files = calloc((size_t)n, sizeof *traces.files)};
-  if (traces.files == NULL) return gli_usage_error(&command, "out of memory");
-  bool loaded = load_all(&traces, n, argv);
-  int status = loaded ? trace_report(&traces) : GLI_EXIT_USAGE;
-  for (size_t i = 0; i < traces.n; i++) gli_trace_unload(&traces.files[i]);
-  free(traces.files);
-  return status;
+  bool asks = choice.process != 0 || choice.job != NULL;
+  if (asks && (n > 0 || (choice.process != 0 && choice.job != NULL)))
+    return gli_usage_error(&command, "files, --pid or --job? One of them");
+  if (asks) return gli_trace_running(&choice, patience_s, timeline);
+  if (n == 0)
+    return gli_usage_error(&command,
+                           "which files? For a job that runs: --pid or --job");
+  return trace_files(n, argv);
 }

@@ -190,9 +190,11 @@ static size_t find_silent(FILE *to, const gli_traces *traces,
     }
     if (o == NULL) continue;
     char words[GLI_TRACE_WORDS_BYTES], where[GLI_TRACE_WORDS_BYTES];
+    char absence[GLI_TRACE_ABSENCE_BYTES];
     found++;
-    fprintf(to, "rank %" PRId64 " has no file, and %s wait%s for it in %s%s\n",
-            rank, gli_rank_list_words(&waiting), waiting.n == 1 ? "s" : "",
+    fprintf(to, "rank %" PRId64 " %s, and %s wait%s for it in %s%s\n", rank,
+            gli_traces_absence(traces, rank, absence),
+            gli_rank_list_words(&waiting), waiting.n == 1 ? "s" : "",
             gli_traced_words(o, words), gli_traced_where(o, where));
   }
   return found;

@@ -28,6 +28,7 @@ static const gli_traced *find_last(const gli_traced *o, int64_t rank,
 static size_t compare_message(FILE *to, const gli_traces *traces, int64_t rank,
                               const gli_traced *o) {
   char words[GLI_TRACE_WORDS_BYTES], where[GLI_TRACE_WORDS_BYTES];
+  char absence[GLI_TRACE_ABSENCE_BYTES];
   const gli_trace_file *peer = gli_traces_of(traces, o->peer);
   const gli_traced *last = NULL;
   bool done = false;
@@ -37,7 +38,7 @@ static size_t compare_message(FILE *to, const gli_traces *traces, int64_t rank,
           o->peer, gli_traced_words(o, words), gli_traced_where(o, where));
   const char *verb = o->receives ? "sent" : "received";
   if (peer == NULL)
-    fprintf(to, "which has no file\n");
+    fprintf(to, "which %s\n", gli_traces_absence(traces, o->peer, absence));
   else if (last != NULL)
     fprintf(to, "which has %s no more than #%" PRId64 "\n", verb,
             last->sequence);

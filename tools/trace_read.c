@@ -117,6 +117,8 @@ static const char *read_head(gli_trace_file *f, const gli_json_value *root,
   if (format != 1) return "it is of a newer version than this command";
   f->rank = read_integer(root, "rank");
   f->size = read_integer(root, "size");
+  f->process = read_integer(root, "process");
+  f->job = read_text(root, "job");
   f->ended = read_integer(root, "ended");
   f->host = read_text(root, "host");
   f->reason = read_text(root, "reason");

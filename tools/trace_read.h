@@ -31,7 +31,8 @@ typedef struct gli_traced {
 
 typedef struct gli_trace_file {
   const char *path;
-  int64_t rank, size, ended, now_ns;
+  int64_t rank, size, process, ended, now_ns;
+  const char *job; /* the same for all ranks of a context; "": unknown */
   const char *host, *reason;
   const char *error; /* NULL: it has not failed */
   int64_t error_rank;

@@ -49,3 +49,15 @@ const char *gli_rank_list_words(gli_rank_list *list) {
   if (shown < list->n) snprintf(at, 40, " and %zu more", list->n - shown);
   return list->text;
 }
+
+const char *gli_traces_absence(const gli_traces *traces, int64_t rank,
+                               char words[GLI_TRACE_ABSENCE_BYTES]) {
+  for (size_t i = 0; i < traces->n_absent; i++) {
+    const gli_trace_absent *a = &traces->absent[i];
+    if (a->rank != rank) continue;
+    snprintf(words, GLI_TRACE_ABSENCE_BYTES, "%.30s (process %" PRId64 ")",
+             a->how, a->process);
+    return words;
+  }
+  return traces->live ? "does not answer on this host" : "has no file";
+}

@@ -12,9 +12,9 @@ result "a directory without ranks"
 out=$("$gloo" top "$scratch/none" 2>&1)
 equal $? 2 && has "$out" "No such file"
 result "a directory that is not there"
-out=$("$gloo" top 2>&1)
-equal $? 2 && has "$out" "which directory?"
-result "no directory"
+out=$("$gloo" top --pid 1 "$scratch/s" 2>&1)
+equal $? 2 && has "$out" "one directory, --pid or --job"
+result "a directory and a process"
 
 GLOO_METRICS=$scratch/s "$gloo" run -n 3 -- "$rank" busy 1 > "$scratch/said" 2>&1 &
 job=$!
@@ -24,7 +24,7 @@ there() {
 }
 wait_until there
 out=$("$gloo" top --once --interval 1 "$scratch/s")
-equal $? 0 && has "$out" "waited most for" && has "$out" "rank 1, " && equal "$(echo "$out" | wc -l)" 4
+equal $? 0 && has "$out" "waited most for" && has "$out" "rank 1, " && equal "$(echo "$out" | wc -l)" 5
 result "a line for each rank, and who is waited for" "$scratch/said"
 kill $job
 wait $job

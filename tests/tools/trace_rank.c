@@ -1,11 +1,15 @@
 /* A rank of the jobs that gloo trace is shown: some calls, and then one rank
  * does what is asked for.
- * usage: trace_rank late|other|message|well|busy RANK */
+ * usage: trace_rank late|other|message|well|busy|forks RANK */
 #define _POSIX_C_SOURCE 200809L
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/types.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "gloo_c/gloo_c.h"
 
@@ -42,6 +46,24 @@ static void work(int late) {
   sum();
 }
 
+/* One child ends in order, and one stays and prints its number. Both leave what
+ * is the parent's alone. */
+static void fork_children(void) {
+  pid_t ends = fork();
+  if (ends == 0) {
+    gloo_context_destroy(context);
+    exit(0);
+  }
+  (void)waitpid(ends, NULL, 0);
+  pid_t stays = fork();
+  if (stays != 0) return;
+  (void)setsid(); /* gloo run is not to end it with the ranks */
+  printf("child %ld\n", (long)getpid());
+  fflush(stdout);
+  (void)alarm(600);
+  for (;;) pause();
+}
+
 int main(int argc, char **argv) {
   gloo_error error;
   if (argc != 3) return 2;
@@ -50,7 +72,9 @@ int main(int argc, char **argv) {
   for (int i = 0; i < 5; i++) sum();
   (void)gloo_barrier(context, NULL, NULL);
   int odd_one = gloo_context_rank(context) == atoi(argv[2]);
-  while (strcmp(argv[1], "busy") == 0) work(odd_one);
+  bool forks = strcmp(argv[1], "forks") == 0;
+  if (forks) fork_children();
+  while (forks || strcmp(argv[1], "busy") == 0) work(odd_one);
   (void)gloo_context_set_timeout(context, 1500000000, NULL);
   if (strcmp(argv[1], "late") == 0 && odd_one)
     stay_away();

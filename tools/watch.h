@@ -1,0 +1,60 @@
+/* Processes of this user on this host that can be observed, and their answers:
+ * `gloo top` and `gloo trace` ask all at the same time. */
+#ifndef GLI_TOOLS_WATCH_H
+#define GLI_TOOLS_WATCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "api/observe_name.h"
+
+typedef enum gli_watch_state {
+  GLI_WATCH_ANSWERED,
+  GLI_WATCH_STOPPED, /* by a signal or a debugger */
+  GLI_WATCH_SILENT,  /* no answer in time */
+  GLI_WATCH_GONE     /* it has ended */
+} gli_watch_state;
+
+typedef struct gli_watched {
+  char path[GLI_OBSERVE_PATH_BYTES];
+  gli_observe_name name;
+  gli_watch_state state;
+  char *text; /* the answer's body, ends in a 0; NULL: none */
+  double read_s;
+  int fd; /* while it is asked */
+  size_t bytes, room;
+} gli_watched;
+
+typedef struct gli_watch {
+  gli_watched *all; /* by job, rank and process */
+  size_t n;
+} gli_watch;
+
+/* Processes to look for; the zero value: all. */
+typedef struct gli_watch_choice {
+  int64_t process; /* 0: any; one of the job, or a parent of one */
+  const char *job; /* how its name begins; NULL: any */
+} gli_watch_choice;
+
+/* Lists the sockets in the directories of core/run_directory.h. Returns false
+ * if there is no memory for that. */
+bool gli_watch_find(gli_watch *watch);
+/* Lists those in a directory of GLOO_METRICS. Returns false with errno. */
+bool gli_watch_find_in(gli_watch *watch, const char *directory);
+/* Keeps the processes of the jobs that are chosen. A job that no socket is
+ * named after may be one of any of them, which are all kept then. */
+void gli_watch_choose(gli_watch *watch, const gli_watch_choice *choice);
+/* Returns true if the process is chosen, or started one that is. */
+bool gli_watch_is_process(const gli_watched *watched, int64_t process);
+
+/* Asks all for `path`, and waits at most `patience_s` for the answers together;
+ * less, where only stopped processes are left. Removes the sockets of processes
+ * that are gone, in directories of the library's own. */
+void gli_watch_ask(gli_watch *watch, const char *path, double patience_s);
+void gli_watch_free(gli_watch *watch);
+
+/* Returns the state as a predicate: "is stopped". */
+const char *gli_watch_state_words(gli_watch_state state);
+
+#endif
