@@ -25,7 +25,8 @@ static int obstacle_lack(const gli_tcp_pair *pair) {
     connected = false;
     if (stream->lack != 0) return stream->lack;
   }
-  return connected || !pair->begun ? 0 : pair->t->lack;
+  bool accepts = pair->t->listener_due_ns == 0;
+  return connected || accepts || !pair->begun ? 0 : pair->t->lack;
 }
 
 /* Notes the first message that fills a packet, and until then the longest. */

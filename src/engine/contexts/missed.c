@@ -45,11 +45,13 @@ void gli_missed_answered(gli_link *link, const gli_header *header) {
  */
 static uint32_t missed_count_left(const gloo_context *context) {
   const gli_operation *op =
-      gli_match_operation(context->links, &context->dispute.mine);
+      context->links != NULL
+          ? gli_match_operation(context->links, &context->dispute.mine)
+          : NULL;
   if (op == NULL) return 1;
   uint32_t n = 0;
   for (uint32_t i = 0; i < op->plan->n_peers; i++)
-    n += op->peers[i].link->leaving.departed && gli_operation_needs(op, i);
+    n += gli_operation_needs(op, i) && op->peers[i].link->leaving.departed;
   return n;
 }
 

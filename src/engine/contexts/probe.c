@@ -176,7 +176,7 @@ static bool waits_for_asker(const gli_operation *op, const gli_link *link,
     return to != NULL && to->rank == link->rank;
   }
   for (uint32_t i = 0; i < op->plan->n_peers; i++) {
-    if (op->peers[i].link->rank == link->rank && gli_operation_waits_for(op, i))
+    if (gli_operation_waits_for(op, i) && op->peers[i].link->rank == link->rank)
       return true;
   }
   return false;
