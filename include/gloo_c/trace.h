@@ -8,7 +8,7 @@
  * on. `gloo trace` reads what all ranks have to tell, and says which of them is
  * behind, or called something else.
  *
- * There are three ways to it for a program. gloo_context_trace, for programs that ask
+ * A program has three ways to it. gloo_context_trace, for programs that ask
  * themselves. Where `trace_directory` in gloo_context_options or GLOO_TRACE_DIR
  * names a directory, a file is written there when the context fails, for
  * whatever reason; all ranks of it do so, for all hear of it. And with

@@ -15,7 +15,8 @@ typedef enum gli_message_type {
   GLI_MESSAGE_PROBE,      /* "are you in this operation?" slot 1: my time for
                              it is up, ask on */
   GLI_MESSAGE_WAITING,    /* "yes, and waiting for another rank"; slot 1: "no,
-                             but waiting in another one", 2: "for you" */
+                             but waiting in another one", 2: "for you"; and 4:
+                             "in a collective, or in no call" */
   GLI_MESSAGE_ABORT,      /* the context failed; payload: the cause */
   GLI_MESSAGE_BYE,        /* the context was destroyed; nothing follows */
   GLI_MESSAGE_READ_DONE,  /* "the rkey that you sent as slot `slot` has been

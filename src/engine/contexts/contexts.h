@@ -108,6 +108,9 @@ uint64_t gli_dispute_turn(gloo_context *root, uint64_t now_ns);
 
 /* As gli_dispute_turn, for a rank that left while a collective needs it. */
 uint64_t gli_missed_turn(gloo_context *root, uint64_t now_ns);
+/* A flag in the slot of WAITING: the rank is in another collective, or in no
+ * call, and so may still make the one that is asked about. */
+enum { GLI_WAITING_MAY_COME = 4 };
 /* A rank says whether it waits in the call that is asked about. */
 void gli_missed_answered(gli_link *link, const gli_header *header);
 

@@ -3,7 +3,8 @@
  * It has left too early, or this rank alone has called the collective: ranks
  * for which all was well leave then, one after the other. So the others are
  * asked whether they have called it (ASK), and whether they wait in another
- * call (PROBE). Where those that have left without it, or wait elsewhere, are
+ * call (PROBE). A rank in an earlier collective may still come to it, and does
+ * not count. Where those that have left without it, or wait for a message, are
  * several, and more than have called it, no rank is named. A moment passes
  * before that, for a rank that waits for the one that left in a message of the
  * two knows more. */
@@ -37,7 +38,7 @@ void gli_missed_answered(gli_link *link, const gli_header *header) {
   link->vote = GLI_HAS_SAID;
   if (header->slot == 0)
     d->with_us++;
-  else
+  else if ((header->slot & GLI_WAITING_MAY_COME) == 0)
     d->elsewhere++;
 }
 

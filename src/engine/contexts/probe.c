@@ -25,8 +25,8 @@
 #include "engine/wire/wire.h"
 
 /* The slot of WAITING: this rank waits in the same call, in another one, or in
- * another one for the rank that asks. */
-enum { SAYS_HERE, SAYS_ELSEWHERE, SAYS_FOR_YOU };
+ * another one for the rank that asks; beside GLI_WAITING_MAY_COME. */
+enum { SAYS_HERE, SAYS_ELSEWHERE, SAYS_FOR_YOU, SAYS_MASK = 3 };
 
 /* Of a message between two ranks: the one that it waits for; NULL: it is known
  * to nobody, or not connected. */
@@ -231,6 +231,18 @@ static void ask_on(gli_operation *op, bool pressed) {
     send_probes(op); /* those that were asked already have had their time */
 }
 
+static bool is_message(const gli_operation *op, const gli_link *link,
+                       const gli_header *h) {
+  (void)link;
+  (void)h;
+  return gli_operation_is_message(op);
+}
+
+static bool is_collective(const gli_operation *op, const gli_link *link,
+                          const gli_header *h) {
+  return !is_message(op, link, h);
+}
+
 /* `op`: the one that the question is about; NULL: this rank is not in it. */
 static void answer_question(gli_link *link, const gli_header *h,
                             gli_operation *op) {
@@ -239,6 +251,9 @@ static void answer_question(gli_link *link, const gli_header *h,
   if (op == NULL) {
     bool crossed = find_waiting(link, h, waits_for_asker) != NULL;
     about.slot = crossed ? SAYS_FOR_YOU : SAYS_ELSEWHERE;
+    if (find_waiting(link, h, is_message) == NULL ||
+        find_waiting(link, h, is_collective) != NULL)
+      about.slot |= GLI_WAITING_MAY_COME;
     op = find_waiting(link, h, waits_for_others);
   }
   (void)gli_wire_answer(link, GLI_MESSAGE_WAITING, &about, NULL);
@@ -303,8 +318,9 @@ static bool asks_for_message(const gli_operation *op, const gli_link *link,
 }
 
 static uint8_t said_of(const gli_header *h) {
-  if (h->slot == SAYS_HERE) return GLI_WITH_US;
-  return h->slot == SAYS_FOR_YOU ? GLI_CROSSED : GLI_ELSEWHERE;
+  uint32_t slot = h->slot & SAYS_MASK;
+  if (slot == SAYS_HERE) return GLI_WITH_US;
+  return slot == SAYS_FOR_YOU ? GLI_CROSSED : GLI_ELSEWHERE;
 }
 
 void gli_blame_answered(gli_link *link, const gli_header *h) {
