@@ -231,16 +231,16 @@ static void ask_on(gli_operation *op, bool pressed) {
     send_probes(op); /* those that were asked already have had their time */
 }
 
-static bool is_message(const gli_operation *op, const gli_link *link,
-                       const gli_header *h) {
+static bool probe_is_message(const gli_operation *op, const gli_link *link,
+                             const gli_header *h) {
   (void)link;
   (void)h;
   return gli_operation_is_message(op);
 }
 
-static bool is_collective(const gli_operation *op, const gli_link *link,
-                          const gli_header *h) {
-  return !is_message(op, link, h);
+static bool probe_is_collective(const gli_operation *op, const gli_link *link,
+                                const gli_header *h) {
+  return !probe_is_message(op, link, h);
 }
 
 /* `op`: the one that the question is about; NULL: this rank is not in it. */
@@ -251,8 +251,8 @@ static void answer_question(gli_link *link, const gli_header *h,
   if (op == NULL) {
     bool crossed = find_waiting(link, h, waits_for_asker) != NULL;
     about.slot = crossed ? SAYS_FOR_YOU : SAYS_ELSEWHERE;
-    if (find_waiting(link, h, is_message) == NULL ||
-        find_waiting(link, h, is_collective) != NULL)
+    if (find_waiting(link, h, probe_is_message) == NULL ||
+        find_waiting(link, h, probe_is_collective) != NULL)
       about.slot |= GLI_WAITING_MAY_COME;
     op = find_waiting(link, h, waits_for_others);
   }
