@@ -17,6 +17,7 @@
 #define MAGIC 0x32626c67u /* "glb2" */
 #define HEAD_BYTES ((size_t)24)
 _Static_assert(HEAD_BYTES <= 32, "see GLI_BOOTSTRAP_BLOB_MAX");
+#define SIZE_BYTES ((size_t)8)
 
 /* While ranks are missing, those that are there are looked at now and then,
  * ever less often: they may show why. */
@@ -121,34 +122,42 @@ static gloo_status bootstrap_publish(const exchange *x, const void *blob,
   return status;
 }
 
+/* Compares with the size that the first rank left. Another value than a size is
+ * the mark of a start that failed. */
+static gloo_status compare_sizes(exchange *x, const gloo_value *first,
+                                 gloo_error *error) {
+  if (first->bytes == SIZE_BYTES) {
+    const uint8_t *theirs = first->data;
+    if (gli_get_u32(theirs) == x->size) return GLOO_OK;
+    return sizes_differ(x, gli_get_u32(theirs + 4), gli_get_u32(theirs), error);
+  }
+  switch (gli_bootstrap_outcome(x->store, 0, error)) {
+    case GLI_OUTCOME_FAILED:
+      x->heard = true;
+      return error->status;
+    case GLI_OUTCOME_UNKNOWN: /* the store has ended meanwhile */
+      return error->status;
+    case GLI_OUTCOME_OPEN:
+    case GLI_OUTCOME_OVER:
+      break;
+  }
+  return gli_fail(error, GLOO_ERR_PROTOCOL, -1,
+                  "key '" GLI_SIZE_KEY
+                  "' in %s was not written by this library",
+                  x->store->label);
+}
+
 /* The first rank leaves the size it was told; the others compare theirs. This
  * finds a rank beyond the others' size, at which they would never look. */
 static gloo_status agree_on_size(exchange *x, gloo_error *error) {
-  uint8_t mine[8];
+  uint8_t mine[SIZE_BYTES];
   gloo_value first = {NULL, 0};
   gli_put_u32(mine, x->size);
   gli_put_u32(mine + 4, x->rank);
   gloo_status status = gli_store_compare_and_set(
       x->store, GLI_SIZE_KEY, NULL, 0, mine, sizeof mine, &first, error);
   if (status == GLOO_ERR_UNSUPPORTED) return GLOO_OK; /* take_blob compares */
-  if (status == GLOO_ERR_COMPARE) {
-    status = GLOO_OK;
-    if (first.bytes != sizeof mine &&
-        gli_bootstrap_outcome(x->store, 0, error) == GLI_OUTCOME_FAILED) {
-      status = error->status;
-      x->heard = true;
-    } else if (first.bytes != sizeof mine) {
-      status = gli_fail(error, GLOO_ERR_PROTOCOL, -1,
-                        "key '" GLI_SIZE_KEY
-                        "' in %s was not written by this library",
-                        x->store->label);
-    } else {
-      const uint8_t *theirs = first.data;
-      if (gli_get_u32(theirs) != x->size)
-        status = sizes_differ(x, gli_get_u32(theirs + 4), gli_get_u32(theirs),
-                              error);
-    }
-  }
+  if (status == GLOO_ERR_COMPARE) status = compare_sizes(x, &first, error);
   gli_value_free(&first);
   return status;
 }

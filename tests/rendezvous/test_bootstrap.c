@@ -351,6 +351,54 @@ static gloo_status no_wait(void *user, const char *const *keys, size_t n_keys,
   return GLOO_ERR_INTERNAL;
 }
 
+/* A start that has failed has marked the key of its size. */
+static gloo_status marked_compare(void *user, const char *key,
+                                  const void *expected, size_t expected_bytes,
+                                  const void *desired, size_t desired_bytes,
+                                  gloo_value *current) {
+  static const char mark[] = "failed";
+  (void)user, (void)expected, (void)expected_bytes;
+  (void)desired, (void)desired_bytes;
+  if (strcmp(key, "gloo/size") != 0) return GLOO_OK;
+  current->bytes = strlen(mark);
+  current->data = malloc(current->bytes);
+  assert_non_null(current->data);
+  memcpy(current->data, mark, current->bytes);
+  return GLOO_ERR_COMPARE;
+}
+
+static gloo_status ended_get(void *user, const char *key, int64_t timeout_ns,
+                             gloo_value *value) {
+  (void)user, (void)key, (void)timeout_ns, (void)value;
+  return GLOO_ERR_PEER;
+}
+
+static gloo_status ended_wait(void *user, const char *const *keys,
+                              size_t n_keys, int64_t timeout_ns) {
+  (void)user, (void)keys, (void)n_keys, (void)timeout_ns;
+  return GLOO_ERR_PEER;
+}
+
+static void a_store_that_ends_before_it_tells_the_failure_is_named(
+    void **state) {
+  gloo_store *store;
+  gloo_error e;
+  gloo_value blobs[2] = {{NULL, 0}};
+  gli_attempt attempt = {.again = false};
+  (void)state;
+  gloo_store_callbacks callbacks = {.struct_size = sizeof(callbacks),
+                                    .set = plain_set,
+                                    .get = ended_get,
+                                    .wait = ended_wait,
+                                    .compare_and_set = marked_compare};
+  assert_int_equal(gloo_store_callbacks_create(&callbacks, &store, NULL),
+                   GLOO_OK);
+  assert_int_equal(gli_bootstrap_exchange(store, 1, 2, "", 0, 1, LONG_TIME,
+                                          blobs, &attempt, &e),
+                   GLOO_ERR_PEER);
+  gloo_store_destroy(store);
+}
+
 static void several_keys_are_one_callback(void **state) {
   several asked = {.status = GLOO_OK};
   gloo_store *store, *prefixed;
@@ -585,6 +633,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(strange_values_are_refused),
       cmocka_unit_test(a_store_that_cannot_compare_will_do),
       cmocka_unit_test(callbacks_that_misbehave_are_named),
+      cmocka_unit_test(a_store_that_ends_before_it_tells_the_failure_is_named),
       cmocka_unit_test(several_keys_are_one_callback),
       cmocka_unit_test(no_rank_leaves_before_all_have_finished),
       cmocka_unit_test(rank_0_names_those_that_have_not_finished),
