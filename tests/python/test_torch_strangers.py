@@ -50,8 +50,11 @@ def test_strangers_get_in_where_the_guide_says_so_alone(way, strangers):
 
 @pytest.mark.parametrize("way", ["variables", "torchrun"])
 def test_user_who_changes_pytorchs_store_becomes_no_rank_0(way, strangers):
-    tried, _seen = strangers(f"{way}/host/auth/rank_0")
-    assert tried.get("records changed"), tried
+    for _attempt in range(6):  # the record has to be changed before rank 1 reads it
+        tried, _seen = strangers(f"{way}/host/auth/rank_0")
+        if tried.get("records changed"):
+            return
+    pytest.fail(f"the stranger was late each time: {tried}")
 
 
 def test_stranger_comes_in_where_nobody_is_kept_out(strangers):
