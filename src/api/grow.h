@@ -73,8 +73,8 @@ typedef struct gli_grow_called {
   int64_t seen; /* numbers that were looked at */
 } gli_grow_called;
 
-/* Chooses newcomers, of those that have come, and draws a meeting for them.
- * `called->n` is 0 where there are none. */
+/* Chooses waiting newcomers and draws a meeting for them. `called->n` is 0 if
+ * none waits. */
 gloo_status gli_grow_find(gloo_store *store, int size,
                           const gloo_grow_options *options,
                           gli_grow_called *called, gli_grow_round *round,

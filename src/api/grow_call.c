@@ -53,7 +53,8 @@ static int64_t grow_choose(gloo_store *store, int64_t from, int64_t to,
                            int32_t room, int64_t *chosen, int32_t *n) {
   gloo_store *visit;
   *n = 0;
-  /* Files: who leaves a will, and be it none, carries out those of the dead. */
+  /* In a file store, leaving a will, even an empty one, executes the wills of
+   * processes that have ended. */
   if (gli_store_visit(store, GLI_NEVER, &visit, NULL) == GLOO_OK) {
     (void)gli_store_leave_will(visit, &(gli_will){.n = 0}, NULL);
     gli_store_visit_end(visit, store);
@@ -99,7 +100,7 @@ static gloo_status grow_check_store(gloo_store *store, int size,
   return status == GLOO_ERR_COMPARE ? GLOO_OK : status;
 }
 
-/* Newcomers that were called, or are gone, are looked at no more. */
+/* Later calls skip newcomers that were called or have gone. */
 static gloo_status call_count(gloo_store *store, const gli_grow_called *called,
                               gloo_error *error) {
   int64_t ignored;

@@ -26,7 +26,7 @@
 typedef struct observed {
   gloo_context *context;
   struct observed *next;
-  bool listed; /* readers of the process's socket are told of it */
+  bool listed; /* readers of the process's socket get its data */
   gli_metrics_socket metrics;
   char directory[]; /* for traces; "": none */
 } observed;
@@ -44,7 +44,7 @@ static struct {
   observed *contexts;        /* the newest first */
   observing *thread;         /* NULL: no context, and no thread */
   gli_observe_socket socket; /* of the process, for all that are listed */
-  const observed *named;     /* the one that its name is of; NULL: none */
+  const observed *named;     /* the context that names the socket; NULL: none */
   gli_birth birth;           /* a forked child has the memory, but not the
                                 thread */
 } observer = {.socket = {.fd = -1}};
@@ -72,8 +72,8 @@ static void observe_release(void *object) {
   (void)pthread_mutex_unlock(object);
 }
 
-/* A reader that connects is to find out that the parent is gone, however long
- * the child lives. The names are the parent's. */
+/* The child closes its copies, so that a reader notices the end of the parent
+ * however long the child lives. The names are the parent's. */
 static void observe_child(void *object, bool held) {
   torn = torn || !held;
   gli_fork_mutex(object, held);
@@ -179,9 +179,9 @@ static int observe_accept(char **text, size_t *bytes, bool *lacking) {
   return client;
 }
 
-/* Without the lock: a client takes as long as it likes, up to half a second.
- * One at a time, for there may be a signal. False: clients are not to be looked
- * at for a while. */
+/* Serves one client, without the lock: a client may take up to half a second.
+ * One at a time, because a signal may wait. Returns false if clients should be
+ * left alone for a while. */
 static bool observe_serve(const observing *self) {
   char *text = NULL;
   size_t bytes = 0;
@@ -302,8 +302,8 @@ static gli_observe_name observe_name(const observed *o) {
                             .process = (int64_t)getpid()};
 }
 
-/* The oldest context that is listed gives the name, for ranks of one job make
- * that one together. */
+/* The oldest listed context gives the name, because the ranks of a job make
+ * that context together. */
 static void observe_rename(void) {
   const observed *oldest = NULL;
   for (const observed *o = observer.contexts; o != NULL; o = o->next)
@@ -331,8 +331,8 @@ static gloo_status observe_list(observed *o, gloo_error *error) {
 
 /* ---- contexts ------------------------------------------------------------ */
 
-/* What was asked for must work; that all processes can be observed must not
- * keep any from working. */
+/* An explicit setting must work; the socket that exists by default must never
+ * fail a context. */
 static bool observe_is_asked_for(const gli_observe_settings *s) {
   return s->signal != 0 || s->metrics != NULL;
 }

@@ -6,7 +6,7 @@
 #include "api/observe_client.h"
 #include "api/trace.h"
 
-/* Contexts beyond that are told of as to GLI_OBSERVE_NOW. */
+/* Later contexts are answered like GLI_OBSERVE_NOW. */
 #define ANSWER_BYTES_MOST (64L << 20)
 
 gli_observe_question gli_observe_question_read(const char *path) {

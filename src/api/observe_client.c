@@ -66,8 +66,8 @@ void gli_observe_client_head(FILE *to, const char *status, const char *type) {
           status, type);
 }
 
-/* What else it asked for is of no interest, but closing the socket before that
- * was read would be an error to the reader. */
+/* The rest of the request is ignored, but closing the socket before that was
+ * read would be an error to the reader. */
 static void client_drain(const gli_observe_client *client) {
   char unread[512];
   size_t most = DRAIN_BYTES, got = 1;

@@ -25,8 +25,8 @@ bool gli_observe_name_parse(const char *file, gli_observe_name *name) {
 
 bool gli_observe_directory(int n, bool create,
                            char directory[GLI_OBSERVE_PATH_BYTES]) {
-  /* Not the one in HOME: a socket of another host there would look like that of
-   * a process that is gone. */
+  /* HOME is left out: hosts may share it, and a socket of another host would
+   * look like one of an ended process. */
   static const gli_run_directory order[GLI_OBSERVE_DIRECTORIES] = {
       GLI_RUN_DIRECTORY_XDG, GLI_RUN_DIRECTORY_USER, GLI_RUN_DIRECTORY_TMP};
   errno = ENOENT;

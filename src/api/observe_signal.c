@@ -12,7 +12,7 @@
 static int caught; /* 0: none */
 static struct sigaction handler_before;
 
-/* What the handler goes by, and how many threads are in it. */
+/* State of the handler, and the number of threads in it. */
 static atomic_int handler_pipe = -1, handler_threads;
 static atomic_char handler_word;
 static atomic_llong handler_process;

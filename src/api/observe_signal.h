@@ -13,7 +13,7 @@ gloo_status gli_observe_signal_catch(int number, int pipe, char word,
 /* Removes the handler, unless the program has replaced it meanwhile, and waits
  * for threads that are in it. */
 void gli_observe_signal_release(void);
-/* The same in a forked child, where these threads do not exist. */
+/* Removes the handler in a forked child, where no other thread exists. */
 void gli_observe_signal_forget(void);
 
 #endif

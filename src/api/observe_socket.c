@@ -27,8 +27,9 @@ static struct sockaddr_un socket_address(const char *path) {
   return address;
 }
 
-/* A socket that is bound, and does not listen yet, looks like that of a process
- * that is gone: so it gets its name last. Returns false with errno. */
+/* Binds and listens under a temporary name and renames last, because a bound
+ * socket that does not listen yet looks like one of an ended process. Returns
+ * false with errno. */
 static bool socket_listen(gli_observe_socket *s, const gli_observe_name *name) {
   char first[GLI_OBSERVE_PATH_BYTES];
   errno = ENAMETOOLONG;

@@ -20,7 +20,7 @@ typedef struct gli_observe_socket {
 gloo_status gli_observe_socket_open(gli_observe_socket *made,
                                     const gli_observe_name *name,
                                     gloo_error *error);
-/* Gives it another name; where that fails it keeps the one that it has. */
+/* Renames the socket; it keeps its name on failure. */
 void gli_observe_socket_rename(gli_observe_socket *made,
                                const gli_observe_name *name);
 void gli_observe_socket_close(gli_observe_socket *made);
@@ -29,7 +29,7 @@ void gli_observe_socket_close(gli_observe_socket *made);
  * turned away. */
 int gli_observe_socket_accept(const gli_observe_socket *made);
 
-/* Removes the sockets of processes that are gone from its directory. */
+/* Removes sockets of ended processes from a directory. */
 void gli_observe_socket_sweep(const char *directory);
 
 #endif

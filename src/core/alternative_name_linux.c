@@ -21,7 +21,8 @@ typedef struct name_question {
   char name[GLI_ALTERNATIVE_NAME_BYTES];
 } name_question;
 
-/* Of the answer the beginning is enough: which interface it is. */
+/* The beginning of the answer is enough: it holds the index of the interface.
+ */
 typedef struct name_answer {
   struct nlmsghdr message;
   struct ifinfomsg link;

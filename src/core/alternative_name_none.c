@@ -1,4 +1,4 @@
-/* Of systems without such names. */
+/* Alternative names on systems without them. */
 #include "core/alternative_name.h"
 
 bool gli_alternative_name_find(const char *alternative,

@@ -16,8 +16,8 @@
 #define CONNECT_LIMIT_S 10
 static const uint64_t connect_limit_ns = CONNECT_LIMIT_S * UINT64_C(1000000000);
 static const uint64_t patience_ns = 2000000000;
-/* A rank listens before it publishes where: a host that answers that there is
- * no listener will hardly say anything else. */
+/* A rank listens before it publishes its address, so a refused connection most
+ * likely means that it has ended. */
 static const uint64_t refused_patience_ns = 500000000;
 static const uint64_t backoff_ns = 10000000;
 enum { BACKOFF_DOUBLINGS = 4 };

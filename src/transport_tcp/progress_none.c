@@ -1,4 +1,4 @@
-/* Of systems that do not tell. */
+/* Progress of a socket on systems that do not report it. */
 #include "transport_tcp/progress.h"
 
 bool gli_tcp_socket_progress(int fd, gli_tcp_progress *progress) {

@@ -82,8 +82,9 @@ static void hint_at_skipped(const gli_operation *op, uint32_t rank,
   }
 }
 
-/* Those that have answered between `least` and `most`. One that waits for this
- * rank counts also where its turn in the plan is still to come. */
+/* Collects the awaited ranks whose answers lie between `least` and `most`. A
+ * rank that waits for this one counts even if its turn in the plan is still to
+ * come. */
 static size_t waited_ranks(const gli_operation *op, gli_cleared least,
                            gli_cleared most, uint32_t *ranks, size_t room) {
   size_t n = 0;
@@ -132,7 +133,7 @@ void gli_link_explain(const gli_link *link, gloo_error *error) {
   snprintf(error->message + used, sizeof error->message - used, "%s", o.text);
 }
 
-/* Of a run that waits for it. */
+/* Returns the link to a rank by which an operation waits for it. */
 static gli_link *blame_link(const gli_operation *op, uint32_t rank) {
   const gloo_context *root = op->context->family->root;
   return rank < root->size ? root->peers[rank].link : NULL;

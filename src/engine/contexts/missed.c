@@ -42,8 +42,8 @@ void gli_missed_answered(gli_link *link, const gli_header *header) {
     d->elsewhere++;
 }
 
-/* Those that the collective needs: others have called it, or are unknown to it.
- */
+/* Counts departed ranks that the collective needs: other departed ranks have
+ * called it, or are unknown to it. */
 static uint32_t missed_count_left(const gloo_context *context) {
   const gli_operation *op =
       context->links != NULL

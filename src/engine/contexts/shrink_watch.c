@@ -69,7 +69,7 @@ static bool shrink_courts(const gli_shrink *s, uint32_t rank) {
          (s->members.ranks[rank] & GLI_MEMBER_GONE) == 0;
 }
 
-/* What was lost with such a connection is said again. */
+/* Repeats the messages that were lost with such a connection. */
 static void shrink_connect_again(gli_shrink *s) {
   const gli_membership *m = &s->members;
   for (uint32_t i = 0; i < m->n; i++) {
@@ -111,8 +111,7 @@ static uint64_t shrink_limit(const gli_shrink *s, uint32_t rank) {
   return silent_ns < late_ns ? silent_ns : late_ns;
 }
 
-/* Those that wait for this rank are to know that it is there; their answers say
- * that they are. */
+/* Tells waiting ranks that this rank runs; their answers tell that they run. */
 static void shrink_ping(gli_shrink *s, uint64_t now_ns) {
   const gli_membership *m = &s->members;
   if (s->silence_ns == 0 || m->leader != m->self) return;
