@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 #include <uv.h>
 
@@ -153,20 +152,16 @@ static void watch_end(gli_watched *w, gli_watch_state state) {
 
 /* Connects and sends the request, for which any socket has room. */
 static void watch_begin(gli_watched *w, const char *path) {
-  struct sockaddr_un address;
   char request[64];
   int64_t process;
   uint32_t user;
-  memset(&address, 0, sizeof address);
-  address.sun_family = AF_UNIX;
-  memcpy(address.sun_path, w->path, strlen(w->path));
   free(w->text);
   w->text = NULL;
   w->bytes = w->room = 0;
   w->state = GLI_WATCH_SILENT;
   w->fd = gli_socket_open(AF_UNIX, SOCK_STREAM); /* which does not block */
   if (w->fd < 0) return;
-  if (connect(w->fd, (const struct sockaddr *)&address, sizeof address) != 0) {
+  if (!gli_socket_connect_to(w->fd, w->path)) {
     bool gone = errno == ECONNREFUSED || errno == ENOENT;
     watch_end(w, gone ? GLI_WATCH_GONE : GLI_WATCH_SILENT);
     return;

@@ -4,8 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "api/metrics.h"
@@ -26,23 +24,9 @@ static gloo_status socket_refuse(const char *directory, const char *why,
                   directory, why);
 }
 
-/* No client comes in before the mode is set: nothing listens until then. */
-static bool socket_bind(int fd, const struct sockaddr_un *address) {
-  if (bind(fd, (const struct sockaddr *)address, sizeof *address) != 0)
-    return false;
-  if (chmod(address->sun_path, S_IRUSR | S_IWUSR) == 0 &&
-      listen(fd, BACKLOG) == 0)
-    return true;
-  int code = errno;
-  (void)unlink(address->sun_path);
-  errno = code;
-  return false;
-}
-
 /* Under a name that nothing has; false with errno. */
 static bool socket_name(int fd, const char *directory, int rank,
                         gli_metrics_socket *made) {
-  struct sockaddr_un address;
   for (int i = 1; i <= SOCKETS_MAX; i++) {
     char again[16] = "";
     if (i > 1) snprintf(again, sizeof again, "-%d", i);
@@ -50,13 +34,8 @@ static bool socket_name(int fd, const char *directory, int rank,
                      "%s/gloo-metrics-rank%d-pid%ld%s.sock", directory, rank,
                      (long)getpid(), again);
     errno = ENAMETOOLONG;
-    if (n < 0 || (size_t)n >= sizeof made->path ||
-        (size_t)n >= sizeof address.sun_path)
-      return false;
-    memset(&address, 0, sizeof address);
-    address.sun_family = AF_UNIX;
-    memcpy(address.sun_path, made->path, (size_t)n);
-    if (socket_bind(fd, &address)) return true;
+    if (n < 0 || (size_t)n >= sizeof made->path) return false;
+    if (gli_socket_listen_at(fd, made->path, BACKLOG)) return true;
     if (errno != EADDRINUSE) return false;
   }
   return false;

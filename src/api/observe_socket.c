@@ -6,8 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "core/descriptor.h"
@@ -19,14 +17,6 @@ enum { BACKLOG = 16 };
 
 /* ---- listening ----------------------------------------------------------- */
 
-static struct sockaddr_un socket_address(const char *path) {
-  struct sockaddr_un address;
-  memset(&address, 0, sizeof address);
-  address.sun_family = AF_UNIX;
-  memcpy(address.sun_path, path, strnlen(path, sizeof address.sun_path - 1));
-  return address;
-}
-
 /* Binds and listens under a temporary name and renames last, because a bound
  * socket that does not listen yet looks like one of an ended process. Returns
  * false with errno. */
@@ -37,13 +27,9 @@ static bool socket_listen(gli_observe_socket *s, const gli_observe_name *name) {
                    (long)name->process);
   if (n < 0 || n >= (int)sizeof first) return false;
   if (!gli_observe_name_print(s->directory, name, s->path)) return false;
-  struct sockaddr_un address = socket_address(first);
   (void)unlink(first); /* of an earlier process with this number */
-  if (bind(s->fd, (const struct sockaddr *)&address, sizeof address) != 0)
-    return false;
-  if (chmod(first, S_IRUSR | S_IWUSR) == 0 && listen(s->fd, BACKLOG) == 0 &&
-      rename(first, s->path) == 0)
-    return true;
+  if (!gli_socket_listen_at(s->fd, first, BACKLOG)) return false;
+  if (rename(first, s->path) == 0) return true;
   int code = errno;
   (void)unlink(first);
   errno = code;
@@ -118,12 +104,9 @@ int gli_observe_socket_accept(const gli_observe_socket *made) {
 /* The number of a process may be another one's in its own container, so the
  * socket decides. */
 static bool socket_is_left(const char *path) {
-  struct sockaddr_un address = socket_address(path);
   int fd = gli_socket_open(AF_UNIX, SOCK_STREAM);
   if (fd < 0) return false;
-  bool refused =
-      connect(fd, (const struct sockaddr *)&address, sizeof address) != 0 &&
-      errno == ECONNREFUSED;
+  bool refused = !gli_socket_connect_to(fd, path) && errno == ECONNREFUSED;
   gli_fd_close(fd);
   return refused;
 }

@@ -8,8 +8,11 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -164,4 +167,34 @@ int gli_fd_write_all(int fd, const char *data, size_t bytes) {
     bytes -= (size_t)n;
   }
   return 0;
+}
+
+/* ---- Unix sockets in the file system ------------------------------------- */
+
+static bool descriptor_address(const char *path, struct sockaddr_un *address) {
+  memset(address, 0, sizeof *address);
+  address->sun_family = AF_UNIX;
+  errno = ENAMETOOLONG;
+  if (strlen(path) >= sizeof address->sun_path) return false;
+  memcpy(address->sun_path, path, strlen(path));
+  return true;
+}
+
+bool gli_socket_listen_at(int fd, const char *path, int backlog) {
+  struct sockaddr_un address;
+  if (!descriptor_address(path, &address) ||
+      bind(fd, (const struct sockaddr *)&address, sizeof address) != 0)
+    return false;
+  if (chmod(path, S_IRUSR | S_IWUSR) == 0 && listen(fd, backlog) == 0)
+    return true;
+  int code = errno;
+  (void)unlink(path);
+  errno = code;
+  return false;
+}
+
+bool gli_socket_connect_to(int fd, const char *path) {
+  struct sockaddr_un address;
+  return descriptor_address(path, &address) &&
+         connect(fd, (const struct sockaddr *)&address, sizeof address) == 0;
 }

@@ -24,6 +24,13 @@ bool gli_pipe_open(int fds[2]);
 enum { GLI_STRANGERS_FEW = 8 };
 bool gli_fd_is_scarce(int fd);
 
+/* Binds a Unix socket to a path, which must not exist, with mode 0600, and
+ * listens. No client gets in before the mode is set. Returns false with errno,
+ * and leaves no file, on failure. */
+bool gli_socket_listen_at(int fd, const char *path, int backlog);
+/* Connects a Unix socket to a path. Returns false with errno on failure. */
+bool gli_socket_connect_to(int fd, const char *path);
+
 /* Gets the process at the other end of a Unix socket, and its user, from the
  * system (see core/user.h). Returns 0, or errno with both unknown (-1,
  * UINT32_MAX). */
