@@ -21,12 +21,16 @@ slice_field() { # number, field
     else { sub(/^[^|]*\|[^|]*\|/, ""); print } }' <<<"$slices"
 }
 
-# Prints the slice of this tree: 1 to 10.
-slice_of_tree() {
+# Prints a number from 0 to COUNT - 1 that follows from the hash of the tree. FROM, a
+# digit of the hash, makes choices independent of each other.
+chosen_by_tree() { # count, from
   local tree
   tree=$(git rev-parse 'HEAD^{tree}')
-  echo $((16#${tree:0:8} % 10 + 1))
+  echo $((16#${tree:$2:8} % $1))
 }
+
+# Prints the slice of this tree: 1 to 10.
+slice_of_tree() { echo $(($(chosen_by_tree 10 0) + 1)); }
 
 # Prints the slices that the change calls for by its files, one a line.
 slices_of_changes() {
@@ -50,8 +54,8 @@ tested() { # name, options of scripts/test...
 # Real launchers; those that cannot be installed are skipped.
 slice_launchers() { tested launchers --suite=launchers; }
 
-# The package, PyTorch on it, and a part of PyTorch's own tests.
-slice_python() { tested python --suite=python --suite=torch; }
+# The package, PyTorch on it, and a quarter of what takes long: PyTorch's own tests, strangers.
+slice_python() { TEST_PART=${TEST_PART-$(chosen_by_tree 4 8)/4} tested python --suite=python --suite=torch; }
 
 slice_jax() { tested jax --suite=jax; }
 
@@ -66,11 +70,10 @@ slice_packages() {
 # A processor that is not x86 and stores the most significant byte first.
 slice_big_endian() { suite s390x .ci/emulated s390x; }
 
-# An eighth of the seeds, chosen as the slice is.
+# An eighth of the seeds.
 slice_gpus() {
-  local parts=(tcp_1 tcp_251 tcp_501 tcp_751 shm_1 shm_251 shm_501 shm_751) tree
-  tree=$(git rev-parse 'HEAD^{tree}')
-  tested gpus --slow --suite=cuda_seeds --name="matrix_gpus_seeds_${parts[16#${tree:8:8} % 8]}"
+  local parts=(tcp_1 tcp_251 tcp_501 tcp_751 shm_1 shm_251 shm_501 shm_751)
+  tested gpus --slow --suite=cuda_standin --name="matrix_gpus_seeds_${parts[$(chosen_by_tree 8 8)]}"
   tested gpus-matrix --suite=cuda_standin
 }
 
