@@ -23,6 +23,7 @@ static const char wrong[] = "as many bytes, but others";
 /* One rank, in a thread of its own. */
 typedef struct member {
   gloo_store *store;
+  uv_barrier_t *all_done; /* of all members */
   int rank, size;
   const char *secret;        /* in its options; NULL: none */
   const uint8_t *job_key;    /* of ranks that do not tell what they have */
@@ -73,14 +74,18 @@ static void be_member(void *argument) {
 static void run_members(member *members, int size, uv_thread_cb body) {
   uv_thread_t threads[MOST_RANKS];
   gloo_store *store;
+  uv_barrier_t all_done;
   assert_int_equal(gloo_store_memory_create(&store, NULL), GLOO_OK);
+  assert_int_equal(uv_barrier_init(&all_done, (unsigned)size), 0);
   for (int i = 0; i < size; i++) {
     members[i].store = store;
+    members[i].all_done = &all_done;
     members[i].rank = i;
     members[i].size = size;
     assert_int_equal(uv_thread_create(&threads[i], body, &members[i]), 0);
   }
   for (int i = 0; i < size; i++) uv_thread_join(&threads[i]);
+  uv_barrier_destroy(&all_done);
   gloo_store_destroy(store);
 }
 
@@ -217,8 +222,8 @@ static void be_liar(void *argument) {
     m->status = gli_context_join_tree(context, &m->error);
   if (m->status == GLOO_OK) m->status = add_up(context, &m->error);
   if (m->status == GLOO_ERR_POISONED) m->status = m->error.cause;
-  /* So that each of them meets the others' refusals. */
-  uv_sleep(200);
+  /* Each rank meets the others' refusals before one of them leaves. */
+  uv_barrier_wait(m->all_done);
   gli_context_close(context);
   gloo_device_destroy(device);
 }
