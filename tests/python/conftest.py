@@ -16,14 +16,21 @@ TIMEOUT = 20
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "slow: it repeats others for minutes; with SLOW_TESTS=1 only")
+    config.addinivalue_line("markers", "long: it takes up to a minute; with TEST_PART=K/N one of N such tests runs")
 
 
 def pytest_collection_modifyitems(config, items):
-    """As in the other suites, what is slow is not even told as skipped."""
+    """As in the other suites, what is left out is not even told as skipped."""
+    left_out = []
     if os.environ.get("SLOW_TESTS") != "1":
-        slow = [item for item in items if item.get_closest_marker("slow")]
-        config.hook.pytest_deselected(items=slow)
-        items[:] = [item for item in items if item not in slow]
+        left_out += [item for item in items if item.get_closest_marker("slow")]
+    if os.environ.get("TEST_PART"):
+        part, parts = map(int, os.environ["TEST_PART"].split("/"))
+        longs = [item for item in items if item.get_closest_marker("long")]
+        left_out += [item for n, item in enumerate(longs) if n % parts != part]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
 
 
 class World:

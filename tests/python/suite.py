@@ -63,6 +63,7 @@ class Case:
 
     def __init__(self, case):
         self.file, self.test = case.get("classname", "").rpartition(".")[2], case.get("name")
+        self.seconds = float(case.get("time") or 0)
         skip = case.find("skipped")
         self.skipped = None if skip is None else skip.get("message")
         self.why = "\n".join(part.text or part.get("message", "") for part in case
@@ -98,6 +99,8 @@ def tested(project, folder, part, python, variables):
                 print(f"# unsteady: {cases[key].file}: {cases[key].test}\n"
                       + "".join(f"#     {line}\n" for line in cases[key].why.splitlines()[-40:]), end="")
                 cases[key] = again[key]
+    for case in sorted(cases.values(), key=lambda case: -case.seconds)[:10]:
+        print(f"# {case.seconds:.1f} s {case.file}: {case.test}".replace("\n", " "))
     for case in cases.values():
         told(not case.failed, f"{case.file}: {case.test}".replace("#", ""), case.why, case.skipped)
     told(status == 0 and len(cases) > 0, "pytest ends well", said)

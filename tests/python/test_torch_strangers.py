@@ -12,6 +12,7 @@ pytest.importorskip("torch.distributed")
 import torch_strangers  # noqa: E402
 from torch_strangers import WAYS  # noqa: E402
 
+pytestmark = pytest.mark.long
 ROUNDS = int(os.environ.get("STRANGER_ROUNDS", "1"))
 CASES = ["host/auth/beside", "host/auth/names", "host/auth/port", "network/auth/beside", "network/required/beside",
          "network/secret/beside"]
