@@ -102,7 +102,6 @@ static void actor_load(actor *a, world *w, uint32_t self) {
   a->m = (gli_membership){
       .self = self,
       .n = n_ranks,
-      .accused = s->accused != 0,
       .leader = s->leader,
       .round = s->round,
       .phase = (gli_member_phase)s->phase,
@@ -127,6 +126,12 @@ static void check_agreement(const world *w, uint32_t self) {
   }
 }
 
+static bool all_are_accused(const world *w, uint8_t of) {
+  for (uint32_t i = 0; i < n_ranks; i++)
+    if ((of >> i & 1) && !w->ranks[i].accused) return false;
+  return true;
+}
+
 static void check_decision(world *w, uint32_t self) {
   rank_state *s = &w->ranks[self];
   uint8_t in = 0;
@@ -136,7 +141,7 @@ static void check_decision(world *w, uint32_t self) {
     HOLDS(w->ranks[i].started);
   }
   HOLDS(in >> self & 1);
-  HOLDS(!s->accused || in != 1u << self);
+  HOLDS(in == (1u << n_ranks) - 1 || !all_are_accused(w, in));
   if (s->decided) { /* and it stays so */
     HOLDS(s->decided_in == in);
     HOLDS(s->decided_leader == s->ballot_leader);
@@ -323,12 +328,16 @@ static void explore(const world *w) {
   if (quiet) check_end(w);
 }
 
-/* `accused`: the rank that the failure names; `n`: none of them. */
+/* `accused`: a bit for each rank that the others may have missed. */
 static void explore_accused(uint32_t n, unsigned deaths, unsigned doubts,
-                            uint32_t accused) {
+                            unsigned accused) {
   world w;
   memset(&w, 0, sizeof w);
-  if (accused < n) w.ranks[accused].accused = 1;
+  for (uint32_t i = 0; i < n; i++) {
+    if (!(accused >> i & 1)) continue;
+    w.ranks[i].accused = 1;
+    w.ranks[i].ranks[i] = GLI_MEMBER_IN_DOUBT;
+  }
   n_ranks = n;
   may_doubt = doubts;
   w.deaths = (uint8_t)deaths;
@@ -341,12 +350,12 @@ static void explore_accused(uint32_t n, unsigned deaths, unsigned doubts,
 }
 
 static void explore_all(uint32_t n, unsigned deaths, unsigned doubts) {
-  explore_accused(n, deaths, doubts, n);
+  explore_accused(n, deaths, doubts, 0);
 }
 
-static void rank_that_is_named_does_not_go_on_alone(void **state) {
+static void ranks_that_were_missed_do_not_go_on_without_others(void **state) {
   (void)state;
-  for (uint32_t accused = 0; accused < 3; accused++) {
+  for (unsigned accused = 1; accused < 8; accused++) {
     explore_accused(3, 2, 0, accused);
     explore_accused(3, 1, 1, accused);
   }
@@ -392,7 +401,7 @@ int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(all_that_are_left_decide_the_same),
       cmocka_unit_test(members_decide_the_same_when_some_doubt_others),
-      cmocka_unit_test(rank_that_is_named_does_not_go_on_alone),
+      cmocka_unit_test(ranks_that_were_missed_do_not_go_on_without_others),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -501,15 +501,14 @@ static bool play_round(job *j, unsigned which) {
   return fine;
 }
 
-/* Ranks that were stopped and go on find that they were left out. Returns how
- * many did not. */
+/* Ranks that were stopped and go on, all at once, find that they were left out.
+ * Returns how many did not. */
 static int wake_stopped(job *j) {
   int wrong = 0;
-  for (int i = 0; i < j->begun; i++) {
-    if (!(j->stopped >> i & 1)) continue;
-    kill(j->pids[i], SIGCONT);
-    wrong += !ends_with(j, i, STALE);
-  }
+  for (int i = 0; i < j->begun; i++)
+    if (j->stopped >> i & 1) kill(j->pids[i], SIGCONT);
+  for (int i = 0; i < j->begun; i++)
+    if (j->stopped >> i & 1) wrong += !ends_with(j, i, STALE);
   j->stopped = 0;
   return wrong;
 }

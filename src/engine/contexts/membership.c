@@ -64,14 +64,17 @@ static void member_check_acked(gli_membership *m) {
   member_announce(m);
 }
 
-static bool member_is_alone(const gli_membership *m) {
+/* The ranks that are missing may have gone on without those that are left. */
+static bool members_may_be_stale(const gli_membership *m) {
+  bool missing = false;
   for (uint32_t i = 0; i < m->n; i++)
-    if (i != m->self && !member_has(m, i, GLI_MEMBER_GONE)) return false;
-  return true;
+    missing = missing || member_has(m, i, GLI_MEMBER_GONE);
+  return missing && members_all(m, 0, GLI_MEMBER_IN_DOUBT);
 }
 
 static void member_propose(gli_membership *m) {
-  if (m->accused && member_is_alone(m)) {
+  if (members_may_be_stale(m)) {
+    members_send(m, GLI_MEMBER_OUT, 0, 0);
     m->phase = GLI_MEMBER_LEFT_OUT;
     return;
   }
@@ -191,7 +194,8 @@ static bool members_adopt(gli_membership *m, uint64_t ballot,
 }
 
 static void member_is_here(gli_membership *m, uint32_t from, unsigned flags) {
-  member_set(m, from, (flags & GLI_MEMBER_BEATS) | GLI_MEMBER_IS_HERE);
+  const unsigned told = GLI_MEMBER_BEATS | GLI_MEMBER_IN_DOUBT;
+  member_set(m, from, (flags & told) | GLI_MEMBER_IS_HERE);
   if (m->phase == GLI_MEMBER_DECIDED)
     m->ops->send(m->user, from, GLI_MEMBER_COMMIT);
   else if (m->phase == GLI_MEMBER_GATHERING)

@@ -18,12 +18,13 @@
  *
  * A rank that was wrongly taken for gone is told so (OUT), and goes on without
  * the others, as they without it. A rank that the failure names, or that was
- * stopped for so long that others miss it, and to which none answers, cannot
- * tell whether the others are gone or have gone on without it and ended: it is
- * left out, too. The coordinator that changes when it fails
- * is that of Chandra and Toueg (Unreliable Failure Detectors for Reliable
- * Distributed Systems, 1996), and what MPI's fault tolerance calls an agreement
- * (Bland, Bouteiller, Herault, Bosilca and Dongarra 2013).
+ * stopped for so long that others miss it, is in doubt: it cannot tell whether
+ * a rank that does not answer is gone, or has gone on without it and ended.
+ * Where ranks are missing, and all that are left are in doubt, all of them are
+ * left out. The coordinator that changes when it fails is that of Chandra and
+ * Toueg (Unreliable Failure Detectors for Reliable Distributed Systems, 1996),
+ * and what MPI's fault tolerance calls an agreement (Bland, Bouteiller,
+ * Herault, Bosilca and Dongarra 2013).
  *
  * This file knows no clock, no connection and no context: see shrink.c; and
  * tests/recovery explores all that can happen to four ranks. */
@@ -46,16 +47,17 @@ typedef enum gli_member_message {
   GLI_MEMBER_MESSAGES
 } gli_member_message;
 
-/* What is known of each rank, a byte each; the first three travel. */
+/* What is known of each rank, a byte each; the first four travel. */
 enum {
-  GLI_MEMBER_GONE = 1,  /* taken for gone */
-  GLI_MEMBER_IN = 2,    /* of those proposed, or decided on */
-  GLI_MEMBER_BEATS = 4, /* it gives signs of life (heartbeat.c) */
-  GLI_MEMBER_TRAVELS = 7,
+  GLI_MEMBER_GONE = 1,     /* taken for gone */
+  GLI_MEMBER_IN = 2,       /* of those proposed, or decided on */
+  GLI_MEMBER_BEATS = 4,    /* it gives signs of life (heartbeat.c) */
+  GLI_MEMBER_IN_DOUBT = 8, /* the others may have missed it */
+  GLI_MEMBER_TRAVELS = 15,
   /* While this rank leads: */
-  GLI_MEMBER_IS_HERE = 8,
-  GLI_MEMBER_ACKED = 16,
-  GLI_MEMBER_IS_DONE = 32
+  GLI_MEMBER_IS_HERE = 16,
+  GLI_MEMBER_ACKED = 32,
+  GLI_MEMBER_IS_DONE = 64
 };
 
 /*   phase     this rank
@@ -85,7 +87,6 @@ typedef struct gli_membership_ops {
 
 struct gli_membership {
   uint32_t self, n;
-  bool accused;    /* the others may have missed this rank */
   uint32_t leader; /* n: none yet */
   uint32_t round;  /* of the proposals of this rank */
   gli_member_phase phase;
@@ -95,7 +96,8 @@ struct gli_membership {
   void *user;
 };
 
-/* Take part; `ranks` is n zeros, the caller's, but for BEATS of its own. */
+/* Take part; `ranks` is n zeros, the caller's, but for BEATS and IN_DOUBT of
+ * its own. */
 void gli_membership_start(gli_membership *m);
 /* A rank is gone, or is taken to be. */
 void gli_membership_gone(gli_membership *m, uint32_t rank);

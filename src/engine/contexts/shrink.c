@@ -250,10 +250,11 @@ gli_shrink *gli_shrink_begin(gloo_context *failed, uint64_t patience_ns,
   if (s->silence_ns != 0 && s->silence_ns < GLI_SHRINK_GRACE_NS)
     s->silence_ns = GLI_SHRINK_GRACE_NS;
   s->begun_ns = s->looked_ns = device->ops->now_ns(device->transport);
-  s->members.accused =
+  bool in_doubt =
       s->accused == failed->rank || gli_heartbeat_was_away(failed, s->begun_ns);
-  if (failed->heartbeat.own_ns > 0 && device->helper.exists)
-    s->members.ranks[failed->rank] = GLI_MEMBER_BEATS;
+  bool beats = failed->heartbeat.own_ns > 0 && device->helper.exists;
+  s->members.ranks[failed->rank] =
+      (beats ? GLI_MEMBER_BEATS : 0) | (in_doubt ? GLI_MEMBER_IN_DOUBT : 0);
   s->next = failed->shrinks;
   failed->shrinks = s;
   failed->shrunk = true;
