@@ -14,6 +14,8 @@ from torch_job import run_ranks
 
 pytest.importorskip("torch")
 
+pytestmark = pytest.mark.long
+
 FOLDER = Path(__file__).resolve().parents[2] / "examples" / "pytorch"
 STEPS = ("--steps", "12", "--at", "7")
 

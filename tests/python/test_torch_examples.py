@@ -8,6 +8,8 @@ from torch_job import run_ranks
 
 pytest.importorskip("torch")
 
+pytestmark = pytest.mark.long
+
 FOLDER = Path(__file__).resolve().parents[2] / "examples" / "pytorch"
 EXAMPLES = {"digits_ddp.py": ("--epochs", 1), "digits_fsdp.py": ("--epochs", 1, "--width", 64),
             "objects.py": (), "characters.py": ("--train", 2, "--write", 10)}

@@ -14,6 +14,8 @@ pytest.importorskip("expecttest")
 
 import torch_own_tests as program
 
+pytestmark = pytest.mark.long
+
 FILE = '''
 import os, signal, subprocess, sys, time, unittest
 import torch.distributed as dist
