@@ -20,6 +20,7 @@ static char authority[96];
 /* One rank, in a thread of its own. */
 typedef struct member {
   gloo_store *store;
+  uv_barrier_t *all_done; /* of all members */
   int rank;
   int use;            /* as in its options */
   int paper;          /* whose certificate it has; -1: none */
@@ -104,19 +105,25 @@ static void be_member(void *argument) {
     m->status = exchange_all(context, &m->error);
     gloo_context_destroy(context);
   }
+  /* A rank that has left refuses connections: others would hear that first. */
+  uv_barrier_wait(m->all_done);
   gloo_device_destroy(device);
 }
 
 static void run_members(member *members) {
   uv_thread_t threads[RANKS];
   gloo_store *store;
+  uv_barrier_t all_done;
   assert_int_equal(gloo_store_memory_create(&store, NULL), GLOO_OK);
+  assert_int_equal(uv_barrier_init(&all_done, RANKS), 0);
   for (int i = 0; i < RANKS; i++) {
     members[i].store = store;
+    members[i].all_done = &all_done;
     members[i].rank = i;
     assert_int_equal(uv_thread_create(&threads[i], be_member, &members[i]), 0);
   }
   for (int i = 0; i < RANKS; i++) uv_thread_join(&threads[i]);
+  uv_barrier_destroy(&all_done);
   gloo_store_destroy(store);
 }
 
