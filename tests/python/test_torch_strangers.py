@@ -10,10 +10,11 @@ import pytest
 pytest.importorskip("torch.distributed")
 
 import torch_strangers  # noqa: E402
-from torch_strangers import WAYS  # noqa: E402
+from torch_strangers import OPEN, WAYS  # noqa: E402
 
 pytestmark = pytest.mark.long
 ROUNDS = int(os.environ.get("STRANGER_ROUNDS", "1"))
+ATTEMPTS = 6  # a busy machine may need them: a record has to be changed before rank 1 reads it
 CASES = ["host/auth/beside", "host/auth/names", "host/auth/port", "network/auth/beside", "network/required/beside",
          "network/secret/beside"]
 
@@ -37,6 +38,15 @@ def fixture_strangers(tmp_path):
     return strangers
 
 
+def try_until(what, strangers, case, tried):
+    """What the strangers try is to the point: in one of some rounds they are quick enough to do that."""
+    for _attempt in range(ATTEMPTS):
+        if tried.get(what):
+            return
+        tried, _seen = strangers(case)
+    assert tried.get(what), (what, tried)
+
+
 @pytest.mark.parametrize("way", WAYS)
 def test_strangers_get_in_where_the_guide_says_so_alone(way, strangers):
     if way == "mpirun" and shutil.which("mpirun") is None:
@@ -45,19 +55,16 @@ def test_strangers_get_in_where_the_guide_says_so_alone(way, strangers):
     for what in ("TCP listeners", "Unix sockets", "hellos to a store by name", "hellos to a rank over TCP",
                  "packets to a rank's socket", "stores opened by the library", "meetings tried as rank 1",
                  "memory and descriptors of processes", "files tried", "names taken"):
-        assert tried.get(what), (what, tried)
+        try_until(what, strangers, f"{way}/host/auth/names", tried)
     assert any(key.endswith("gloo_c/meeting") for key in seen) or way == "file", seen
+    if way in OPEN:
+        try_until("came in", strangers, f"{way}/network/auth/beside", tried)
 
 
 @pytest.mark.parametrize("way", ["variables", "torchrun"])
 def test_user_who_changes_pytorchs_store_becomes_no_rank_0(way, strangers):
-    for _attempt in range(6):  # the record has to be changed before rank 1 reads it
-        tried, _seen = strangers(f"{way}/host/auth/rank_0")
-        if tried.get("records changed"):
-            return
-    pytest.fail(f"the stranger was late each time: {tried}")
+    try_until("records changed", strangers, f"{way}/host/auth/rank_0", {})
 
 
 def test_stranger_comes_in_where_nobody_is_kept_out(strangers):
-    """What strangers try is to the point."""
-    strangers("variables/host/off/beside")
+    try_until("came in", strangers, "variables/host/off/beside", {})

@@ -257,13 +257,11 @@ PORT_TAKEN = ("EADDRINUSE", "address already in use", "Address already in use", 
 
 def faults_of(told, statuses, said, way, at, security, what):
     """What is not as the guide says (docs/guide/security.md)."""
+    if security == "off":
+        return []
     near, far = told["user"]["leaks"] + told["reader"]["leaks"], told["far"]["leaks"]
     faults = [f"of the host: {leak}" for leak in near]
     is_open = at == "network" and way in OPEN and security == "auth"
-    if security == "off":
-        return [] if near else ["no stranger came in: what they try is not to the point"]
-    if is_open and not far:
-        faults.append("the job is open, and the other namespace did not come in: it tries nothing that is to the point")
     if not is_open:
         faults += [f"of another namespace: {leak}" for leak in far]
     well = not any(statuses) and said.count(": well") == 2
@@ -335,7 +333,7 @@ def total(rounds):
     tried, seen = collections.Counter(), set()
     for each in rounds:
         for answer in each["told"].values():
-            tried.update(answer["tried"])
+            tried.update(answer["tried"], **{"came in": bool(answer["leaks"])})
             seen.update(answer["seen"])
     return dict(tried), sorted(seen)
 
