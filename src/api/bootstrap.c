@@ -60,7 +60,7 @@ static gli_agreement read_agreement(uint32_t word) {
                          .mark = word >> MARK_SHIFT};
 }
 
-/* Of one rank, and the same for all ranks that look. */
+/* Describes one rank, with the same values on every rank that reads them. */
 typedef struct place {
   uint64_t host;   /* see gli_host_key */
   uint64_t tuning; /* the hash of its table; 0: it has none */
@@ -270,8 +270,8 @@ static gloo_status check_agreement(uint32_t rank, gli_agreement its,
       rank, what, name, option);
 }
 
-/* Ranks that choose by different tables would not run the same algorithm. All
- * of them see which rank differs from rank 0. */
+/* Fails where ranks have different tuning tables, since they would choose
+ * different algorithms. Every rank names the rank that differs from rank 0. */
 static gloo_status check_tuning(const place *places, uint32_t size,
                                 gloo_error *error) {
   for (uint32_t i = 1; i < size; i++) {
@@ -309,8 +309,8 @@ static gloo_status read_circle(gloo_context *context, const gli_circle *circle,
   return status;
 }
 
-/* The records of ranks that are not in the circle. A failure is told in the
- * store: not all ranks can find it. */
+/* Gets the records of the ranks outside the circle. A failure is published in
+ * the store, because not every rank can detect it. */
 static gloo_status fetch_from_tree(gloo_context *context, gloo_store *store,
                                    const gli_tree_place *at, int64_t timeout_ns,
                                    gloo_value *records, gli_attempt *attempt,
@@ -329,7 +329,8 @@ static gloo_status fetch_from_tree(gloo_context *context, gloo_store *store,
   return cause.status;
 }
 
-/* By the key of this rank: another one's secret is told by its mark. */
+/* Verifies the tag with the key of this rank; a mark that differs indicates
+ * another secret. */
 static gloo_status check_tag(gli_mac *mac, uint32_t rank,
                              const gloo_value *record, place *there,
                              gloo_error *error) {

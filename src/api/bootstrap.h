@@ -10,7 +10,7 @@
 #include "security/keys.h"
 #include "security/tls.h"
 
-/* What all ranks must say alike. */
+/* Holds the settings on which all ranks must agree. */
 typedef struct gli_agreement {
   bool beats;                /* it gives signs of life; need not be alike */
   bool measures;             /* they are going to call gli_measure */
@@ -22,8 +22,8 @@ typedef struct gli_agreement {
   gli_tls_kind tls;          /* how what crosses a network is encrypted */
 } gli_agreement;
 
-/* How far a rank got, for the function that has to tell the others why it
- * failed. */
+/* Tells how far a rank has come, which decides how the others learn of its
+ * failure. */
 typedef enum gli_progress {
   GLI_NOT_YET,
   GLI_MEETING, /* a failure is in the store already */

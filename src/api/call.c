@@ -10,9 +10,9 @@
 
 /* ---- the same call again ------------------------------------------------- */
 
-/* Those that have one input and output, and whose options name nothing that
- * would have to be looked at, are remembered by the context. False: not this
- * one. */
+/* Fills the key of a call that the context caches: one with one input and one
+ * output, and with options that need no check. Returns false for other calls.
+ */
 static bool repeat_key(const gloo_context *context, const gli_arguments *a,
                        const gloo_options *options, gli_repeat_key *key) {
   bool message = a->collective == GLI_SENDRECV;
@@ -66,8 +66,8 @@ static bool call_fits(const gloo_context *context, const void *arguments,
                                (uint32_t)gloo_context_size(context));
 }
 
-/* What to remember of a call that has been read. False: what it works on is
- * made for each call, or may be. */
+/* Fills what the cache keeps of a call that was read. Returns false if the call
+ * uses objects that are made for each call. */
 static bool fill_repeated(const gli_call *call, gli_repeated_call *repeated) {
   if (gli_cuda_is_watched()) return false;
   repeated->in_place = call->params.in_place;
@@ -93,8 +93,8 @@ GLI_COLD static gloo_status call_refuse_matching(const gli_arguments *a,
                   a->function);
 }
 
-/* Not one that is remembered. `key` is what it is to be remembered by; NULL: it
- * cannot be. */
+/* Runs a call that is not in the cache. `key` is the key under which it is
+ * cached; NULL: it cannot be. */
 GLI_APART static gloo_status run_anew(gloo_context *context,
                                       const gli_arguments *a,
                                       const gloo_options *options,

@@ -4,7 +4,7 @@
 
 #include "engine/engine.h"
 
-/* What a message's operation does. */
+/* Tells what the operation of a message does. */
 typedef enum gli_side {
   GLI_SENDS,
   GLI_SENDS_COPY, /* made before anything else is received */
@@ -28,16 +28,16 @@ typedef struct gli_arguments {
   gli_side side; /* GLI_SENDRECV */
   const int *peers;
   size_t n_peers;
-  /* Of the collectives with given counts, one for each rank. `count` is the
-   * length of a buffer that is one block then. */
+  /* The counts and offsets of collectives with one count per rank. `count` is
+   * then the length of a buffer that is a single block. */
   const size_t *in_counts, *in_first, *out_counts, *out_first;
-  /* Of calls with several buffers, which have no `input` and `output`. Inputs
-   * that are NULL: in place. */
+  /* True for calls with several buffers, which use neither `input` nor
+   * `output`. Inputs that are NULL: in place. */
   bool several;
-  /* Of some of these, whose blocks lie apart: which of `inputs` and `outputs`
-   * are lists of such, GLI_LISTS_..., in place of `input` and `output`. There
-   * is one for each rank; of an allreduce n_inputs, of in_counts elements
-   * each. */
+  /* Tells, for calls with separate blocks, which of `inputs` and `outputs` are
+   * lists of blocks (GLI_LISTS_...) in place of `input` and `output`. A list
+   * has one entry per rank; of an allreduce, n_inputs entries of in_counts
+   * elements each. */
   uint8_t listed;
   const void *const *inputs;
   void *const *outputs;

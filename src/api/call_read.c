@@ -29,7 +29,8 @@ static void build_send(gli_builder *b, const gli_plan_params *p) {
   gli_send(b, 1, call_read_whole(p, GLI_IN));
 }
 
-/* What is sent is where something else will be received. */
+/* Copies the input before it is sent, because another message is received into
+ * it. */
 static void build_send_copy(gli_builder *b, const gli_plan_params *p) {
   gli_range whole_copy = gli_scratch(b, p->count * p->elem_bytes);
   gli_copy(b, gli_elems(p, GLI_IN, 0, p->count), whole_copy);

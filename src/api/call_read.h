@@ -12,7 +12,7 @@ gloo_status gli_call_read(gloo_context *context, const gli_arguments *arguments,
                           const gloo_options *options, gli_call *call,
                           gli_given_counts *given, gloo_error *error);
 
-/* Of a call without buffers: only what is chosen for it. */
+/* Reads a call without its buffers: only its algorithm is chosen. */
 gloo_status gli_call_choice(gloo_context *context, const gli_arguments *a,
                             const gloo_options *options, gli_call *call,
                             gloo_error *error);

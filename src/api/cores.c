@@ -42,7 +42,7 @@ static bool is_within(const gli_cores *c, const uint8_t *mask) {
   return outside == 0;
 }
 
-/* Those that have no other cores than this rank. */
+/* Counts the ranks that have no cores but those of this rank. */
 static uint32_t cores_rivals(const gli_cores *of, uint32_t size,
                              uint32_t rank) {
   uint32_t n = 0;
@@ -53,7 +53,7 @@ static uint32_t cores_rivals(const gli_cores *of, uint32_t size,
   return n;
 }
 
-/* All masks that can be reached from one, by way of those that overlap. */
+/* Extends a mask by all masks that overlap it, directly or through others. */
 static void cores_join(const gli_cores *of, uint32_t size, uint64_t system,
                        uint8_t *mask) {
   for (bool grew = true; grew;) {
@@ -77,7 +77,7 @@ gli_sharing gli_cores_shared(const gli_cores *of, uint32_t size,
   for (uint32_t i = 0; i < size; i++) {
     if (of[i].system != own->system || !cores_meets(&of[i], mask)) continue;
     s.ranks++;
-    /* A limit of time is taken for one that all of them are under. */
+    /* A CPU quota is assumed to hold for all ranks together. */
     bool limited = !is_known(&of[i]) || of[i].usable < cores_count(of[i].mask);
     if (limited && (s.cores == 0 || of[i].usable < s.cores))
       s.cores = of[i].usable;

@@ -1,4 +1,5 @@
-/* Which ranks share cores, and whether there are enough of them. */
+/* Oversubscription: the sets of ranks that share cores, and the number of their
+ * cores. */
 #ifndef GLI_API_CORES_H
 #define GLI_API_CORES_H
 
@@ -19,16 +20,15 @@ typedef struct gli_cores {
 void gli_cores_here(gli_cores *here);
 bool gli_cores_equal(const gli_cores *a, const gli_cores *b);
 
-/* What a rank has to share its cores with: the ranks that may use one of them,
- * those that may use one of theirs, and so on; and all of their cores. */
+/* Describes the ranks that share cores with this one, directly or through
+ * others, and the cores of all of them. */
 typedef struct gli_sharing {
   uint32_t ranks, cores;
-  bool oversubscribed; /* they outnumber the cores, or some of them those they
-                          have */
+  bool oversubscribed; /* more ranks than cores, for all or for some of them */
 } gli_sharing;
 
 gli_sharing gli_cores_shared(const gli_cores *of, uint32_t size, uint32_t rank);
-/* Of all of them together. */
+/* Returns the subscription of all ranks together. */
 gli_subscription gli_cores_subscription(const gli_cores *of, uint32_t size);
 
 #endif

@@ -162,7 +162,8 @@ static gloo_status read_output(gli_given_counts *n, const gli_arguments *a,
   return check_apart(a, length, first, size, error);
 }
 
-/* What a rank keeps for itself has two lengths, which must be one. */
+/* Fails where the block that a rank keeps for itself has different lengths in
+ * input and output. */
 static gloo_status check_own(const gli_arguments *a, uint32_t rank,
                              uint64_t input, uint64_t output,
                              gloo_error *error) {

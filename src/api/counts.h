@@ -21,7 +21,7 @@ gloo_status gli_given_counts_read(gli_given_counts *given,
                                   gli_plan_params *params, gloo_error *error);
 void gli_given_counts_free(gli_given_counts *given);
 
-/* Of what this rank would read of them; nothing is checked. */
+/* Returns a hash of what this rank would read from them, without checks. */
 uint64_t gli_given_counts_hash(const gli_arguments *arguments, uint32_t rank,
                                uint32_t size);
 /* Would reading them give these counts? That of a call that was in place or not

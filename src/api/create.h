@@ -1,5 +1,4 @@
-/* Making a context, for the two ways to start: with a store, and from the
- * environment. */
+/* Creation of contexts, from a store and from the environment. */
 #ifndef GLI_API_CREATE_H
 #define GLI_API_CREATE_H
 

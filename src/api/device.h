@@ -4,10 +4,10 @@
 
 #include "gloo_c/context.h"
 
-/* As gloo_device_create. `towards`: the address of this host that reaches where
- * the ranks meet, in figures; others are told that one first. If it is
- * loopback, all ranks are on this host, and others are told nothing else. NULL
- * or "": it is not known. */
+/* Creates a device as gloo_device_create does. `towards` is the numeric address
+ * of this host on the route to the rendezvous, which others try first. A
+ * loopback address means that all ranks are on this host, and others get no
+ * other address. NULL or "": unknown. */
 gloo_status gli_device_create_towards(const gloo_device_options *options,
                                       const char *towards, gloo_device **device,
                                       gloo_error *error);

@@ -2,7 +2,8 @@
 #include "api/call_read.h"
 #include "core/error.h"
 
-/* What is copied before it is sent may be where something is received. */
+/* Returns true if a send reads what the receive overwrites. A send that copies
+ * first may overlap. */
 static bool exchange_collide(const gli_arguments *send,
                              const gli_arguments *recv) {
   if (send->side == GLI_SENDS_COPY) return false;

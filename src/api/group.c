@@ -1,12 +1,12 @@
 /* Public groups: split and subset.
  *
- * The members meet in the control context of the context: each has an address
- * record that says what it wants and by what number it will know the group, and
- * after log2 P rounds everybody has the address records of all (Bruck, Ho,
- * Kipnis, Upfal and Weathersby 1997). In round k a rank sends the 2^k address
- * records that it has, its own and those after it, to the rank 2^k before it.
- * It compares each address record with its own as it comes in: so ranks that
- * disagree are found in the first round in which they talk. */
+ * The members meet in the control context of the context. The record of a
+ * member says what it asks for, and the number by which it will know the group.
+ * After log2 P rounds every member has the records of all (Bruck, Ho, Kipnis,
+ * Upfal and Weathersby 1997). In round k a rank sends its 2^k records, its own
+ * and those of the ranks after it, to the rank 2^k before it, and compares each
+ * record that arrives with its own: ranks that disagree fail in the first round
+ * in which they communicate. */
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +24,8 @@ enum { SPLIT = 1, SUBSET = 2 };
 /* kind, ranks, set, order, group, color, key */
 enum { RECORD_BYTES = 4 + 4 + 8 + 8 + 4 + 4 + 4 };
 
-/* What one rank wants. All but the last three are the same for all. */
+/* Describes what one rank asks for. All fields but the last three are equal on
+ * all ranks. */
 typedef struct record {
   uint32_t kind, n;
   uint64_t set;   /* hash of the ranks of a subset, in ascending order */
@@ -37,7 +38,7 @@ typedef struct record {
 typedef struct meeting {
   const char *function; /* for sentences */
   gloo_context *control;
-  const uint32_t *ranks; /* [n] of the context, ascending; NULL: all of them */
+  const uint32_t *ranks; /* [n] of the context, ascending; NULL: all */
   uint32_t n, own;
   gloo_options options;
   gloo_error *error; /* never NULL */
@@ -118,7 +119,7 @@ static gloo_status group_check_round(const meeting *m, const record *mine,
   return GLOO_OK;
 }
 
-/* All of them, by member. */
+/* Sorts the records by member. */
 static void group_sort_records(const meeting *m, const uint8_t *records,
                                record *all) {
   for (uint32_t i = 0; i < m->n; i++)
@@ -139,7 +140,7 @@ static int group_by_key(const void *a, const void *b) {
   return x->member.rank < y->member.rank ? -1 : 1;
 }
 
-/* Those of our color, in the order of their keys. */
+/* Lists the members of the own color, in the order of their keys. */
 static uint32_t choose_color(const record *all, uint32_t n, const record *mine,
                              place *places) {
   uint32_t count = 0;
@@ -172,8 +173,8 @@ static gloo_status group_form(gloo_context *group, const gloo_context *context,
 
 /* ---- making it ----------------------------------------------------------- */
 
-/* A group that is being made: records[i] is of member own + i, and `have` of
- * them are there. */
+/* Holds a group during its creation: records[i] is that of member own + i, and
+ * `have` of them have arrived. */
 typedef struct making {
   meeting m;
   record mine;
@@ -238,7 +239,7 @@ static uint32_t making_round(const making *k, int *to, int *from) {
   return k->have < m->n - k->have ? k->have : m->n - k->have;
 }
 
-/* The records of a round are there: do they agree? */
+/* Takes the records of a round and checks that they agree. */
 static gloo_status making_take(making *k) {
   int to, from;
   uint32_t more = making_round(k, &to, &from);
@@ -248,8 +249,9 @@ static gloo_status making_take(making *k) {
   return status;
 }
 
-/* All records are there. The key of a subset's address record is the place in
- * the list (all ranks have checked that they have the same one). */
+/* Forms the group once all records have arrived. The key of a record of a
+ * subset is its position in the list, which all ranks have checked to be the
+ * same. */
 static gloo_status making_form(making *k) {
   const meeting *m = &k->m;
   if (k->group == NULL) return GLOO_OK;
@@ -272,7 +274,8 @@ static gloo_status making_form(making *k) {
   return status;
 }
 
-/* It came to nothing, after others may have heard of it. */
+/* Ends a creation that failed, although others may already have heard of the
+ * group. */
 static void making_fail(making *k, gloo_status status) {
   if (k->error.status == GLOO_OK)
     gli_fail(&k->error, status, -1, "%s failed", k->m.function);
@@ -311,7 +314,7 @@ static void making_settle(making *k, gloo_status status) {
   bool stored = gli_operation_settle(k->device, &k->request,
                                      status == GLOO_OK ? NULL : &k->error,
                                      k->out, k->group);
-  /* The request is gone, or failed with its context. */
+  /* False where the request was destroyed, or failed with its context. */
   if (!stored && k->group != NULL) gloo_context_destroy(k->group);
   making_free(k);
 }

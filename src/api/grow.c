@@ -1,18 +1,18 @@
-/* gloo_context_grow: the ranks that are there take in newcomers (join.c).
+/* gloo_context_grow: the present ranks take in newcomers (join.c).
  *
- * A newcomer takes a number in the store and waits to be called. Rank 0 of the
- * ranks that are there looks how many numbers have been taken, and draws a
- * meeting. All of them promise to come to it; then rank 0 calls the newcomers,
- * which promise the same, and gives places to those that answer. All meet in a
- * part of the store that is new, as for any context. What was given out is
- * counted in the store, for rank 0 may be another rank next time.
+ * A newcomer takes a number in the store and waits to be called. Rank 0 reads
+ * how many numbers are taken, and draws the name of a meeting. All present
+ * ranks promise to come to it; then rank 0 calls the newcomers, which promise
+ * the same, and gives places to those that answer. All meet as for any context,
+ * in a part of the store that nothing else uses. The store counts the numbers
+ * that were given out, because another rank may be rank 0 next time.
  *
- * A rank may die then. The promises make the meeting fail at once, and the
- * context that the ranks have stays as it is. Once all have met, those that
- * were there settle on one of two contexts by a verdict, which is in the store
- * and set once. Then they wait for all ranks in the new one, and so do
- * newcomers: one that has heard from all of them knows that it was taken in,
- * and one that has not takes itself for refused (docs/adr/0061). */
+ * If a rank dies meanwhile, the promises make the meeting fail at once, and the
+ * context of the present ranks stays as it is. Once all have met, the present
+ * ranks choose one of the two contexts by a verdict, a key of the store that is
+ * set once. Then they wait for all ranks in the new context, as do the
+ * newcomers: a newcomer that has heard from all ranks was taken in, and any
+ * other counts as refused (docs/adr/0061). */
 #include "api/grow.h"
 
 #include <stdlib.h>

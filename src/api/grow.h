@@ -1,6 +1,6 @@
-/* Declarations that the sides of a growing job share: the ranks that are there
- * (grow.c, and grow_call.c of rank 0) and newcomers (join.c). grow_meeting.c
- * has what both do. */
+/* Declarations that both sides of a growing job share: the present ranks
+ * (grow.c, and grow_call.c of rank 0) and the newcomers (join.c).
+ * grow_meeting.c holds what both do. */
 #ifndef GLI_API_GROW_H
 #define GLI_API_GROW_H
 
@@ -60,8 +60,8 @@ gloo_status gli_grow_meet(gloo_store *store, const gli_grow_round *round,
                           const uint8_t *job_key, gloo_context **context,
                           gloo_error *error);
 
-/* Waits for all ranks of the successor, which those that were there come to
- * when they have decided on it. */
+/* Waits for all ranks of the successor. Old ranks come to it after they have
+ * decided on it. */
 gloo_status gli_grow_confirm(gloo_context *made, gloo_error *error);
 
 /* ---- rank 0 (grow_call.c) ------------------------------------------------ */

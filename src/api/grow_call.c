@@ -1,10 +1,10 @@
-/* Rank 0's side of gloo_context_grow: which newcomers have come, and what place
- * each gets.
+/* Rank 0's side of gloo_context_grow: finds the newcomers, and gives them
+ * places.
  *
- * A newcomer that has taken a number may be gone, or stopped, and the store
- * sees the former only once the newcomer has left a will. So rank 0 calls it to
- * the meeting, and gives a place only to a newcomer that answers within a
- * moment: one that has answered has promised to come (grow_meeting.c). */
+ * A newcomer that has taken a number may have ended, or be stopped, and the
+ * store detects the former only after the newcomer has left a will. So rank 0
+ * calls each newcomer to the meeting, and gives places only to those that
+ * answer within a moment: an answer is a promise to come (grow_meeting.c). */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,6 @@
-/* A meeting of ranks that are there with newcomers, as for any context, in a
- * part of the store of its own. A process that ends between its promise to come
- * and its coming makes the meeting fail at once, as one that ends in it does.
- */
+/* The meeting of present ranks and newcomers, as for any context, in a part of
+ * the store of its own. A process that ends after its promise to come makes the
+ * meeting fail at once, whether it has come or not. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Which host this is, and how it reaches another. */
+/* Identifies this host and its address on the route to another. */
 #ifndef GLI_API_HOST_H
 #define GLI_API_HOST_H
 

@@ -21,9 +21,10 @@
 #include "rendezvous/store_beside.h"
 
 #define FAREWELL_NS INT64_C(2000000000)
-/* Where no job id tells jobs apart, the meeting goes on for so long after all
- * have come: ranks of two jobs that are started together at one port try every
- * few milliseconds, and those that find their numbers taken are noticed. */
+/* The time for which the rendezvous stays open after all ranks have come, where
+ * no job id tells jobs apart. Ranks of two jobs that start at one port retry
+ * every few milliseconds, and those that find their numbers taken are noticed.
+ */
 #define STRANGERS_MS 100u
 #define CONTEND_NS INT64_C(1000000000)
 /* How long a rank that was dropped tries to come back. */
@@ -48,9 +49,9 @@ static bool may_be_strangers(const gli_launch *launch) {
 
 /* ---- the device ---------------------------------------------------------- */
 
-/* The address that reaches where ranks meet is the first that others are told.
- * A rank alone is on this host; and of PMI only the launcher knows where the
- * others are. */
+/* Opens the device. The address on the route to the rendezvous is published
+ * first. A job of one rank is local; under PMI only the launcher knows where
+ * the others are. */
 static gloo_status open_device(const gloo_device_options *options,
                                const place *at, uint64_t deadline_ns,
                                gloo_device **device, gloo_error *error) {
@@ -76,8 +77,8 @@ static gloo_status open_device(const gloo_device_options *options,
 
 /* ---- the store ----------------------------------------------------------- */
 
-/* When rank 0 cannot listen because another rank 0 does, all ranks that have
- * come to that one, or will, are told: they may be of either job. */
+/* Tells all ranks that have come to another rank 0, or will, that this one
+ * could not listen: they may belong to either job. */
 static gloo_status context_contend(const gli_launch *launch,
                                    gloo_error *error) {
   gloo_store *store;
@@ -162,7 +163,7 @@ static gloo_status init_meet(const place *at, gloo_device *device,
                          options, &origin, context, meeting, error);
   if (status == GLOO_OK) {
     if (launch->rank == 0 && may_be_strangers(launch)) uv_sleep(STRANGERS_MS);
-    /* The server must outlive everybody's need of it. */
+    /* The server stays until no rank needs it. */
     status = gli_bootstrap_finish(
         store, launch->rank, launch->size,
         gli_deadline_left(meeting->attempt.deadline_ns), error);
@@ -181,8 +182,8 @@ static gloo_status init_meet(const place *at, gloo_device *device,
   return status;
 }
 
-/* Rank 0 serves the store: where that does not answer, it is rank 0 that is
- * gone, stopped, or was not started. */
+/* Names rank 0 where the store that it serves does not answer: it has ended,
+ * was stopped, or was not started. */
 static gloo_status nobody_met(const gli_launch *launch, const gloo_error *cause,
                               gloo_error *error) {
   bool silent =

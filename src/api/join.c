@@ -1,6 +1,6 @@
-/* gloo_context_join: a newcomer comes to ranks that are there (grow.c). It
- * takes a number, is called, answers, and has a place. Where another process
- * ends before all have met, it takes a new number, until its time is up. */
+/* gloo_context_join: a newcomer joins the present ranks (grow.c). It takes a
+ * number, is called, answers, and gets a place. Where another process ends
+ * before all have met, it takes a new number, until its time is up. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,8 +35,8 @@ static bool grow_read_place(const gloo_value *value, gli_grow_round *round,
   return true;
 }
 
-/* A newcomer that was called waits for its place so long at least: rank 0 gives
- * it once all have answered, and where that process ends the meeting does. */
+/* The least time for which a newcomer that was called waits for its place. Rank
+ * 0 gives places once all have answered; if rank 0 ends, the meeting fails. */
 #define PLACE_NS INT64_C(5000000000)
 
 typedef struct join_place {

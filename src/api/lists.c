@@ -80,7 +80,7 @@ static gloo_status check_outputs(const gli_arguments *a, uint64_t bytes,
   return GLOO_OK;
 }
 
-/* Inputs may be the same, for they are only read. */
+/* Checks the inputs, which may overlap because they are only read. */
 static gloo_status check_inputs(const gli_arguments *a, size_t n,
                                 uint64_t bytes, uint64_t out_bytes,
                                 gloo_error *error) {

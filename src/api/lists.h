@@ -5,7 +5,7 @@
 #include "api/call.h"
 #include "plan/shape.h"
 
-/* Take over how many there are, and what the algorithm is to see of them. */
+/* Sets the number of buffers, and the shape that the algorithm sees. */
 gloo_status gli_lists_read(const gli_arguments *arguments, gli_call *call,
                            gloo_error *error);
 

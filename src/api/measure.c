@@ -17,9 +17,9 @@
 
 /* ---- one link ------------------------------------------------------------ */
 
-/* A message goes to and fro, first a short one, then longer ones. Its first
- * byte tells the other rank how it goes on. Short times need more of them until
- * the least is what the link takes, without what else the machine did. */
+/* Messages go back and forth, short ones first. The first byte tells the other
+ * rank how to continue. Short messages are repeated more often, until their
+ * least time is that of the link without other load. */
 enum { AGAIN = 1, LONGER, ENOUGH };
 enum { SIZES = 3, LONGEST = 128 << 10, MESSAGES = 24 + 6 + 8 };
 static const struct {
@@ -47,14 +47,14 @@ static gloo_status measure_get(meter *m, int peer, size_t bytes) {
                    m->error);
 }
 
-/* What the link has shown. */
+/* Holds the results for a link. */
 typedef struct trips {
   uint64_t least_ns[SIZES]; /* there and back; 0: not tried */
 } trips;
 
-/* What follows message number n of this size, when the last trip took `trip_ns`
- * (0: none yet). One more trip could be as long, of longer messages four times
- * as long. */
+/* Returns what follows message n of a size, given the time of the last round
+ * trip (`trip_ns`; 0: none yet). Another round trip may take as long, and one
+ * of the next size four times as long. */
 static uint8_t what_next(int size, int n, uint64_t spent_ns, uint64_t trip_ns) {
   uint64_t then = spent_ns + 2 * trip_ns;
   bool first = size == 0 && n == 1; /* connects as well */
@@ -127,8 +127,8 @@ static void take_link(gli_costs *costs, gli_link_kind kind, const trips *t) {
           cost.beta_ps);
 }
 
-/* Of vectors longer than caches of one core, for it is with long ones that
- * reducing counts. */
+/* Measures reductions of vectors that exceed the caches of one core, where
+ * their cost matters. */
 static gloo_status take_gamma(gli_costs *costs, gloo_error *error) {
   enum { COUNT = 1 << 19, TIMES = 3 };
   float *a = calloc(2 * COUNT, sizeof *a);
@@ -195,7 +195,7 @@ static gloo_status measure_share(meter *m, gli_costs *costs) {
   uint8_t bytes[GLI_COSTS_BYTES] = {0};
   if (gloo_context_rank(m->context) == 0) gli_costs_encode(costs, bytes);
   gloo_options options = m->options;
-  options.algorithm = "binomial"; /* along the links that are there already */
+  options.algorithm = "binomial"; /* reuses the existing links */
   gloo_status status =
       gloo_broadcast(m->context, GLOO_IN_PLACE, bytes, sizeof bytes, GLOO_UINT8,
                      0, &options, m->error);

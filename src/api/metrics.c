@@ -144,7 +144,7 @@ static void print_calls(FILE *to, const gli_figures *f, metrics_field field) {
   }
 }
 
-/* What there is of each rank, in the order of names below. */
+/* Fills the values of a peer, in the order of the names below. */
 enum { PEER_FIELDS = 6, PEER_TIME = 5 };
 static void peer_values(const gloo_peer_totals *t, uint64_t of[PEER_FIELDS]) {
   const uint64_t values[PEER_FIELDS] = {

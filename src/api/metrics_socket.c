@@ -47,8 +47,7 @@ gloo_status gli_metrics_listen(const char *directory, gloo_context *context,
   char absolute[GLI_PATH_BYTES];
   made->fd = gli_socket_open(AF_UNIX, SOCK_STREAM);
   if (made->fd < 0) return socket_refuse(directory, strerror(errno), error);
-  /* It is removed by its name later, when the program may be elsewhere; but
-   * names of sockets are short. */
+  /* An absolute path remains valid when the program changes its directory. */
   if (gli_path_absolute(directory, absolute, sizeof absolute) &&
       socket_name(made->fd, absolute, rank, made))
     return GLOO_OK;

@@ -1,4 +1,4 @@
-/* A Unix socket at which a context's figures are to be had. */
+/* A Unix socket that serves the metrics of a context. */
 #ifndef GLI_API_METRICS_SOCKET_H
 #define GLI_API_METRICS_SOCKET_H
 
@@ -17,7 +17,8 @@ gloo_status gli_metrics_listen(const char *directory, gloo_context *context,
                                gli_metrics_socket *made, gloo_error *error);
 void gli_metrics_close(gli_metrics_socket *made);
 
-/* What a client gets: an answer as of HTTP, for free(). NULL: out of memory. */
+/* Returns the HTTP response that a client gets, for free(). NULL: out of
+ * memory. */
 char *gli_metrics_answer(gloo_context *context, size_t *bytes);
 
 #endif

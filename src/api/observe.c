@@ -54,7 +54,7 @@ static uv_mutex_t all_lock;
 
 enum { WORD_TRACE = 't', WORD_NEWS = 'n', WORD_END = 'e' };
 enum {
-  SOCKETS_WATCHED = 64, /* others are looked at when one of them wakes it */
+  SOCKETS_WATCHED = 64, /* others are polled when one of these wakes it */
   LACKING_MS = 100      /* before clients are tried again, where this process
                            had no descriptor for one */
 };
@@ -113,7 +113,7 @@ static void observe_forget(void) {
   observer.thread = NULL;
 }
 
-/* What is there in a forked child is its parent's, and is dropped. */
+/* Locks the list. A forked child drops the entries of its parent. */
 static void observe_lock(void) {
   uv_once(&once, observe_init);
   uv_mutex_lock(&all_lock);
@@ -123,8 +123,8 @@ static void observe_lock(void) {
 
 /* ---- traces in files ----------------------------------------------------- */
 
-/* Disks may be slow: what is written is a copy, and no thread waits for it but
- * one that ends the last context. */
+/* Writes the traces from a copy, because disks may be slow. Only a thread that
+ * ends the last context waits for it. */
 static void observe_write_traces(void) {
   gli_trace_copy *first = NULL, **last = &first;
   uv_mutex_lock(&all_lock);
@@ -269,7 +269,8 @@ static gloo_status observe_start(gloo_error *error) {
   return GLOO_OK;
 }
 
-/* Taken out under the lock, and ended without it, for it may want that. */
+/* Ends the thread. The caller has removed it under the lock, and holds the lock
+ * no more, since the thread may want it. */
 static void observe_stop(observing *thread) {
   const char word = WORD_END;
   if (thread == NULL) return;

@@ -1,6 +1,6 @@
-/* Names of the sockets at which processes can be observed, for the library and
- * the commands that look for them. A process that is stopped answers nothing,
- * so its name says what it is:
+/* Names of the sockets for observing processes, for the library and for the
+ * commands that look for them. A stopped process answers nothing, so the name
+ * identifies it:
  *   DIRECTORY/job-3fa94c0d12ab-rank2-pid4711.sock */
 #ifndef GLI_API_OBSERVE_NAME_H
 #define GLI_API_OBSERVE_NAME_H

@@ -15,8 +15,8 @@ typedef struct gli_observe_socket {
   char directory[GLI_OBSERVE_PATH_BYTES], path[GLI_OBSERVE_PATH_BYTES];
 } gli_observe_socket;
 
-/* Errors: no directory for it, no descriptor, or fewer descriptors left than
- * half of those that the process may have. */
+/* Opens the socket of this process. Errors: no directory for it, no descriptor,
+ * or more than half of the descriptors of the process in use. */
 gloo_status gli_observe_socket_open(gli_observe_socket *made,
                                     const gli_observe_name *name,
                                     gloo_error *error);

@@ -89,8 +89,8 @@ static gloo_status look_at_outputs(side *s, const gli_call *call,
 static uint8_t staged_flags(const gli_call *call, bool in, bool out) {
   const gli_plan_params *p = &call->params;
   unsigned flags = (in ? GLI_STAGED_IN : 0) | (out ? GLI_STAGED_OUT : 0);
-  /* What is made of the inputs, and of the outputs, is made as they are copied,
-   * wherever they are. */
+  /* Buffers made for inputs and outputs are filled as they are copied, wherever
+   * those are. */
   bool made = call->staging != NULL || call->unscaled != NULL || call->wide;
   if (made) flags = GLI_STAGED_IN | GLI_STAGED_OUT;
   if (made && p->in_place && gli_collective_reduces(p->collective))

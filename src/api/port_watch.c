@@ -22,7 +22,7 @@ struct port_watch {
   uv_thread_t thread;
   gli_birth birth;   /* a forked child has the memory, but not the thread */
   uv_mutex_t lock;   /* guards store */
-  gloo_store *store; /* NULL: the time is over */
+  gloo_store *store; /* NULL once the time has passed */
 };
 
 static uv_once_t once = UV_ONCE_INIT;
@@ -56,7 +56,7 @@ static void port_watch_watch(void *argument) {
   if (gli_bootstrap_watch(store, gli_deadline_after(WATCH_NS), &cause) !=
       GLOO_OK) {
     (void)gli_context_fail(self->context, &cause);
-    uv_sleep(LINGER_MS); /* those that come later are told as well */
+    uv_sleep(LINGER_MS); /* ranks that come late learn of it, too */
   }
   uv_mutex_lock(&self->lock);
   self->store = NULL;

@@ -1,4 +1,4 @@
-/* What there is, and what a context does. */
+/* Queries: algorithms, types and operations, and the state of a context. */
 #include "gloo_c/query.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* What a call that reduces asks for beyond its arguments. */
+/* Options of reductions: custom operations, factors, order. */
 #include "api/reduction.h"
 
 #include <inttypes.h>

@@ -1,5 +1,5 @@
-/* What a call that reduces asks for beyond its arguments: an operation of its
- * own, a factor, an order. */
+/* Options of reductions beyond the arguments: a custom operation, a factor, an
+ * order. */
 #ifndef GLI_API_REDUCTION_H
 #define GLI_API_REDUCTION_H
 
@@ -13,7 +13,7 @@ gloo_status gli_reduction_check(const gli_arguments *a, const gloo_options *o,
 /* Is it a reduction with an operation of the caller's own? */
 bool gli_reduction_is_custom(const gli_arguments *a);
 
-/* Of the call's elements; 0 when it has none that are known. */
+/* Returns the size of an element of the call; 0 when it is unknown. */
 size_t gli_reduction_element_bytes(const gli_arguments *a,
                                    const gloo_options *o);
 
@@ -21,8 +21,8 @@ size_t gli_reduction_element_bytes(const gli_arguments *a,
 gloo_status gli_reduction_fill(const gli_arguments *a, const gloo_options *o,
                                gli_call *call, gloo_error *error);
 
-/* What an average takes with the algorithm that was chosen. `*changed`: the
- * plan is of other elements now. */
+/* Decides how the chosen algorithm computes an average. Sets `*changed` if the
+ * plan now has other elements. */
 gloo_status gli_reduction_decide(const gli_arguments *a, gli_call *call,
                                  const gli_algorithm *algorithm, bool *changed,
                                  gloo_error *error);

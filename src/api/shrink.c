@@ -5,8 +5,8 @@
 #include "core/options.h"
 #include "engine/engine.h"
 
-/* What is told of the context that failed is told of its successor. That there
- * is no room for it any more is no reason to end. */
+/* Has the successor report to the same directory and function as the context
+ * that failed. A lack of memory for that is no reason to fail. */
 static void shrink_go_on_telling(const gloo_context *failed,
                                  gloo_context *successor) {
   const gloo_context_options options = {

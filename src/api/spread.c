@@ -38,8 +38,9 @@ uint32_t gli_tree_circle(const gli_tree_place *at, uint32_t *circle) {
 /* Operations here are counted apart from those of the caller. */
 #define TAG UINT32_MAX
 
-/* Whoever waits looks now and then, at first more often, whether the meeting
- * has failed: a rank that is gone may have no connection yet that shows it. */
+/* The interval at which a waiting rank checks whether the rendezvous has
+ * failed, shorter at first: a rank that ended may have no connection yet that
+ * shows it. */
 #define LOOK_NS INT64_C(50000000)
 #define LOOK_MAX_NS INT64_C(400000000)
 
@@ -153,7 +154,8 @@ static gloo_status start_sending(const spread *s, uint32_t to,
                          &requests[1], s->error);
 }
 
-/* The same to all of them; the last is served first: it has most below it. */
+/* Sends the same bytes to several ranks; the last is served first, because its
+ * subtree is the largest. */
 static gloo_status spread_send(spread *s, const uint32_t *to, uint32_t n,
                                const uint8_t *data, size_t bytes) {
   gloo_request *requests[GLI_TREE_LINKS_MAX][2] = {{NULL, NULL}};

@@ -1,6 +1,6 @@
-/* How what ranks say of themselves reaches all of them: up and down a binomial
- * tree, over the connections of the context. No rank need read what every other
- * one has published in a store. */
+/* Distributes the records of all ranks: up and down a binomial tree, over the
+ * connections of the context. No rank has to read the records of all others
+ * from a store. */
 #ifndef GLI_API_SPREAD_H
 #define GLI_API_SPREAD_H
 

@@ -8,7 +8,8 @@
 
 /* ---- the lists of a call ------------------------------------------------- */
 
-/* Of one rank. A side that has no list has one buffer, or none. */
+/* Holds the lists of one rank. A side without a list has one buffer, or none.
+ */
 typedef struct listing {
   const gli_arguments *a;
   uint64_t elem_bytes;
@@ -37,7 +38,7 @@ static gloo_status listing_too_large(const listing *l, gloo_error *error) {
                   l->a->function, l->elem_bytes);
 }
 
-/* Elements of a list, all of them. */
+/* Counts the elements of all buffers of a list. */
 static gloo_status listing_measure(listing *l, uint64_t *elements,
                                    gloo_error *error) {
   const gli_arguments *a = l->a;
@@ -155,7 +156,8 @@ static gloo_status extents_overlap(const listing *l, const extent *x,
                   l->a->function, first, second);
 }
 
-/* Inputs may be the same, for they are only read. */
+/* Checks the buffers for overlaps. Inputs may overlap because they are only
+ * read. */
 static gloo_status check_extents(const listing *l, extent *e, size_t n,
                                  gloo_error *error) {
   const extent *last_in = NULL, *last_out = NULL; /* those that end last */
@@ -205,8 +207,9 @@ static gloo_status listing_check_apart(const listing *l, gloo_error *error) {
 
 /* ---- memory for those that lie apart ------------------------------------- */
 
-/* What is copied to `at` before the plan. Of outputs that hold one input, that
- * one; it stays where it is, and is not copied back. */
+/* Adds the copies to `at` that precede the plan. Where one output holds the
+ * input, that output alone is copied; it stays in place and is not copied back.
+ */
 static void staging_add_before(const listing *l, bool output, uint8_t *at,
                                gli_staging *s) {
   const void *const *list = list_of(l, output);
@@ -231,7 +234,7 @@ static void staging_add_after(const listing *l, const uint8_t *at,
   }
 }
 
-/* One with so many buffers of l->bytes behind it. */
+/* Allocates a staging with this number of buffers of l->bytes. */
 static gli_staging *staging_allocate(const listing *l, uint64_t buffers,
                                      uint8_t **first) {
   uint64_t room, bytes;

@@ -1,5 +1,5 @@
-/* Text that is printed into memory, as a whole, before anybody gets it: who
- * takes it may be slow, and is to get all of it or nothing. */
+/* Text that is printed to memory as a whole before it is handed out: a slow
+ * reader gets all of it or nothing. */
 #ifndef GLI_API_TEXT_OUT_H
 #define GLI_API_TEXT_OUT_H
 
@@ -11,7 +11,7 @@
 /* False: it could not. */
 typedef bool (*gli_text_fn)(FILE *to, void *of);
 
-/* What `print` prints, for free(). NULL: out of memory. */
+/* Returns what `print` prints, for free(). NULL: out of memory. */
 char *gli_text_print(gli_text_fn print, void *of, size_t *bytes);
 /* Hand it to the function that the caller of `function` gave, and free it.
  * NULL: there was no memory for it, which is of `what`. */

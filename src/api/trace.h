@@ -1,5 +1,5 @@
-/* What contexts remember, as text: asked for by a call, or written to a file
- * when a context fails or a signal comes. */
+/* Traces of contexts as text, returned by a call, or written to a file when a
+ * context fails or a signal arrives. */
 #ifndef GLI_API_TRACE_H
 #define GLI_API_TRACE_H
 
@@ -10,8 +10,8 @@
 #include "engine/engine.h"
 #include "gloo_c/context.h"
 
-/* What the options and the environment say: read before a context is made,
- * so that a mistake in it costs nothing. */
+/* Holds the trace settings of options and environment, which are read before a
+ * context is created, so that a mistake fails early. */
 typedef struct gli_trace_settings {
   uint64_t kept;                  /* operations */
   char directory[GLI_PATH_BYTES]; /* absolute; "": no files */
@@ -52,7 +52,7 @@ typedef struct gli_trace_copy {
 /* Returns NULL if there is no memory for it, which is logged. */
 gli_trace_copy *gli_trace_copy_take(gloo_context *context,
                                     const char *directory);
-/* Saves and frees a list of them. */
+/* Writes the copies to files, and frees them. */
 void gli_trace_copies_save(gli_trace_copy *first, const char *reason);
 /* Where that is, whatever directory the program changes to. GLOO_ERR_INVALID:
  * no file could be made there, and why. */

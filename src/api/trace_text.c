@@ -35,7 +35,8 @@ static const char *state_name(gli_snap_state state) {
   return "failed";
 }
 
-/* "0.2": what the ranks of a group call it by the first of them; "world". */
+/* Prints the name of a group, "0.2": its first rank, and the number that that
+ * rank gave it; or "world". */
 static void trace_print_group(gli_json *json, gli_snap_name context) {
   char name[32] = "world";
   if (context.number != 0)

@@ -1,5 +1,4 @@
-/* What goes into the choice of algorithms, from the environment of the process.
- */
+/* The tuning of algorithm choice from the environment of the process. */
 #ifndef GLI_API_TUNING_H
 #define GLI_API_TUNING_H
 

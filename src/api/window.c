@@ -13,8 +13,8 @@
 
 enum { RECORD_BYTES = 16 }; /* key, bytes */
 
-/* All ranks' keys and lengths. A rank that has another's can reach it, for that
- * has its window open. */
+/* Exchanges the keys and lengths of all ranks. A rank that has the key of
+ * another can access its window, which is open by then. */
 static gloo_status window_meet(gloo_window *window, size_t bytes,
                                gloo_error *error) {
   gloo_context *group = gli_window_context(window);
@@ -36,7 +36,8 @@ static gloo_status window_meet(gloo_window *window, size_t bytes,
   return status;
 }
 
-/* What fails from here on fails for all: others count on this rank. */
+/* Creates the window. A failure from here on fails it on all ranks, because
+ * others depend on this one. */
 static gloo_status window_make(gloo_context *group, void *memory, size_t bytes,
                                gloo_window **window, gloo_error *error) {
   void *ours = NULL;
