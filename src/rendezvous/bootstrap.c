@@ -11,18 +11,18 @@
 #include "rendezvous/text.h"
 #include "rendezvous/value.h"
 
-/* What a rank publishes: magic, size, rank, nonce, whether it serves the store,
- * and then its blob. The nonce tells two processes apart that claim to be the
- * same rank. */
+/* The record that a rank publishes: magic, size, rank, nonce, a flag for the
+ * rank that serves the store, and its blob. The nonce tells apart two processes
+ * that claim the same rank. */
 #define MAGIC 0x32626c67u /* "glb2" */
 #define HEAD_BYTES ((size_t)24)
 _Static_assert(HEAD_BYTES <= 32, "see GLI_BOOTSTRAP_BLOB_MAX");
 #define SIZE_BYTES ((size_t)8)
 
-/* While ranks are missing, those that are there are looked at now and then,
- * ever less often: they may show why. */
+/* The interval, which grows, at which a rank reads the records that have
+ * arrived while others are missing: they may show why. */
 #define LOOK_NS ((int64_t)100000000)
-/* How long rank 0 waits for the others to read that the meeting is over. */
+/* The time that rank 0 gives the others to read that the meeting has ended. */
 #define LEAVE_NS ((int64_t)3000000000)
 
 typedef struct exchange {
@@ -147,8 +147,8 @@ static gloo_status compare_sizes(exchange *x, const gloo_value *first,
                   x->store->label);
 }
 
-/* The first rank leaves the size it was told; the others compare theirs. This
- * finds a rank beyond the others' size, at which they would never look. */
+/* Publishes the size if no rank has, and otherwise compares it. This detects a
+ * rank beyond the size of the others, for which they would never look. */
 static gloo_status agree_on_size(exchange *x, gloo_error *error) {
   uint8_t mine[SIZE_BYTES];
   gloo_value first = {NULL, 0};
@@ -233,8 +233,8 @@ static gloo_status fetch_present(exchange *x, uint64_t deadline_ns,
   return status;
 }
 
-/* -1: there are several, and one of them may be why the others are not there,
- * as one that is stopped with the lock of a file. */
+/* Returns the missing rank, or -1 if there are several: one of them may be what
+ * keeps the others, for example stopped while it holds the lock of a file. */
 static int only_absent(const bool *present, uint32_t size) {
   int only = -1;
   for (uint32_t i = 0; i < size; i++) {
@@ -258,7 +258,8 @@ static gloo_status did_not_arrive(const gloo_store *store, const bool *present,
                   here == 1 ? "rank" : "ranks");
 }
 
-/* Those that were not waited for may be missing as well. */
+/* Fails with the list of all missing ranks, including those that this rank did
+ * not wait for. */
 static gloo_status somebody_missing(const exchange *x, int64_t timeout_ns,
                                     gloo_error *error) {
   gloo_status status =
@@ -302,8 +303,8 @@ static gloo_status bootstrap_collect(exchange *x, uint64_t deadline_ns,
 
 /* ---- what an earlier start has left -------------------------------------- */
 
-/* In a store that outlives those who use it: the outcome that was there first.
- */
+/* Fails with the outcome of an earlier start, where the store outlives the
+ * processes that use it. */
 static gloo_status bootstrap_look_around(exchange *x, gloo_error *error) {
   gloo_error earlier;
   if (!gli_store_lasts(x->store) ||
@@ -316,8 +317,8 @@ static gloo_status bootstrap_look_around(exchange *x, gloo_error *error) {
                   earlier.message, (unsigned)x->rank);
 }
 
-/* What a rank has published there may be an earlier start's: none goes on
- * before all have got what all have published. */
+/* Waits until every rank has read the records of all, because a record in such
+ * a store may stem from an earlier start. */
 static gloo_status bootstrap_confirm(exchange *x, uint64_t deadline_ns,
                                      int64_t timeout_ns, gloo_error *error) {
   gli_rank_key met = gli_bootstrap_key("met", x->rank);
@@ -402,8 +403,8 @@ static void bootstrap_release(exchange *x, gloo_value *blobs) {
   free(x->blobs);
 }
 
-/* With these it is the store that is gone, or useless; but not to the process
- * that serves it. */
+/* Returns true if a failure can be published: the store still works, or this
+ * process serves it. */
 static bool can_tell(const gloo_store *store, gloo_status status) {
   return (status != GLOO_ERR_PEER && status != GLOO_ERR_IO) ||
          gli_store_serves(store);
@@ -454,7 +455,8 @@ gloo_status gli_bootstrap_exchange(gloo_store *store, uint32_t rank,
   bootstrap_release(&x, status == GLOO_OK ? blobs : NULL);
   gli_store_visit_end(x.store, store);
   if (status == GLOO_OK) return status;
-  /* What lasts is not over for the next start either. */
+  /* A store that lasts has ended for the next start no more than for this one.
+   */
   attempt->again = (over && !gli_store_lasts(store)) ||
                    (!joined && !x.heard && cause.status == GLOO_ERR_PEER);
   if (error != NULL) *error = cause;
@@ -469,8 +471,8 @@ void gli_bootstrap_leave(gloo_store *store) {
   gli_store_visit_end(visit, store);
 }
 
-/* Rank 0 ends the meeting when all are done with it, and leaves after the
- * others, for the store may be its own. */
+/* Ends the meeting, as rank 0, when no rank needs it. Rank 0 leaves last,
+ * because it may serve the store. */
 static gloo_status end_meeting(gloo_store *store, uint32_t size,
                                int64_t timeout_ns, bool *heard,
                                gloo_error *error) {

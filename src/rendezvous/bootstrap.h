@@ -14,7 +14,7 @@
 /* Longest blob that fits in a value with what the exchange adds. */
 #define GLI_BOOTSTRAP_BLOB_MAX (GLOO_STORE_VALUE_MAX - 32)
 
-/* Whose blobs a rank needs: its own must be among them. n 0: all. */
+/* Lists the ranks whose blobs a rank needs, itself among them. n 0: all. */
 typedef struct gli_circle {
   const uint32_t *ranks;
   uint32_t n;
@@ -36,8 +36,8 @@ typedef struct gli_attempt {
    * ends. */
   bool finishes;
   gli_circle circle; /* set by the caller */
-  /* Set by the caller: when the time is over, of which the timeout says how
-   * long it was in all; 0: that is yet to begin. */
+  /* Set by the caller: the deadline; the timeout tells its length in messages.
+   * 0: the time begins with the call. */
   uint64_t deadline_ns;
 } gli_attempt;
 

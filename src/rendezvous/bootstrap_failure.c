@@ -130,7 +130,7 @@ static void mark_failed(gloo_store *store) {
                       NULL);
 }
 
-/* Set the outcome unless there is one, and return the one that counts: `mine`,
+/* Sets the outcome unless one is set, and returns the one that counts: `mine`,
  * or that of `*error`. */
 static gli_outcome bootstrap_failure_settle(gloo_store *store,
                                             const uint8_t *data, size_t bytes,
@@ -235,8 +235,8 @@ static bool let_go(gloo_store *store, uint32_t rank) {
          gli_store_set(store, gone.text, "1", 1, NULL) == GLOO_OK;
 }
 
-/* What happens to the others when a rank fails. That a rank is there twice,
- * too, may come of what the first cause says. */
+/* Returns true if the status may follow from the failure of another rank, as
+ * may a rank that exists twice. */
 static bool is_consequence(gloo_status status) {
   return status == GLOO_ERR_BUSY || status == GLOO_ERR_PEER ||
          status == GLOO_ERR_TIMEOUT || status == GLOO_ERR_POISONED;
@@ -253,8 +253,8 @@ bool gli_bootstrap_give_up(gloo_store *store, uint32_t rank, uint32_t size,
     gli_bootstrap_too_late(store, rank, size, cause);
     return true;
   }
-  /* A server that is gone was that of an earlier start: what was wrong there
-   * does not matter. */
+  /* A server that has ended belonged to an earlier start, whose failures do not
+   * matter. */
   bool gone = outcome == GLI_OUTCOME_UNKNOWN && earlier.status == GLOO_ERR_PEER;
   if ((outcome == GLI_OUTCOME_FAILED && is_consequence(cause->status)) ||
       (gone &&

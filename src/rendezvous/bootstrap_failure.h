@@ -1,6 +1,6 @@
-/* How a meeting ends. One key holds its outcome, set once: that all ranks have
- * met and the meeting is over, or the first cause for which it failed. Every
- * rank ends with the same outcome, and none waits in vain. */
+/* The end of a meeting. One key holds the outcome and is set once: either all
+ * ranks have met, or the first cause of failure. Every rank ends with the same
+ * outcome, and no rank waits until its deadline. */
 #ifndef GLI_RENDEZVOUS_BOOTSTRAP_FAILURE_H
 #define GLI_RENDEZVOUS_BOOTSTRAP_FAILURE_H
 
@@ -25,7 +25,8 @@ bool gli_bootstrap_give_up(gloo_store *store, uint32_t rank, uint32_t size,
                            bool published, uint64_t deadline_ns,
                            gloo_error *cause);
 
-/* The same where `cause` is the outcome that was found in the store. */
+/* Leaves the store as gli_bootstrap_give_up does, for a `cause` that was found
+ * in the store. */
 void gli_bootstrap_let_go(gloo_store *store, uint32_t rank, uint32_t size,
                           bool published, uint64_t deadline_ns,
                           const gloo_error *cause);
@@ -35,8 +36,8 @@ void gli_bootstrap_let_go(gloo_store *store, uint32_t rank, uint32_t size,
 /* The rank of a process that has none yet. */
 #define GLI_BOOTSTRAP_NO_RANK UINT32_MAX
 
-/* In a visit: if this process is gone without a word, that is the outcome,
- * unless there is one. `rank` may be GLI_BOOTSTRAP_NO_RANK. */
+/* Leaves a will in a visit: if this process ends without an outcome, the will
+ * sets one. `rank` may be GLI_BOOTSTRAP_NO_RANK. */
 gloo_status gli_bootstrap_leave_will(gloo_store *visit, uint32_t rank,
                                      gloo_error *error);
 /* Where the meeting has no outcome, and this rank is done with it. */
@@ -47,8 +48,7 @@ void gli_bootstrap_take_back_will(gloo_store *visit);
 void gli_bootstrap_cancel(gloo_store *store, uint32_t rank,
                           const gloo_error *cause);
 
-/* What is known of the outcome. FAILED and UNKNOWN fill `error` with the cause.
- */
+/* The state of the outcome. FAILED and UNKNOWN fill `error` with the cause. */
 typedef enum gli_outcome {
   GLI_OUTCOME_OPEN,
   GLI_OUTCOME_OVER,
@@ -60,10 +60,10 @@ typedef enum gli_outcome {
 gli_outcome gli_bootstrap_outcome(gloo_store *store, uint64_t deadline_ns,
                                   gloo_error *error);
 
-/* Say that the meeting is over, unless it has failed. */
+/* Ends the meeting, unless it has failed. */
 gli_outcome gli_bootstrap_end(gloo_store *store, gloo_error *error);
 
-/* The error of a process that came to a meeting that was over. */
+/* Fills the error of a process that came after the meeting had ended. */
 gloo_status gli_bootstrap_too_late(const gloo_store *store, uint32_t rank,
                                    uint32_t size, gloo_error *error);
 
@@ -76,17 +76,16 @@ gloo_status gli_bootstrap_too_late(const gloo_store *store, uint32_t rank,
 gloo_status gli_bootstrap_contend(gloo_store *store, uint32_t rank,
                                   gloo_error *error);
 
-/* Wait until then for such a process, in a store whose meeting is over:
- * GLOO_OK: none came, or gli_bootstrap_stop_watching was called. */
+/* Waits for such a process in a store whose meeting has ended. GLOO_OK: none
+ * came, or gli_bootstrap_stop_watching was called. */
 gloo_status gli_bootstrap_watch(gloo_store *store, uint64_t deadline_ns,
                                 gloo_error *error);
 void gli_bootstrap_stop_watching(gloo_store *store);
 
 /* ---- keys --------------------------------------------------------------- */
 
-/* The first rank leaves the size it was told there. Once the meeting has failed
- * it holds something else, so that a rank that comes then need not ask for
- * more. */
+/* The key at which the first rank publishes the size. After a failure it holds
+ * another value, so that a late rank needs no other key. */
 #define GLI_SIZE_KEY "gloo/size"
 
 /* The key under which a rank publishes ("rank"), says that it needs the others'
@@ -96,15 +95,15 @@ typedef struct gli_rank_key {
 } gli_rank_key;
 gli_rank_key gli_bootstrap_key(const char *what, uint32_t rank);
 
-/* Wait until the keys of all ranks are there, or of those in `who` (may be
- * NULL). With GLOO_ERR_TIMEOUT `present` says which are; no message. */
+/* Waits for the keys of all ranks, or of those in `who` (may be NULL). With
+ * GLOO_ERR_TIMEOUT `present` lists those that exist; no message. */
 gloo_status gli_bootstrap_wait(gloo_store *store, const char *what,
                                uint32_t size, const bool *who,
                                uint64_t deadline_ns, bool *present,
                                gloo_error *error);
 
-/* The same for all ranks, but GLOO_ERR_POISONED, without a message, as soon as
- * there is an outcome and not all keys are there. */
+/* Waits for the keys of all ranks, and returns GLOO_ERR_POISONED, without a
+ * message, as soon as there is an outcome while keys are missing. */
 gloo_status gli_bootstrap_await(gloo_store *store, const char *what,
                                 uint32_t size, uint64_t deadline_ns,
                                 bool *present, gloo_error *error);

@@ -158,8 +158,8 @@ bool gli_c10d_await(gli_c10d_connection *self, uint64_t until_ns) {
   return true;
 }
 
-/* Exactly so many bytes, while what is unsent goes out: a server may reply to
- * the first of several requests before it takes the others. */
+/* Receives exactly `bytes` bytes, and sends pending bytes meanwhile: a server
+ * may reply to the first of several requests before it reads the others. */
 static bool c10d_take(gli_c10d_connection *self, void *to, size_t bytes) {
   uint8_t *at = to;
   while (bytes > 0 && self->failure == C10D_FINE) {

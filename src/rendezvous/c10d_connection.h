@@ -94,7 +94,7 @@ bool gli_c10d_take_u8(gli_c10d_connection *connection, uint8_t *value);
 bool gli_c10d_take_u64(gli_c10d_connection *connection, uint64_t *value);
 /* The data is for free(). */
 bool gli_c10d_take_text(gli_c10d_connection *connection, gloo_value *value);
-/* The reply makes no sense. */
+/* Fails the connection because a reply is malformed. */
 void gli_c10d_refuse(gli_c10d_connection *connection);
 
 /* GLOO_OK: all was sent, and the connection may be kept. Otherwise why not:

@@ -5,12 +5,12 @@
 #include "rendezvous/c10d_store.h"
 #include "rendezvous/value.h"
 
-/* What goes into one request at most: the libuv server reads 4 KiB at a time,
- * and parses a request from its beginning each time. */
+/* The most bytes of a request: the libuv server reads 4 KiB at a time, and
+ * parses a request from its beginning each time. */
 #define C10D_BATCH_KEYS ((size_t)256)
 #define C10D_BATCH_BYTES ((size_t)64 << 10)
-/* Keys that were there, and were not when their values were asked for: so often
- * in a row it is rather the server that is broken. */
+/* The number of times in a row that keys may vanish between the check and the
+ * request for their values; after that the server counts as broken. */
 #define C10D_LOSSES_MAX 3
 
 /* Some of the keys of a fetch, and until when. */
@@ -51,7 +51,7 @@ static gloo_status c10d_check_all(const c10d_batch *batch, bool *all,
   return gli_c10d_end(batch->self, &request, connection, error);
 }
 
-/* Which of them are there; and are all? */
+/* Checks which of the keys exist; returns whether all do. */
 static gloo_status c10d_check_each(const c10d_batch *batch, bool *present,
                                    bool *all, gloo_error *error) {
   gli_frame request;

@@ -15,7 +15,7 @@ typedef struct gli_c10d_store {
   char prefix[]; /* "/" or "/PATH/" */
 } gli_c10d_store;
 
-/* A server may take so long to answer, whatever the deadline is. */
+/* The time that a server has for an answer, whatever the deadline is. */
 #define GLI_C10D_GRACE_NS ((int64_t)5000000000)
 
 /* ---- tags --------------------------------------------------------------- */
@@ -35,7 +35,8 @@ gloo_status gli_c10d_refuse_mark(const gli_c10d_store *self, const char *key,
                                  const void *data, size_t bytes,
                                  gloo_error *error);
 
-/* What `raw`, as the server has it, stands for: a part of it. */
+/* Returns the part of `raw`, a value of the server, that is the value of the
+ * key. */
 gloo_value gli_c10d_untagged(const gloo_value *raw);
 
 bool gli_c10d_equal(const gloo_value *a, const gloo_value *b);
@@ -76,11 +77,11 @@ gloo_status gli_c10d_end(gli_c10d_store *self, gli_frame *request,
 
 /* ---- what a key holds --------------------------------------------------- */
 
-/* What the server has for `key`: for free(). */
+/* Gets the value that the server holds for `key`, for free(). */
 gloo_status gli_c10d_look(gli_c10d_store *self, const char *key, uint64_t limit,
                           bool *present, gloo_value *raw, gloo_error *error);
 
-/* The same, after taking away the tag if there is one. */
+/* Gets the value, and removes its tag at the server if it has one. */
 gloo_status gli_c10d_settle(gli_c10d_store *self, const char *key,
                             bool *present, gloo_value *value,
                             gloo_error *error);

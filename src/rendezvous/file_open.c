@@ -75,7 +75,7 @@ void gli_file_unlock(int lock) {
 
 /* ---- the marker --------------------------------------------------------- */
 
-/* Take the other job's name and epoch out of its marker, for the message. */
+/* Parses job and epoch of another job from its marker, for the message. */
 static gloo_status file_open_stale(const gli_file_dir *dir, const char *job,
                                    uint64_t epoch, char *found,
                                    gloo_error *error) {

@@ -1,4 +1,4 @@
-/* What processes that are gone have left to be done in a file store. */
+/* Wills in a file store, executed for processes that have ended. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -140,8 +140,8 @@ static void will_execute(const gli_file_dir *dir, const gloo_value *content) {
   }
 }
 
-/* Nobody holds its lock. But it may have been taken back, or dealt with by
- * another process, just now. */
+/* Its lock is free. But another process may just have taken it back, or
+ * executed it. */
 static void will_open(const gli_file_dir *dir, int wills, const char *name,
                       int fd) {
   int lock;

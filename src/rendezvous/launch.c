@@ -448,7 +448,7 @@ static gloo_status check_complete(const launcher *l, bool place,
 
 /* ---- the job ------------------------------------------------------------- */
 
-/* torchrun names its jobs, if it is told a name: it is "none" otherwise. */
+/* The job id of torchrun is "none" where it was given none. */
 static gloo_status launch_read_job(char job[GLI_JOB_MAX + 1], uint64_t *epoch,
                                    gloo_error *error) {
   const char *run = gli_environment_read("TORCHELASTIC_RUN_ID");
@@ -498,7 +498,7 @@ gloo_status gli_launch_read(gli_launch *out, gloo_error *error) {
     launch.launcher = l->name;
     status = check_complete(l, !elsewhere, error);
     if (status == GLOO_OK) status = l->who(&launch, error);
-    /* A rank that is alone needs no place, but one that is wrong is told. */
+    /* A job of one rank needs no store, but an invalid one is an error. */
     if (status == GLOO_OK && (launch.size > 1 || l->where != NULL || elsewhere))
       status = read_place(l, &launch, error);
   }

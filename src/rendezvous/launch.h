@@ -1,5 +1,5 @@
-/* Which rank of which job this process is, and where its ranks meet, from what
- * the launcher of the job put into the environment. */
+/* The rank and job of this process, and the store of its rendezvous, from the
+ * environment that the launcher sets. */
 #ifndef GLI_RENDEZVOUS_LAUNCH_H
 #define GLI_RENDEZVOUS_LAUNCH_H
 

@@ -1,4 +1,4 @@
-/* The conversation with the launcher: who may speak, and the farewell. */
+/* The session with the launcher: which thread may speak, and its end. */
 #include "rendezvous/pmi_kinds.h"
 
 #include <inttypes.h>

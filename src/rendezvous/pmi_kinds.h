@@ -1,6 +1,6 @@
-/* What the two interfaces of launchers implement (pmi.h). One thread at a time
- * calls them. Each keeps to itself why it can tell nothing any more, and says
- * so when it is called again. */
+/* The contract of the two launcher interfaces (pmi.h). One thread at a time
+ * calls them. After a failure each remembers the cause, and returns it again.
+ */
 #ifndef GLI_RENDEZVOUS_PMI_KINDS_H
 #define GLI_RENDEZVOUS_PMI_KINDS_H
 
@@ -17,7 +17,7 @@ typedef struct gli_pmi_ops {
   void (*leave)(uint64_t deadline_ns);
 } gli_pmi_ops;
 
-/* What to say when the time is up in which all should have come. */
+/* Describes a timeout of the call in which all ranks take part. */
 void gli_pmi_late(const gli_pmi_job *job, char *out, size_t room);
 
 extern const gli_pmi_ops gli_pmi_simple_ops;

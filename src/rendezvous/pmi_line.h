@@ -1,5 +1,5 @@
-/* The lines of PMI-1: words that are separated by blanks, each NAME=VALUE, the
- * first of them cmd=. */
+/* The lines of PMI-1: words separated by blanks, each NAME=VALUE, the first of
+ * them cmd=. */
 #ifndef GLI_RENDEZVOUS_PMI_LINE_H
 #define GLI_RENDEZVOUS_PMI_LINE_H
 
@@ -11,7 +11,7 @@
  * or has no room. */
 bool gli_pmi_line_word(const char *line, const char *name, char *out,
                        size_t room);
-/* The same as a number, digits only, of at most `max`. */
+/* Parses the value as a number of digits only, of at most `max`. */
 bool gli_pmi_line_number(const char *line, const char *name, uint64_t max,
                          uint64_t *number);
 bool gli_pmi_number(const char *text, uint64_t max, uint64_t *number);

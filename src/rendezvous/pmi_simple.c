@@ -28,7 +28,7 @@
 #include "rendezvous/text.h"
 
 #define LINE_BYTES 8192
-/* Values of at least so many bytes; launchers have 1024 and more. */
+/* The least limit of a value that is assumed; launchers have 1024 and more. */
 #define VALUE_MIN ((uint64_t)64)
 #define VALUE_MAX ((uint64_t)4096)
 #define PIECES_MAX 256u

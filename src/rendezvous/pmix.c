@@ -111,8 +111,8 @@ static gloo_status pmix_explain(const pmix_call *call, gloo_error *error) {
   return GLOO_OK;
 }
 
-/* Let a thread make the call. On success it is the caller's to free, else it
- * is gone. Whatever fails is for good. */
+/* Has a thread make the call. On success the result is the caller's to free;
+ * otherwise the thread frees it. Any failure is permanent. */
 static gloo_status pmix_visit(pmix_call *call, uint64_t deadline_ns,
                               const char *late, gloo_error *error) {
   int code = pmix_thread_start(call);

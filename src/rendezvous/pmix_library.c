@@ -88,7 +88,7 @@ static bool pmix_try_prefix(const char *prefix, gli_pmix_library *library) {
   return false;
 }
 
-/* What mpirun of Open MPI says that it is installed below. */
+/* Tries the installation prefixes that mpirun of Open MPI announces. */
 static bool pmix_try_prefixes(gli_pmix_library *library) {
   return pmix_try_prefix(gli_environment_read("PMIX_PREFIX"), library) ||
          pmix_try_prefix(gli_environment_read("OPAL_PREFIX"), library);

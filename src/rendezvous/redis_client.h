@@ -40,7 +40,7 @@ void gli_redis_client_destroy(gli_redis_client *client);
 /* Instead of destroy, in a forked child. */
 void gli_redis_client_abandon(gli_redis_client *client);
 
-/* What a server refused. Takes the reply, which is an error. */
+/* Fills the error for a reply that is one, and frees the reply. */
 gloo_status gli_redis_refused(const char *store, redisReply *reply,
                               gloo_error *error);
 

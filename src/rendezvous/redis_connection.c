@@ -13,7 +13,7 @@
 #include "rendezvous/channel.h"
 #include "rendezvous/tcp_address.h"
 
-/* What a reply may take: a value, and its head. */
+/* The most bytes of a reply: a value and its head. */
 #define REPLY_MAX (GLOO_STORE_VALUE_MAX + 1024)
 #define PIECE_BYTES ((size_t)64 << 10) /* read at once */
 
@@ -161,7 +161,7 @@ void gli_redis_put_text(gli_redis_command *command, const char *text) {
   gli_redis_put(command, text, strlen(text));
 }
 
-/* Room for so many bytes behind what there is. */
+/* Makes room for `bytes` more bytes. Returns false if there is no memory. */
 static bool redis_make_room(gli_redis_connection *self, size_t bytes) {
   if (self->out_sent == self->out_bytes) self->out_sent = self->out_bytes = 0;
   if (self->out_room - self->out_bytes >= bytes) return true;

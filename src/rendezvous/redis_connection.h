@@ -45,7 +45,8 @@ typedef struct gli_redis_command {
   size_t bytes[GLI_REDIS_WORDS];
 } gli_redis_command;
 
-/* Add a word, of so many bytes or up to its end. Words are not copied. */
+/* Adds a word with the given length, or up to its terminator. Words are not
+ * copied. */
 void gli_redis_put(gli_redis_command *command, const void *data, size_t bytes);
 void gli_redis_put_text(gli_redis_command *command, const char *text);
 

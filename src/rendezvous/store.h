@@ -23,9 +23,10 @@
 /* An absolute time of uv_hrtime; never reached when it is GLI_NEVER. */
 #define GLI_NEVER UINT64_MAX
 
-/* What is to be set when the process that left this is gone without having
- * taken it back: the first `n_if` keys, unless the first of them exists; the
- * others in any case. A will without keys takes back the one before. */
+/* Holds a will: keys that the store sets when the process that left it ends
+ * without having taken it back. The first `n_if` keys are set unless the first
+ * of them exists, the others in any case. A will without keys takes back the
+ * one before. */
 #define GLI_WILL_MAX ((size_t)64 << 10) /* bytes of all, as they are kept */
 typedef struct gli_will {
   const char *const *keys;
@@ -77,7 +78,8 @@ typedef struct gli_store_ops {
 
   /* Do other processes lose the store when this one destroys it? NULL: no. */
   bool (*serves)(const gloo_store *store);
-  /* Did this process come before the one that serves it? NULL: no. */
+  /* Returns true if this process came before the one that serves the store.
+   * NULL: no. */
   bool (*was_first)(const gloo_store *store);
   void (*destroy)(gloo_store *store);
   /* Instead of destroy, in a forked child: free memory and close descriptors,
@@ -156,7 +158,8 @@ bool gli_store_lasts(const gloo_store *store);
 /* The moment `timeout_ns` (below 0: GLI_NEVER) from now. */
 uint64_t gli_deadline_after(int64_t timeout_ns);
 
-/* What is left until then: 0 when it has passed, -1 for GLI_NEVER. */
+/* Returns the time left until the deadline: 0 if it has passed, -1 for
+ * GLI_NEVER. */
 int64_t gli_deadline_left(uint64_t deadline_ns);
 
 /* NULL becomes ""; too long a name is refused. */

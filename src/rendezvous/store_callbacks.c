@@ -46,7 +46,7 @@ static gloo_status check_value(gloo_value *value, const char *callback,
                   GLOO_STORE_VALUE_MAX);
 }
 
-/* What is left until then, as the callbacks are told it. */
+/* Returns the time left, in the form that callbacks get. */
 static int64_t callbacks_left(uint64_t deadline_ns) {
   int64_t left_ns = gli_deadline_left(deadline_ns);
   return left_ns == 0 ? GLOO_TIMEOUT_NOW : left_ns;
@@ -98,7 +98,7 @@ static gloo_status get_each(callbacks_store *self, const char *const *keys,
   return status;
 }
 
-/* Ask for each key on its own which of them are there. */
+/* Checks each key by a call of its own. */
 static void store_callbacks_probe(callbacks_store *self,
                                   const char *const *keys, size_t n_keys,
                                   bool *present) {
@@ -192,7 +192,7 @@ static void callbacks_destroy(gloo_store *store) {
   free(self);
 }
 
-/* What is behind `user` is the parent's. */
+/* `user` belongs to the parent. */
 static void callbacks_abandon(gloo_store *store) {
   free(store);
 }

@@ -14,8 +14,8 @@
 /* A waiting rank looks at first this often, then less and less. */
 #define PAUSE_MIN_NS ((int64_t)50000)
 #define PAUSE_MAX_NS ((int64_t)10000000)
-/* One that has left a will looks this often whether others are gone; less often
- * where there are many, for each reads the list of all. */
+/* The interval at which a process with a will checks whether others have ended.
+ * It grows with their number, because each reads the list of all. */
 #define LOOK_NS ((int64_t)100000000)
 #define LOOK_MORE_NS ((int64_t)1000000) /* for each */
 /* How many wills it looks at when it comes. */

@@ -34,9 +34,9 @@ static size_t first_missing(const memory_store *self, const char *const *keys,
   return from;
 }
 
-/* Wait for all keys, with the lock held. GLOO_OK when they are there, all at
- * the same time: one that was seen may have been deleted since.
- * GLOO_ERR_POISONED: not all are, but `alarm` (may be NULL) is. */
+/* Waits, with the lock held, until all keys exist at one time: a key that was
+ * seen may have been deleted since. GLOO_ERR_POISONED: keys are missing, and
+ * `alarm` (may be NULL) exists. */
 static gloo_status wait_locked(memory_store *self, const char *const *keys,
                                size_t n_keys, const char *alarm,
                                uint64_t deadline_ns) {

@@ -107,7 +107,7 @@ typedef struct kind {
                       gloo_store **store, gloo_error *error);
 } kind;
 
-/* Those whose URL can be read. */
+/* The kinds of stores that a URL can name. */
 static const kind kinds[] = {
     {"file", open_file_url},       {"tcp", open_tcp_url},
     {"c10d", gli_store_c10d_open}, {"redis", open_redis_url},

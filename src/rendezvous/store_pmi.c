@@ -18,8 +18,9 @@
 #include "security/keys.h"
 #include "security/secret.h"
 
-/* The server is there before anybody hears of it: whoever does not get an
- * answer soon has the wrong address, or another host's. */
+/* The time for an attempt to connect. The server exists before its address is
+ * published, so an address that does not answer soon is wrong, or one of
+ * another host. */
 #define GREETING_NS INT64_C(3000000000)
 /* In which all addresses are tried, before all are tried again. */
 #define ROUND_NS INT64_C(10000000000)
@@ -159,9 +160,9 @@ static gloo_status place_name(gli_pmi_place *place, gloo_error *error) {
   return GLOO_OK;
 }
 
-/* What the others are told: the addresses that ranks publish, and loopback, for
- * those on this host. One that takes the name of an interface means nothing on
- * another host. */
+/* Lists the addresses to publish: those that ranks publish, and loopback for
+ * ranks on this host. Addresses with an interface name mean nothing on another
+ * host. */
 static gloo_status place_addresses(gli_pmi_place *place, gloo_error *error) {
   gli_interfaces all;
   gli_published published;

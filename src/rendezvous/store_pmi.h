@@ -41,7 +41,8 @@ typedef struct gli_pmi_place {
                 [GLI_ENDPOINT_TEXT_BYTES]; /* in figures, the best first */
 } gli_pmi_place;
 
-/* As the text that is told, of at most GLI_PMI_PLACE_BYTES with its end. */
+/* The text form of the record has at most GLI_PMI_PLACE_BYTES with its
+ * terminator. */
 #define GLI_PMI_PLACE_BYTES                               \
   (GLI_PMI_ADDRESSES_MAX * GLI_ENDPOINT_TEXT_BYTES + 64 + \
    2 * GLI_PMI_SECRET_BYTES)

@@ -315,8 +315,9 @@ static gloo_status redis_remove(gloo_store *store, const char *key,
 
 /* ---- fetch --------------------------------------------------------------- */
 
-/* What a batch is asked for: which keys exist, or what they hold. Into values
- * (zeroed) if there are some, else into present. */
+/* Holds a batch of keys whose existence, or whose values, are requested. The
+ * result goes to `values` (zeroed) if that is set, and to `present` otherwise.
+ */
 typedef struct redis_batch {
   const char *const *keys;
   size_t n;
@@ -378,8 +379,8 @@ typedef struct redis_fetching {
   uint64_t deadline_ns;
 } redis_fetching;
 
-/* Go on from `at` up to a key that does not exist (GLOO_ERR_NOT_FOUND). After a
- * pause only the one that was missing is asked for. */
+/* Continues from `at` to a key that does not exist (GLOO_ERR_NOT_FOUND). After
+ * a pause only the missing key is requested. */
 static gloo_status redis_fetch_on(const redis_store *self,
                                   gli_redis_connection *connection,
                                   redis_fetching *f, size_t first,

@@ -18,8 +18,8 @@
 #include "rendezvous/value.h"
 #include "security/trust.h"
 
-/* How many bytes of keys one FETCH asks for at most; and one that only waits,
- * as all ranks do at once: the server keeps what it was asked. */
+/* The most bytes of keys of a FETCH, and of one that only waits, as all ranks
+ * do at once: the server keeps the request. */
 #define GET_BYTES ((size_t)1 << 20)
 #define WAIT_BYTES ((size_t)16 << 10)
 
@@ -90,7 +90,7 @@ static gloo_status store_tcp_refused(const gloo_store *store,
   return status;
 }
 
-/* Call, for the operations that succeed with an empty reply. */
+/* Calls the server, for operations whose reply is empty on success. */
 static gloo_status simple_call(gloo_store *store, gli_frame *request,
                                gli_tcp_op op, gloo_error *error) {
   gli_tcp_reply reply;
@@ -179,7 +179,7 @@ static gloo_status tcp_compare_and_set(gloo_store *store, const char *key,
 
 /* ---- fetch -------------------------------------------------------------- */
 
-/* What one FETCH, or several, are about. */
+/* Holds the subject of one or several FETCH requests. */
 typedef struct tcp_question {
   uint64_t deadline_ns;
   const char *alarm; /* NULL: none */

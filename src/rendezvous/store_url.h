@@ -24,7 +24,7 @@ typedef struct gli_store_url {
 gloo_status gli_store_url_read(const char *url, gli_store_url *out,
                                gloo_error *error);
 
-/* What of it may be seen: not the password. */
+/* The part that may be printed: no password. */
 gli_text gli_store_url_shown(const char *url);
 
 /* The client of a store that another program serves: connects, and tries again

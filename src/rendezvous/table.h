@@ -19,7 +19,8 @@ void gli_table_destroy(gli_table *table);
 /* Differs from table to table, and cannot be foreseen: see core/siphash.h. */
 uint64_t gli_table_hash(const gli_table *table, const char *key);
 
-/* What `key` holds, valid until the table changes; NULL when absent. */
+/* Returns the value of `key`, valid until the table changes; NULL when absent.
+ */
 const gloo_value *gli_table_find(const gli_table *table, const char *key);
 
 /* As in gli_store_ops. */

@@ -19,12 +19,12 @@ typedef struct gli_tcp_nonces {
   uint8_t client[GLI_TCP_NONCE_BYTES], server[GLI_TCP_NONCE_BYTES];
 } gli_tcp_nonces;
 
-/* What TLS goes by, where it goes by the secret. */
+/* Derives the key of TLS, where the secret authenticates it. */
 gloo_status gli_tcp_auth_tls_key(const gli_key *key, gli_key *tls_key,
                                  gloo_error *error);
 
-/* What the server shows. The client does with its first frame that has a tag.
- */
+/* Computes the proof of the server. The client proves itself by the tag of its
+ * first frame. */
 gloo_status gli_tcp_auth_tag(const gli_key *key, const gli_tcp_nonces *nonces,
                              uint8_t tag[GLI_TAG_BYTES], gloo_error *error);
 

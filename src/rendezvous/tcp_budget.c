@@ -110,7 +110,7 @@ void gli_budget_park(gli_session *session) {
   gli_session *largest;
   gli_budget_leave(session);
   gli_budget_count(session);
-  /* Who is beyond the budget may not stay there. */
+  /* A session beyond the budget may not stay parked. */
   if (beyond && budget->held > GLI_TCP_BUDGET) {
     budget_refuse(session);
     return;

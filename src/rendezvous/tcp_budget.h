@@ -23,7 +23,7 @@
  * and what is small: 64 MiB in all. */
 #define GLI_TCP_BUDGET ((size_t)28 << 20)
 #define GLI_TCP_BUDGET_KEPT (GLI_TCP_BUDGET / 2)
-/* A request or a reply of so many bytes, or a will, is small. */
+/* The size up to which a request, a reply or a will counts as small. */
 #define GLI_TCP_BUDGET_SMALL ((size_t)4096)
 
 typedef struct gli_tcp_service gli_tcp_service;
@@ -36,7 +36,7 @@ typedef struct gli_tcp_budget {
   gli_session *beyond; /* goes on whatever is held; NULL: none */
 } gli_tcp_budget;
 
-/* What a session counts for, and what it waits for. */
+/* Holds the memory that is charged to a session, and what it waits for. */
 typedef struct gli_tcp_share {
   size_t held, kept;
   size_t wants, granted;
@@ -45,23 +45,25 @@ typedef struct gli_tcp_share {
 
 /* Count what the session holds, after that has changed. */
 void gli_budget_count(gli_session *session);
-/* It holds nothing any more. */
+/* Releases all that a session holds. */
 void gli_budget_forget(gli_session *session);
 
 /* May it take `more` bytes, for something of `size` bytes then? If not it is
  * GLI_SESSION_QUEUED: gli_session_go_on comes when there is room. */
 bool gli_budget_ask(gli_session *session, size_t more, size_t size);
 
-/* Its request is over, or it is closed: others may go on. Idempotent. */
+/* Ends the request of a session, or the session itself; others may continue.
+ * Idempotent. */
 void gli_budget_leave(gli_session *session);
 
 /* Go on with those for which there is room now. False: there is for none. */
 bool gli_budget_go_on(gli_tcp_service *service);
 
-/* It is parked, from now on. It, or another one, may be refused for it. */
+/* Marks a session as parked. This one, or another one, may be refused for it.
+ */
 void gli_budget_park(gli_session *session);
 
-/* May it leave a will of so many bytes? */
+/* Returns true if a session may leave a will of this size. */
 bool gli_budget_keeps_will(const gli_session *session, size_t bytes);
 
 #endif

@@ -122,7 +122,8 @@ static gloo_status greet_by_name(const greeting *g) {
 
 /* ---- by key -------------------------------------------------------------- */
 
-/* What the server has drawn, if it knows the key. */
+/* Reads the nonce of the server from its challenge. Fails if the server does
+ * not know the key. */
 static gloo_status challenge_read(const greeting *g, const gli_tcp_reply *reply,
                                   gli_tcp_nonces *nonces) {
   uint8_t tag[GLI_TAG_BYTES];

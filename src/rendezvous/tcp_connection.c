@@ -257,7 +257,7 @@ static size_t reply_bytes(const gli_tcp_connection *self) {
   return GLI_TCP_HEAD_BYTES + self->body_bytes + gli_tcp_seal_bytes(self->seal);
 }
 
-/* What is missing of the head, or of what follows it. */
+/* Reads the rest of the head, or of what follows it. */
 static void connection_read_some(gli_tcp_connection *self) {
   uint8_t *to;
   size_t missing;

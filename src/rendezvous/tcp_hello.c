@@ -13,7 +13,8 @@
 #include "rendezvous/tcp_session.h"
 #include "rendezvous/text.h"
 
-/* What this process lacks is to be read at the ranks that wait for it. */
+/* Fills the error for a lack of resources in this process, which the ranks that
+ * wait for it report. */
 void gli_tcp_service_lacks(const gli_tcp_service *service, gloo_error *error) {
   struct rlimit limit;
   char most[48] = "";
@@ -40,7 +41,7 @@ static void hello_refuse(gli_session *session, const gloo_error *error) {
   gli_session_close(session);
 }
 
-/* Ranks that wait for others wait in vain. */
+/* Fails the waits of all ranks: the ranks that they wait for cannot connect. */
 static void hello_tell_lack(gli_tcp_service *service) {
   for (size_t i = 0; i < GLI_TCP_WAIT_BUCKETS; i++) {
     for (gli_wait *w = service->waiting[i]; w != NULL;) {
@@ -62,7 +63,7 @@ static void hello_refuse_loudly(gli_session *session, const gloo_error *error) {
   hello_refuse(session, error);
 }
 
-/* It has said all that it must. */
+/* Welcomes a client that has completed its hello. */
 static void hello_welcome(gli_session *session) {
   gli_tcp_service *service = session->service;
   gloo_error error;
@@ -176,8 +177,8 @@ static void hello_by_name(gli_session *session, gli_body *body) {
             ", and the TCP store at %s of job '%s', epoch %" PRIu64,
             session->peer, gli_quote(job).text, epoch, service->address,
             gli_quote(service->job).text, service->epoch);
-    /* A client that does not know the job is not told it: one that does gets
-     * the keys of all ranks. */
+    /* A client that does not know the name of the job is not told it: a client
+     * that does gets the keys of all ranks. */
     gli_fail(&error, GLOO_ERR_STALE, -1, "another job or epoch");
     hello_refuse(session, &error);
   }

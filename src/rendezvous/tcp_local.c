@@ -92,8 +92,7 @@ static void local_host(const struct sockaddr_storage *address,
 
 /* ---- sockets ------------------------------------------------------------- */
 
-/* Where the system lets no program have any, there is nobody to be taken for
- * somebody else. */
+/* On a system without such sockets no program can impersonate the server. */
 static int local_socket(void) {
   static atomic_flag said = ATOMIC_FLAG_INIT;
   int fd = gli_socket_open(AF_UNIX, SOCK_STREAM);

@@ -33,7 +33,7 @@ typedef struct gli_tcp_pool_kind {
   void **(*next)(void *connection);
   /* Is it kept, however many are? NULL: no. */
   bool (*must_keep)(const void *connection);
-  /* Can one that was idle still be used? NULL: yes. */
+  /* Returns true if an idle connection can still be used. NULL: it can. */
   bool (*usable)(void *connection);
   void (*close)(void *connection);
   /* In a forked child: without a word to the server. */
@@ -74,7 +74,7 @@ gloo_status gli_tcp_pool_take(gli_tcp_pool *pool, uint64_t deadline_ns,
                               void **connection, gloo_error *error);
 void gli_tcp_pool_keep(gli_tcp_pool *pool, void *connection);
 
-/* The deadline, or so long from now if that is earlier. */
+/* Returns the deadline, or the time `ns` from now if that is earlier. */
 uint64_t gli_tcp_within(uint64_t deadline_ns, int64_t ns);
 
 #endif

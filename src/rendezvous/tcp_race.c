@@ -41,8 +41,8 @@ static bool race_begin(race *r, size_t i) {
   return false;
 }
 
-/* The number of one that has connected, or -1. Sleeps no longer than that, and
- * than a second. */
+/* Returns the index of an address that has connected, or -1. Sleeps for at most
+ * `left_ns`, and at most a second. */
 static int race_look(race *r, int64_t left_ns) {
   struct pollfd ready[GLI_TCP_RACE_MAX];
   nfds_t n = 0;

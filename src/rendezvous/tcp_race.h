@@ -1,4 +1,4 @@
-/* Which of several addresses answers first. */
+/* The race of connection attempts to several addresses. */
 #ifndef GLI_RENDEZVOUS_TCP_RACE_H
 #define GLI_RENDEZVOUS_TCP_RACE_H
 
@@ -9,11 +9,11 @@
 
 #define GLI_TCP_RACE_MAX 16
 
-/* Connect to one after the other, without waiting for long until the next has
- * its turn (as RFC 8305 has it), and return the number of the one that answers
- * first; all connections are closed again. Addresses with failed[i] set are
- * left out, and it is set for those that fail. -1: all have failed, or the time
- * is up; then *code says why the last one did (errno, or ETIMEDOUT). */
+/* Connects to the addresses in turn, each started before the one before it has
+ * failed (RFC 8305), and returns the index of the first that answers; all
+ * connections are closed again. Skips addresses with failed[i] set, and sets it
+ * for those that fail. -1: all have failed, or the time is up; then *code is
+ * the cause of the last failure (errno, or ETIMEDOUT). */
 int gli_tcp_race(const struct sockaddr_storage *addresses, size_t n,
                  uint64_t deadline_ns, bool *failed, int *code);
 

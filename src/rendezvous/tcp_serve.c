@@ -1,4 +1,4 @@
-/* What the server does for each request. */
+/* The operations of the server. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,14 +12,15 @@ static void serve_broken(gli_session *session) {
 
 /* ---- waiting ------------------------------------------------------------ */
 
-/* Look on from where the fetch stood; true when all keys are there now. */
+/* Continues a fetch; returns true if all keys exist now. */
 static bool all_there(const gli_table *table, gli_tcp_fetch *fetch) {
   for (int pass = 0; pass < 2; pass++) {
     while (fetch->next < fetch->n_keys &&
            gli_table_find(table, fetch->keys[fetch->next]) != NULL)
       fetch->next++;
     if (fetch->next < fetch->n_keys) return false;
-    /* Those seen long ago may have been deleted: look at all once more. */
+    /* Keys that were seen earlier may have been deleted: all are checked once
+     * more. */
     if (pass == 0) fetch->next = 0;
   }
   return true;
@@ -87,8 +88,8 @@ static void reply_alarm(gli_session *session) {
   gli_session_reply_status(session, GLOO_ERR_POISONED, &error);
 }
 
-/* What a session waits for is there: the key it needs next, or the one that
- * ends its wait. */
+/* Serves a session for which a key exists now: the next one that it needs, or
+ * the one that ends its wait. */
 static void serve_wake_one(gli_session *session) {
   gli_tcp_fetch *fetch = &session->fetch;
   if (session->state != GLI_SESSION_PARKED) return; /* woken by both keys */

@@ -166,8 +166,8 @@ static void on_connection(void *owner, int events) {
   }
 }
 
-/* Also when a client has been told that there is no descriptor: the next one
- * wants to know as well. */
+/* Opens the spare descriptor again after it was used to refuse a client: the
+ * next client wants an answer, too. */
 static void end_pause(gli_tcp_server *server, uint64_t now_ns) {
   bool told = server->telling && server->service.n_refused == 0;
   if (server->pause_ns == 0 || (now_ns < server->pause_ns && !told)) return;
@@ -411,9 +411,9 @@ static gloo_status server_cannot_listen(const gli_tcp_server *server,
                   uv_strerror(uv_translate_sys_error(code)), advice);
 }
 
-/* At the first address that can be used. But where another program has the port
- * at any of them, some clients would meet that one instead. 0, or errno and the
- * address that it is about. */
+/* Listens at the first address that can be used. But if another program has the
+ * port at any of them, some clients would reach that program instead. Returns
+ * 0, or errno and the address at fault. */
 static int listen_at_port(gli_tcp_server *server, gli_tcp_addresses *addresses,
                           uint16_t port, bool privately,
                           struct sockaddr_storage *about) {
@@ -499,7 +499,7 @@ static void server_release(gli_tcp_server *server) {
   free(server);
 }
 
-/* What the thread needs besides the listener. 0, or errno. */
+/* Creates what the thread needs besides the listener. Returns 0, or errno. */
 static int server_open_parts(gli_tcp_server *server) {
   int fds[2];
   gli_tcp_service *service = &server->service;

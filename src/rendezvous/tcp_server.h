@@ -29,9 +29,9 @@ gloo_status gli_tcp_server_create(const gloo_store_tcp_options *options,
 const struct sockaddr_storage *gli_tcp_server_address(
     const gli_tcp_server *server);
 
-/* What its clients have cost so far. Any thread. */
+/* Returns the counters of the server. Any thread. */
 gli_tcp_served gli_tcp_server_served(gli_tcp_server *server);
-/* What they make it hold; the pointers in it mean nothing. Any thread. */
+/* Returns a copy of the budget; the pointers in it mean nothing. Any thread. */
 gli_tcp_budget gli_tcp_server_budget(gli_tcp_server *server);
 
 /* A request of this process, which takes no descriptor: whatever the process

@@ -15,8 +15,8 @@
 #include "core/log.h"
 
 #define HELLO_DEADLINE_NS UINT64_C(5000000000)
-/* A request that has begun, or a reply, has so long for so many bytes, or for
- * what is left of it; less while others wait for the memory that it takes. */
+/* The time for a number of bytes of a request that has begun, or of a reply;
+ * shorter while others wait for the memory that it takes. */
 #define STALL_NS UINT64_C(30000000000)
 #define STALL_CROWDED_NS UINT64_C(5000000000)
 #define STALL_BYTES ((size_t)64 << 10)
@@ -177,8 +177,8 @@ static bool session_is_full(const gli_session *session) {
          session->got == GLI_TCP_HEAD_BYTES + session->body_room;
 }
 
-/* What is missing of the head or of the body. A client that is waiting has
- * nothing to say. */
+/* Reads the rest of the head or of the body. A waiting client has nothing to
+ * send. */
 static ssize_t session_read_some(gli_session *session) {
   uint8_t *to;
   size_t missing;
@@ -259,7 +259,7 @@ static void read_request(gli_session *session) {
 
 /* ---- writing ------------------------------------------------------------ */
 
-/* What was asked is not needed any more. */
+/* Frees the request. */
 static void forget_request(gli_session *session) {
   free(session->fetch.keys);
   free(session->body);
@@ -338,7 +338,7 @@ static void session_ready(void *owner, int events) {
     read_request(session);
 }
 
-/* Those of sessions that wait for something else stay where they are. */
+/* Sessions that wait for something else stay in the list. */
 void gli_sessions_read_hidden(gli_tcp_service *service) {
   if (!service->hides) return;
   service->hides = false;
@@ -461,7 +461,7 @@ void gli_session_go_on(gli_session *session) {
 
 /* ---- accepting ---------------------------------------------------------- */
 
-/* Who it is: an address, or a process of this host. */
+/* Formats the client for messages: an address, or a process of this host. */
 static void session_meet_peer(gli_session *session) {
   struct sockaddr_storage address;
   socklen_t bytes = sizeof address;

@@ -17,22 +17,22 @@
 
 #define GLI_TCP_WAIT_BUCKETS 1024 /* a power of two */
 
-/* A parked session in the list of those that wait for a key, or for one of the
- * same hash. */
+/* Links a parked session into the list of a key, or of all keys with its hash.
+ */
 typedef struct gli_wait {
   gli_session *session;
   const char *key;
   struct gli_wait *next, **link; /* link NULL: it does not wait */
 } gli_wait;
 
-/* What a server has done since it began. */
+/* Counts what a server has done since it began. */
 typedef struct gli_tcp_served {
   uint64_t requests;
   uint64_t bytes_in, bytes_out;
   uint64_t gave_way; /* sessions that were closed for others to have a place */
 } gli_tcp_served;
 
-/* What the sessions of one server share. */
+/* Holds the state that the sessions of a server share. */
 struct gli_tcp_service {
   gli_table *table;
   const char *job;
@@ -60,8 +60,8 @@ struct gli_tcp_service {
   gli_tcp_budget budget;
   gli_tcp_queue strangers; /* sessions that have not said hello */
   gli_tcp_lines lines;
-  /* Those parked, by the hash of the key they need next, and of the one that
-   * ends their wait. */
+  /* The parked sessions, by the hash of the next key that they need, and of the
+   * key that ends their wait. */
   gli_wait *waiting[GLI_TCP_WAIT_BUCKETS];
 };
 
@@ -103,8 +103,8 @@ struct gli_session {
   bool to_greet;       /* TLS is made, and hello is to come */
   bool challenged;     /* has said hello, and not shown it yet */
   gli_tcp_seal *seal;  /* NULL: no tags */
-  /* Of a request of the process that serves, which has no connection: the reply
-   * stays in `out`, and this is signalled when it is there. */
+  /* For a request of the serving process itself, which has no connection:
+   * signalled when the reply is in `out`. */
   uv_cond_t *answered;
   size_t got; /* bytes of the head, then of head and body */
   uint8_t head[GLI_TCP_HEAD_BYTES];
@@ -121,8 +121,8 @@ struct gli_session {
   char peer[sizeof(gli_tcp_name)];
 };
 
-/* A connection that was accepted. Takes over fd. With `refused` it is told,
- * when it has said hello, that there is no room for it. */
+/* Begins a session on an accepted connection, and takes over fd. With `refused`
+ * the client learns after its hello that there is no room for it. */
 void gli_session_accept(gli_tcp_service *service, int fd, bool refused);
 
 /* A request of the process that serves, which has neither connection nor place
@@ -164,13 +164,14 @@ void gli_session_reply_status(gli_session *session, gloo_status status,
 /* There is room for what it was queued for. */
 void gli_session_go_on(gli_session *session);
 
-/* Its client is gone: close it. Idempotent. */
+/* Closes a session whose client has ended. Idempotent. */
 void gli_session_lost(gli_session *session);
 
 /* Set what its will says. */
 void gli_session_execute(gli_session *session);
 
-/* What this process lacks to take clients, for those that wait for it. */
+/* Fills the error for a lack of resources in this process, for the ranks that
+ * wait for it. */
 void gli_tcp_service_lacks(const gli_tcp_service *service, gloo_error *error);
 
 /* TLS is made: say so, or whose certificate it is not (tcp_hello.c). */
@@ -184,10 +185,10 @@ void gli_session_prove(gli_session *session, const gli_body *body);
  */
 void gli_session_serve(gli_session *session);
 
-/* A FETCH that was queued: as if a key it waits for were there now. */
+/* Runs a queued FETCH, as if a key that it waits for existed now. */
 void gli_session_fetch_again(gli_session *session);
 
-/* A parked session's time is over: reply which keys are missing. */
+/* Replies to a parked session whose time has passed which keys are missing. */
 void gli_session_expire(gli_session *session);
 
 /* Take a session out of `waiting`. Idempotent. */

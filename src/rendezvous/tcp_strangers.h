@@ -1,5 +1,5 @@
-/* Who connects to a TCP store's server, and how many of them there may be. With
- * the server's lock held. */
+/* Connections to the server of a TCP store without a completed hello, and their
+ * limit. With the lock of the server held. */
 #ifndef GLI_RENDEZVOUS_TCP_STRANGERS_H
 #define GLI_RENDEZVOUS_TCP_STRANGERS_H
 
@@ -10,8 +10,8 @@
 #include "gloo_c/log.h"
 #include "rendezvous/tcp_queue.h"
 
-/* So many may not have said hello, and fewer where descriptors are scarce. A
- * new one is always taken: the oldest of them gives way to it. */
+/* The most connections without a hello; fewer where descriptors are scarce. A
+ * new one is always accepted: the oldest makes room. */
 #define GLI_TCP_STRANGERS_MAX ((size_t)256)
 
 typedef struct gli_tcp_service gli_tcp_service;
@@ -21,16 +21,18 @@ typedef struct gli_tcp_service gli_tcp_service;
  * connections. */
 size_t gli_tcp_sessions_max(void);
 
-/* It has connected. It has said hello, or is closed: idempotent. */
+/* Registers a connection; removes one that has completed its hello or is closed
+ * (idempotent). */
 void gli_strangers_join(gli_session *session);
 void gli_strangers_leave(gli_session *session);
 
-/* Close the one that has waited longest with its hello. False: there is none.
- */
+/* Closes the connection that has waited longest for its hello. Returns false if
+ * there is none. */
 bool gli_strangers_give_way(gli_tcp_service *service);
 
-/* Lines in the log about clients that are dropped or refused: so many warnings
- * in a minute, and one more that counts the rest, which are for debugging. */
+/* Limits log lines about clients that are dropped or refused: a number of
+ * warnings per minute, and a last one that counts the rest, which are logged at
+ * level debug. */
 #define GLI_TCP_LINES_MAX 10
 
 typedef struct gli_tcp_lines {
@@ -39,11 +41,11 @@ typedef struct gli_tcp_lines {
   uint64_t left_out;
 } gli_tcp_lines;
 
-/* Of the next such line; it is counted. */
+/* Returns the level of the next such line, and counts it. */
 gloo_log_level gli_strangers_level(gli_tcp_service *service);
 
-/* Say how many were left out, if the minute is over. When to come again; 0: not
- * before there are more. */
+/* Logs the number of omitted lines when the minute has passed. Returns when to
+ * call it again; 0: not until there are more. */
 uint64_t gli_strangers_tell_rest(gli_tcp_service *service, uint64_t now_ns);
 
 #endif

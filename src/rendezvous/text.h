@@ -11,8 +11,8 @@ typedef struct gli_text {
   char text[80];
 } gli_text;
 
-/* A key, job name or variable that may hold any bytes, made printable: control
- * characters become \xHH, and one that is too long ends in "...". */
+/* Makes a key, job name or variable printable: control characters become \xHH,
+ * and a long text ends in "...". */
 gli_text gli_quote(const char *text);
 
 /* "30 s", "1.5 s", "20 ms", "7 ns"; "no time" for 0. */

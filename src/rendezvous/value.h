@@ -1,4 +1,4 @@
-/* What the operations do to one value, wherever it is kept. */
+/* Operations on one value, wherever it is kept. */
 #ifndef GLI_RENDEZVOUS_VALUE_H
 #define GLI_RENDEZVOUS_VALUE_H
 
