@@ -28,8 +28,9 @@ def fixture_strangers(tmp_path):
 
     def strangers(*cases):
         rounds = torch_strangers.run(tmp_path, ROUNDS, cases)
-        faults = [(each["case"], each["faults"], each["said"]) for each in rounds if each["faults"]]
-        assert not faults, faults
+        faults = [each for each in rounds if each["faults"]]
+        told = "".join(f"{each['case']}: {'; '.join(each['faults'])}\n" for each in faults)
+        assert not faults, told + faults[0]["said"]
         for case in cases:
             tried, seen = torch_strangers.total(each for each in rounds if each["case"] == case)
             print(f"{case}: {ROUNDS} rounds, tried {tried}, read {seen}")

@@ -252,6 +252,9 @@ def beside(folder, network, turn, way, at, security, what):
         return dict(zip(PARTS, said)), statuses, text.read().decode(errors="replace")
 
 
+NO_SECRET = "GLOO_SECURITY is required, and there is no secret"
+# mp.spawn shows what one rank says: it may be one that lost PyTorch's store because rank 0 had ended.
+STORE_ENDED = "Did the remote server shutdown or crash?"
 PORT_TAKEN = ("EADDRINUSE", "address already in use", "Address already in use", "ermission denied", "belongs to user")
 
 
@@ -265,8 +268,8 @@ def faults_of(told, statuses, said, way, at, security, what):
     if not is_open:
         faults += [f"of another namespace: {leak}" for leak in far]
     well = not any(statuses) and said.count(": well") == 2
-    if security == "required" and (well or "GLOO_SECURITY is required, and there is no secret" not in said):
-        faults.append("a job without a secret started")
+    if security == "required" and (well or not (NO_SECRET in said or way == "spawn" and STORE_ENDED in said)):
+        faults.append("a job without a secret started, or did not say what is missing")
     elif what == "port" and (well or not any(words in said for words in PORT_TAKEN)):
         faults.append("the job does not say that its port or file is taken")
     elif security != "required" and what in ("beside", "names") and not is_open and not well:
