@@ -155,7 +155,7 @@ static void check_suspects(gloo_device *device) {
   }
 }
 
-/* What was left to polls. */
+/* Does the work that was deferred to polls. */
 GLI_COLD static int poll_leftovers(gloo_device *device) {
   int events = 0;
   if (device->self_queue.first != NULL) events += gli_self_poll(device);
@@ -218,7 +218,7 @@ static void check_list(const gli_operation_list *list, uint64_t now_ns) {
   }
 }
 
-/* One look through all operations finds what many of them wait for. */
+/* Checks the timers of all operations in one pass. */
 static void check_timers(gloo_device *device, uint64_t now_ns) {
   if (now_ns < device->timers_ns) return;
   device->timers_ns = UINT64_MAX;

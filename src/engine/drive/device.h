@@ -31,7 +31,7 @@ int gli_device_progress(gloo_device *device);
  * cores, which makes spinning harmful. The environment variable GLOO_WAIT
  * (spin, yield, sleep) overrides what is set here. Returns what was. */
 bool gli_device_set_oversubscribed(gloo_device *device, bool oversubscribed);
-/* What it does while it waits, in words for people. */
+/* Returns the wait policy of the device as text. */
 const char *gli_device_wait_policy(const gloo_device *device);
 
 #endif

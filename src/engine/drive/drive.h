@@ -41,8 +41,8 @@ int gli_device_poll(gloo_device *device);
 int gli_device_progress_for(gloo_device *device, gli_operation *operation);
 /* Fail what is overdue; returns the time to the next deadline. */
 int64_t gli_device_check_deadlines(gloo_device *device);
-/* Run what is runnable, end poisoned contexts, and leave to the helper what is
- * owed. The last thing that every entry into the engine does. */
+/* Runs all runnable operations, ends poisoned contexts, and leaves pending
+ * output to the helper. Every entry into the engine ends with it. */
 void gli_device_tie_up(gloo_device *device);
 static inline void gli_device_settle(gloo_device *device) {
   gli_device_run(device);
@@ -53,8 +53,8 @@ int gli_self_poll(gloo_device *device);
 /* End copies that have ended, and begin others (copies.c). */
 int gli_copies_poll(gloo_device *device);
 
-/* What transports call when something arrives, was sent, or broke (upcalls.c).
- */
+/* The functions that transports call when something arrives, was sent, or broke
+ * (upcalls.c). */
 extern const gli_upcalls gli_engine_upcalls;
 
 /* ---- telling of the end (tell.c) ----------------------------------------- */
@@ -98,7 +98,8 @@ static inline void gli_device_kick_locked(gloo_device *device) {
   if (device->helper.exists && device->helper.idle)
     gli_device_kick_idle(device);
 }
-/* What they wait for may be over. */
+/* Wakes all sleepers, because the event that they wait for may have happened.
+ */
 void gli_device_wake_sleepers(gloo_device *device);
 /* Until there is something to do, or a deadline passes; the lock is left
  * meanwhile. */
@@ -107,8 +108,8 @@ void gli_device_sleep(gloo_device *device, int64_t limit_ns);
 void gli_device_offer_lock(gloo_device *device);
 /* Until the operation is done. */
 void gli_device_wait(gloo_device *device, gli_operation *operation);
-/* Until all of one of the requests is over (NULL: none), for as long at most;
- * below 0: no limit. */
+/* Waits until all operations of one of the requests have ended (NULL: none),
+ * for at most the timeout; below 0: no limit. */
 void gli_device_wait_any(gloo_device *device, gli_operation *const *heads,
                          size_t n, int64_t timeout_ns);
 /* Until *flag, which another thread or a poll sets and counts as completed, or
@@ -117,8 +118,8 @@ void gli_device_wait_flag(gloo_device *device, const bool *flag,
                           uint64_t until_ns);
 /* Let it look again at what there is to do, and when. */
 void gli_device_stir_helper(gloo_device *device);
-/* What the heartbeats and lost connections of a device want now, where no
- * thread waits; returns after how long to come again. */
+/* Serves the heartbeats and lost connections of a device, where no thread
+ * waits. Returns the time until the next call. */
 uint64_t gli_device_beat(gloo_device *device);
 gloo_status gli_device_start_helper(gloo_device *device, gloo_error *error);
 void gli_device_stop_helper(gloo_device *device);

@@ -1,10 +1,10 @@
 /* Devices in forked children.
  *
- * Nothing on a call's way asks whether it is in a child. The child's copy of a
- * device has its lock held, by no thread: the thread that wants it first finds
- * that out where it would wait for the lock, and makes of the device one that
- * reaches no peer and of its contexts such that have failed, with
- * GLOO_ERR_FORKED. What follows is what follows any failure. */
+ * No call checks whether it is in a child. The child's copy of a device has its
+ * lock held, by no thread: the first thread that wants the lock detects that
+ * where it would wait, and turns the device into one that reaches no peer, and
+ * its contexts into failed ones with GLOO_ERR_FORKED. The rest is the same as
+ * after any failure. */
 #include "core/custom_op.h"
 #include "core/fork.h"
 #include "engine/contexts/contexts.h"

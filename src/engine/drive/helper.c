@@ -1,7 +1,7 @@
 /* The helper thread makes progress only while no other thread waits and
- * operations are outstanding, something is owed to peers, or there are windows;
- * it never spins. Between, it wakes for the heartbeat, and to answer ranks that
- * come when this one has left. */
+ * operations are outstanding, output is pending, or windows exist; it never
+ * spins. In between it wakes for the heartbeat, and to answer ranks that come
+ * after this one has left. */
 #include "core/error.h"
 #include "core/signals.h"
 #include "engine/drive/drive.h"
@@ -9,7 +9,8 @@
 #define HELPER_DELAY_NS UINT64_C(50000)
 #define HELPER_REST_MIN_NS UINT64_C(1000000)
 
-/* A peer may wait for an answer to an operation that is over here. */
+/* Returns true if the helper has to poll. A peer may wait for an answer to an
+ * operation that has ended here. */
 static bool helper_has_work(const gloo_device *device) {
   if (device->tells_pending) return true;
   if (device->wait.waiters > 0) return false;

@@ -1,6 +1,5 @@
-/* Telling the callers of requests that are over: their functions run without
- * the lock, in the helper thread, or where there is none in a thread that is in
- * a call. */
+/* Completion functions: they run without the lock, in the helper thread, or
+ * without a helper in a thread that is in a call. */
 #include "engine/contexts/contexts.h"
 #include "engine/drive/drive.h"
 #include "engine/life/life.h"
@@ -36,7 +35,7 @@ static gloo_context *find_idle_closing(const gloo_device *device) {
   return NULL;
 }
 
-/* Groups that were destroyed, and whose last operation is over. */
+/* Ends destroyed groups whose last operation has ended. */
 static void end_closing(gloo_device *device) {
   gloo_context *group;
   while (device->closings > 0 && (group = find_idle_closing(device)) != NULL) {

@@ -1,4 +1,5 @@
-/* What transports call when something arrives, was sent, or broke. */
+/* The functions that transports call when something arrives, was sent, or
+ * broke. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,7 +39,7 @@ static void take_abort(gli_link *link, const uint8_t *data, size_t bytes) {
     status = GLOO_ERR_PEER; /* nothing that could be the cause of anything */
   }
   int at_fault = rank < context->size ? (int)rank : (int)link->rank;
-  /* Who was waited for, or differed, may not be known. */
+  /* The rank that was waited for, or differed, may be unknown. */
   if (rank == UINT32_MAX &&
       (status == GLOO_ERR_MISMATCH || status == GLOO_ERR_TIMEOUT))
     at_fault = -1;
@@ -52,7 +53,7 @@ static void take_abort(gli_link *link, const uint8_t *data, size_t bytes) {
     gli_context_poison(context, &cause);
 }
 
-/* Those that are kept until they are there as a whole: ABORT and MEMBERS. */
+/* Keeps a message until all of it has arrived: ABORT and MEMBERS. */
 static gloo_status keep_whole(gli_link *link, const gli_header *h,
                               gli_sink *sink, gloo_error *error) {
   gli_early *early = gli_early_new(link, h, h->length);
@@ -342,8 +343,8 @@ static void engine_on_failed(void *pair_user, const gloo_error *cause) {
     gli_shrink_lost(link, cause->message);
     return;
   }
-  /* Of what came, of the secret that one of the two lacks, and of what this
-   * rank itself lacks, no other rank knows more. */
+  /* No other rank knows more of a malformed message, of a missing secret, or of
+   * a lack of resources in this rank. */
   if (cause->status == GLOO_ERR_PROTOCOL || cause->status == GLOO_ERR_AUTH ||
       cause->rank == (int)link->context->rank) {
     gli_context_poison(link->context, cause);
@@ -364,8 +365,9 @@ static gloo_context *engine_find_asked(const gloo_device *device, uint64_t key,
   return context;
 }
 
-/* Also of a context that has failed: a peer that can prove itself is to hear of
- * that, and one that cannot is to know why. */
+/* Finds the context that a peer asks for, also if it has failed: a peer that
+ * proves itself learns of the failure, and another one learns why it is
+ * refused. */
 static bool engine_on_expect(void *device_user, uint64_t key,
                              uint32_t peer_rank, gli_pair_config *config) {
   const gloo_context *context = engine_find_asked(device_user, key, peer_rank);

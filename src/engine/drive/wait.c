@@ -39,11 +39,11 @@
 #define SHORT_SLEEP_NS UINT64_C(400000)
 #define LONG_SLEEP_NS UINT64_C(2000000)
 #define LONGEST_SLEEP_NS INT64_C(100000000)
-/* Copies of GPU memory do not wake anybody when they end. */
+/* The polling interval for copies of GPU memory, whose end wakes no thread. */
 #define COPIES_SLEEP_NS INT64_C(200000)
-/* A yield that takes less let no other thread run; one that takes more let a
- * thread run that has work of its own, and to which no core should be given in
- * vain. */
+/* The durations that classify a yield. A shorter one than ALONE_NS let no other
+ * thread run; a longer one than HOG_NS let a thread run that has its own work,
+ * and should get no core for nothing. */
 #define ALONE_NS UINT64_C(1000)
 #define HOG_NS UINT64_C(1000000)
 /* Signs of sharing the core: what one counts, where they are believed. One that
@@ -127,9 +127,10 @@ static uint64_t spin_ns(gloo_device *device) {
   return oversubscribed ? 0 : SPIN_NS;
 }
 
-/* What most wait for is on its way: as long as an operation is in no list,
- * nothing has to be undone when it ends. Not where a thread that spins keeps it
- * away, or others are under way. True: it has ended. */
+/* Polls for an operation that is in no list yet, since the awaited message is
+ * usually on its way and nothing has to be undone then. Not where a spinning
+ * thread would hold it up, or other operations are pending. Returns true if it
+ * has ended. */
 static bool ends_unlisted(gloo_device *device, gli_operation *op) {
   if (device->outstanding > 1 || device->wait.mode > GLI_WAIT_SPIN)
     return false;
@@ -147,7 +148,8 @@ static bool ends_unlisted(gloo_device *device, gli_operation *op) {
   return true;
 }
 
-/* The first yield of a wait took so long; did it bring what was waited for? */
+/* Judges the first yield of a wait by its duration and by the events that
+ * followed. */
 static void judge_yield(gloo_device *device, uint64_t took_ns, int events) {
   if (took_ns > HOG_NS) {
     device->wait.sharing = 0;
@@ -159,7 +161,7 @@ static void judge_yield(gloo_device *device, uint64_t took_ns, int events) {
   }
 }
 
-/* What to do after an idle poll, `idle_ns` after the last event. */
+/* Returns the mode of the next pause, `idle_ns` after the last event. */
 static gli_wait_mode next_pause(gloo_device *device, uint64_t idle_ns) {
   if (device->wait.mode != GLI_WAIT_ADAPT) return device->wait.mode;
   uint64_t spin = spin_ns(device);
@@ -206,15 +208,15 @@ static void take_nap(gloo_device *device) {
   gli_device_lock(device);
 }
 
-/* It is known that others want the core: the first yield since the last event
- * needs no look at the clock, for most bring what is waited for. */
+/* Returns true if other threads are known to want the core. The first yield
+ * since the last event then needs no clock, because most yields bring the
+ * event. */
 static bool yields_at_once(const gloo_device *device) {
   return device->wait.mode == GLI_WAIT_ADAPT &&
          atomic_load_explicit(&device->oversubscribed, memory_order_relaxed);
 }
 
-/* What a thread waits for: one operation, a flag, or one of several requests.
- */
+/* The object of a wait: one operation, a flag, or one of several requests. */
 typedef struct awaited {
   gli_operation *op;
   const bool *flag;
@@ -246,8 +248,8 @@ static int64_t wait_limit(uint64_t until_ns, uint64_t now_ns) {
 
 GLI_INLINE void wait_for(gloo_device *device, const awaited *a) {
   const gli_transport_ops *ops = device->ops;
-  /* Idle polls in a row; when the first of them looked at the clock, and when
-   * it fell asleep (0: it did not). */
+  /* The number of idle polls in a row, and the times at which the first of them
+   * read the clock, and at which the thread fell asleep (0: it did not). */
   unsigned idle = 0;
   bool may_spin = device->wait.mode == GLI_WAIT_ADAPT && spin_ns(device) > 0;
   bool spins = may_spin, at_once = yields_at_once(device);
@@ -266,7 +268,8 @@ GLI_INLINE void wait_for(gloo_device *device, const awaited *a) {
     if (polls % 256 == 0) {
       start_clock(a);
       gli_device_check_deadlines(device);
-      /* Others' events must not keep this thread for ever. */
+      /* Events of other operations must not keep this thread beyond its
+       * deadline. */
       if (a->until_ns != UINT64_MAX &&
           ops->now_ns(device->transport) >= a->until_ns)
         break;

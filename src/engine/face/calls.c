@@ -5,7 +5,8 @@
 #include "engine/life/life.h"
 #include "engine/state/fail.h"
 
-/* What cannot even begin is remembered like a refused call. */
+/* Creates and begins an operation. A failure to begin is recorded as a refused
+ * call. */
 static gloo_status make_and_begin(gloo_context *context, const gli_call *call,
                                   gli_operation **out, gloo_error *error) {
   gloo_status status = gli_operation_make(context, call, out, error);

@@ -158,8 +158,8 @@ static gloo_context *find_closing_group(const gli_family *family) {
   return g;
 }
 
-/* A group with operations under way goes on until they are over, as long as
- * there is a context of the family that the caller holds. */
+/* Returns true if a destroyed group stays until its pending operations end:
+ * while the caller holds a context of the family. */
 static bool context_lingers(const gloo_context *context) {
   return gli_context_is_busy(context) && !gli_context_is_root(context) &&
          !gli_context_poisoned(context) && others_are_held(context);
@@ -387,7 +387,7 @@ gloo_status gloo_context_error(const gloo_context *context, gloo_error *error) {
                     name);
   if (gli_custom_op_inside()) return gli_custom_op_refuse(name, error);
   gloo_device *device = context->device;
-  /* Who has the lock looks for news, or is in an operation of the caller's. */
+  /* The holder of the lock polls, or runs an operation of the caller. */
   if (gli_device_try_lock(device)) {
     gli_device_poll(device);
     gli_device_check_deadlines(device);

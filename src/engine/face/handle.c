@@ -39,7 +39,8 @@ GLI_COLD static gloo_status refuse_start(gli_operation *op, gloo_error *error) {
   return status;
 }
 
-/* Its context is gone, and only the caller knows of the operation now. */
+/* Fails an operation whose context has ended; only the caller still refers to
+ * it. */
 GLI_COLD static gloo_status refuse_orphan(gli_operation *op,
                                           gloo_error *error) {
   bool failed = op->orphaned_by != GLOO_ERR_CANCELLED;
@@ -61,14 +62,15 @@ static inline bool is_busy(const gloo_device *device, size_t own) {
          device->wait.sleepers == 0;
 }
 
-/* It is alone, and what it waits for has been looked for. */
+/* Returns true if no other operation is pending, and the messages that this one
+ * waits for were polled for. */
 static inline bool needs_no_poll(gloo_device *device, const gli_operation *op) {
   if (device->outstanding > 1 || !gli_in_order_looks(op)) return false;
   return gli_device_may_do_without(device) && ++device->unpolled > 0;
 }
 
-/* It has been begun, and what was joined to it, if it is not `alone`: see to
- * what can be done at once. */
+/* Advances an operation, and those joined to it unless it is `alone`, as far as
+ * possible without waiting. */
 GLI_INLINE void get_going(gloo_device *device, gli_operation *op, bool alone,
                           bool busy) {
   if (busy) gli_device_defer(device);
@@ -213,7 +215,8 @@ GLI_COLD static gloo_status test_joined(gli_operation *head) {
   return gli_operation_result(head);
 }
 
-/* That takes no lock: nobody but its caller begins it again. */
+/* Returns true if the operation has ended without error. Needs no lock, because
+ * only the caller begins it again. */
 static inline bool is_over_well(const gli_operation *op) {
   return op->also == NULL && !gli_operation_is_running(op) &&
          op->error.status == GLOO_OK;
@@ -246,7 +249,7 @@ gloo_status gloo_request_test(gli_operation *op, gloo_error *error) {
   return is_over_well(op) ? GLOO_OK : test_with_lock(op, error);
 }
 
-/* A joined one, or for so long at most. */
+/* Waits for joined operations, or with a time limit. */
 GLI_COLD static void handle_wait(gli_operation *head, int64_t timeout_ns) {
   gloo_device *device = head->device;
   if (timeout_ns > 0) {

@@ -1,4 +1,4 @@
-/* What contexts remember of their operations, as src/api sees it. */
+/* The records of operations, for src/api. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -6,9 +6,9 @@
 #include "engine/drive/drive.h"
 #include "engine/engine.h"
 
-/* Before a thread that waits for several devices sleeps it looks so often; and
- * it sleeps for so long at most, the latter where a device has no helper that
- * would wake it. */
+/* A thread that waits for several devices polls this often before it sleeps,
+ * and then sleeps for at most SLEEP_NS, or for NAP_NS where a device has no
+ * helper that would wake it. */
 enum { LOOKS = 64 };
 #define SLEEP_NS UINT64_C(100000000)
 #define NAP_NS UINT64_C(500000)
@@ -52,7 +52,8 @@ static bool waited_is_empty(const waited *w) {
   return i == w->n;
 }
 
-/* The first that is over, after some progress; GLOO_NO_INDEX: none. */
+/* Makes progress, and returns the first request that has ended; GLOO_NO_INDEX:
+ * none. */
 static size_t waited_find(const waited *w) {
   const gloo_device *polled = NULL;
   for (size_t i = 0; i < w->n; i++) {
@@ -111,7 +112,7 @@ static void waited_unwatch(const waited *w, const gli_watcher *watchers) {
   }
 }
 
-/* Until one is over, or that time is past. */
+/* Waits until one request has ended, or the deadline. */
 static gloo_status waited_on_several(const waited *w, uint64_t until_ns,
                                      size_t *index, gloo_error *error) {
   for (int i = 0; i < LOOKS; i++) {

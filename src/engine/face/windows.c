@@ -14,7 +14,7 @@
 #include "engine/state/fail.h"
 #include "memory/cuda.h"
 
-/* How often is looked for what a transport tells nobody of. */
+/* The polling interval for events that a transport does not announce. */
 #define UNTOLD_NS UINT64_C(100000)
 
 /* ---- making them ---------------------------------------------- */
@@ -113,7 +113,8 @@ static uint64_t windows_deadline(const gloo_window *window) {
   return timeout_ns < UINT64_MAX - now_ns ? now_ns + timeout_ns : UINT64_MAX;
 }
 
-/* Poll until then, or until it is over. The lock is left meanwhile. */
+/* Polls until the deadline, or until the wait ends. Releases the lock
+ * meanwhile. */
 static void windows_wait(gloo_window *window, gli_rma_wait *wait,
                          uint64_t until_ns) {
   gloo_device *device = window->context->device;
@@ -149,7 +150,7 @@ static gloo_status windows_flush_rank(gloo_window *window, uint32_t rank,
   return error->status;
 }
 
-/* What all ranks are asked for is under way before any is waited for. */
+/* Flushes one rank or all: all requests are sent before the first wait. */
 static gloo_status windows_flush_now(gloo_window *window, uint32_t rank,
                                      gloo_error *error) {
   uint64_t deadline_ns = windows_deadline(window);
@@ -210,7 +211,7 @@ void *gli_window_close(gloo_window *window) {
 
 /* ---- calls --------------------------------------------------------------- */
 
-/* What all begin with. The lock is taken on GLOO_OK alone. */
+/* Checks the arguments of a window call. Takes the lock on GLOO_OK alone. */
 static gloo_status windows_enter(const char *function, gloo_window *window,
                                  int rank, gloo_error *error) {
   if (window == NULL)
@@ -238,7 +239,7 @@ static gloo_status windows_leave(gloo_window *window, gloo_status status,
   gloo_device *device = context->device;
   if (status != GLOO_OK) gli_context_poison(context, error);
   gli_device_settle(device);
-  /* Who sleeps does not know of it. */
+  /* Sleeping threads do not know of it. */
   if (device->pending_links != NULL) gli_device_wake_sleepers(device);
   gli_device_kick_locked(device);
   gli_device_tell(device);

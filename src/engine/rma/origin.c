@@ -212,7 +212,8 @@ gli_rma_goal gli_rma_goal_now(const gloo_window *window, uint32_t rank) {
                         .begun = target->begun};
 }
 
-/* Of epochs that are over, the last one may not be answered yet. */
+/* Returns true if an epoch was flushed: of past epochs, only the last may lack
+ * its answer. */
 static bool epoch_is_flushed(const gli_rma_target *target, uint32_t epoch) {
   uint32_t ago = target->epoch - epoch;
   return ago != 0 && (ago != 1 || !target->flushing);
@@ -251,7 +252,7 @@ gloo_status gli_rma_pursue(gloo_window *window, uint32_t rank,
   return send_request(link, t, 4, NULL, error);
 }
 
-/* What is over now, or can go on. */
+/* Ends the waits that are complete, and continues others. */
 static gloo_status look_at_waits(gloo_window *window, uint32_t rank,
                                  gloo_error *error) {
   gli_rma_wait **at = &window->waits;

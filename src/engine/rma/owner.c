@@ -15,7 +15,8 @@
 
 /* ---- atomic operations --------------------------------------------------- */
 
-/* Those of other processes see no lock that a compiler would put around it. */
+/* Returns true if atomic operations are lock-free: other processes do not see a
+ * lock that the compiler adds. */
 bool gli_rma_atomics_are_shared(void) {
   return ATOMIC_LLONG_LOCK_FREE == 2;
 }
@@ -169,7 +170,8 @@ static bool has_length_of_its_verb(const gli_header *h) {
   return false;
 }
 
-/* Of a PUT and of atomic operations the header says it. */
+/* Checks the range of a request, which PUT and atomic operations have in the
+ * header. */
 static bool rma_is_within(const gloo_window *window, const gli_header *h) {
   if (h->op == GLI_RMA_PUT)
     return gli_in_bounds(h->count, h->length, window->bytes);

@@ -38,12 +38,12 @@ typedef enum gli_rma_verb {
   GLI_RMA_REPLY
 } gli_rma_verb;
 
-/* Under way from one rank to one other: who wants more waits until there are
- * none. An owner has more answers on their way than that where its transport is
- * slow to say that they are sent. */
+/* The most requests pending from one rank to another; further ones wait until
+ * there are none. An owner has more answers pending where its transport reports
+ * sends late. */
 enum { GLI_RMA_UNDER_WAY_MAX = 1024, GLI_RMA_ANSWERS_MAX = 16384 };
 
-/* What the program asks for. */
+/* Holds a request of the program. */
 typedef struct gli_rma_call {
   gli_rma_verb verb;
   uint32_t rank;
@@ -75,8 +75,8 @@ typedef enum gli_rma_reach {
   GLI_RMA_DEVICE  /* by the transport's `rma`, as far as that goes */
 } gli_rma_reach;
 
-/* Of an answer to REACH, in the second word; above them is the rkey of the
- * owner's device. ASK_AGAIN: the owner does not know yet. */
+/* Flags in the second word of an answer to REACH; the rkey of the device of the
+ * owner is above them. ASK_AGAIN: the owner does not know yet. */
 enum {
   GLI_RMA_IS_MAPPED = 1,
   GLI_RMA_SHARES_ATOMICS = 2,
@@ -88,7 +88,8 @@ enum {
  * at a time are whole, and not called damaged where there are checksums. */
 enum { GLI_RMA_WORDS = 2 * GLI_RKEY_BYTES };
 
-/* One other rank: what this one does there, and what that one does here. */
+/* Holds the state of another rank: the operations of this rank there, and those
+ * of that rank here. */
 typedef struct gli_rma_target {
   uint64_t key, bytes; /* of its part of the window */
   gli_rma_reach reach;
@@ -99,8 +100,8 @@ typedef struct gli_rma_target {
 
   uint32_t epoch; /* of new puts */
   uint32_t puts;  /* of it */
-  /* Of epoch % 2: puts that the transport still reads. No epoch begins before
-   * those of the last one but one are sent. */
+  /* Puts of an epoch (modulo 2) that the transport still reads. An epoch begins
+   * when those of the epoch before the last are sent. */
   uint32_t unsent[2];
   bool flushing; /* a FLUSH of the epoch before is under way */
   uint32_t numbers, under_way;
@@ -111,10 +112,10 @@ typedef struct gli_rma_target {
   bool owes_flush;
   uint32_t owed_number, owed_epoch, owed_puts;
   uint32_t answers; /* to that rank, which the transport still has */
-  bool exposed;     /* it was told where this rank's memory is */
+  bool exposed;     /* it knows where the memory of this rank is */
 } gli_rma_target;
 
-/* What has been called for at a rank until some moment. */
+/* Marks a point in the sequence of requests to a rank. */
 typedef struct gli_rma_goal {
   uint32_t epoch; /* of the last puts */
   uint64_t begun;
@@ -136,7 +137,7 @@ struct gloo_window {
   gli_rma_target *targets;
   gli_rma_wait *waits;
   gli_rma_request *spare;
-  bool closing; /* nobody may use it any more */
+  bool closing; /* no call may use it */
 };
 
 /* ---- the origin (origin.c) ----------------------------------------------- */
@@ -151,14 +152,15 @@ bool gli_rma_reached(const gloo_window *window, uint32_t rank,
 /* See to it that it will be reached, as far as that is possible now. */
 gloo_status gli_rma_pursue(gloo_window *window, uint32_t rank,
                            const gli_rma_goal *goal, gloo_error *error);
-/* Is it only the transport that has not said so? Then nobody tells. */
+/* Returns true if only the transport has not reported completion, which no
+ * message will announce. */
 bool gli_rma_waits_untold(const gloo_window *window, uint32_t rank);
 gloo_status gli_rma_answered(gli_link *link, const gli_header *header,
                              gli_sink *sink, gloo_error *error);
 gloo_status gli_rma_took_answer(gli_transfer *t, gloo_error *error);
 /* The transport is done with something. */
 gloo_status gli_rma_device_done(gli_rma_work *work, gloo_error *error);
-/* It has left; is something under way to it? */
+/* Returns true if requests to a rank that has left are pending. */
 bool gli_rma_needs(const gli_link *link);
 
 /* ---- the owner (owner.c) ------------------------------------------------- */
@@ -173,7 +175,8 @@ gloo_status gli_rma_arrived(gli_transfer *t, gloo_error *error);
 uint32_t gli_rma_user(const gloo_window *window);
 /* Still what other ranks see? */
 bool gli_rma_is_shared(const gloo_window *window);
-/* The context has failed: from now on nobody writes to its memory. */
+/* Ends all access of other ranks to the memory of a window whose context has
+ * failed. */
 void gli_rma_fail(gloo_window *window);
 
 /* The atomic operations, on memory that several processes may see. */
