@@ -1,4 +1,4 @@
-/* Which rank is to blame when an operation does not come to its end. */
+/* The rank at fault when an operation does not complete. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* The end of contexts: of those that failed, and of those that are closed. */
+/* The end of contexts: failure, and closing. */
 #include <stdlib.h>
 #include <string.h>
 

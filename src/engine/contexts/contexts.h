@@ -1,4 +1,4 @@
-/* Contexts, groups of them, how they end, and which rank is to blame. */
+/* Contexts and groups: their creation, their end, and the rank at fault. */
 #ifndef GLI_ENGINE_CONTEXTS_CONTEXTS_H
 #define GLI_ENGINE_CONTEXTS_CONTEXTS_H
 
@@ -23,8 +23,8 @@ void gli_context_free(gloo_context *context);
 /* The cause where this rank gives up; a reason may be NULL, or empty. */
 void gli_context_describe_abort(const gloo_context *context, const char *reason,
                                 gloo_error *cause);
-/* The function that is to be told of a failure: taken by whoever calls it, for
- * a failure is told once. NULL: there is none, or it was told. */
+/* Takes the function that is called on a failure, for the one thread that calls
+ * it. NULL: there is none, or it was called. */
 gli_snapshot_fn gli_family_take_on_failure(gli_family *family);
 /* After a failure that was recorded: operations end, and links are closed.
  * Again for a peer that comes later. */
@@ -48,8 +48,9 @@ gloo_status gli_group_set_members(gloo_context *group,
                                   const gloo_context *parent,
                                   const gli_member *members, uint32_t n,
                                   uint32_t own, gloo_error *error);
-/* What a message is for that came through this link of a root and speaks of a
- * group; NULL: the group is gone, or never was, or (with `error`) worse. */
+/* Returns the link of the group that a message on a link of the root belongs
+ * to. NULL: the group has ended, or never existed, or (with `error`) the
+ * message is malformed. */
 gli_link *gli_group_find_link(gli_link *base_link, const gli_header *header,
                               gloo_error *error);
 /* Destroy a group. */
@@ -57,18 +58,19 @@ void gli_group_close(gloo_context *group);
 
 /* ---- the end of links of groups (group_links.c) -------------------------- */
 
-/* It is in its group's list no more: the end, once nothing is under way. */
+/* Closes a link that is no longer in the list of its group, once nothing is
+ * pending on it. */
 void gli_group_drain_link(gloo_context *group, gli_link *link);
 /* End those that have nothing under way any more. */
 void gli_group_reap(gli_family *family);
-/* The peer speaks of a group that is gone: let it know. */
+/* Tells the peer that the group of its message has ended. */
 gloo_status gli_group_is_gone(gli_link *base_link, const gli_header *header,
                               gli_sink *sink, gloo_error *error);
 /* DEPARTED: a rank takes no part in this context any more. Messages on other
  * streams may still come. */
 void gli_group_departs(gli_link *link, const gli_header *header);
 void gli_group_check_departing(gli_link *link);
-/* The pair is gone, and the groups' links with it. */
+/* Ends the links of groups whose pair has ended. */
 void gli_group_base_departed(gli_link *base_link);
 void gli_group_drop_links(gli_family *family);
 /* Say DEPARTED to all peers. */
@@ -83,15 +85,15 @@ void gli_heartbeat_met(gloo_context *context);
 /* Returns true if this rank was stopped for so long that others miss it, and
  * not long before now, or before the context failed. */
 bool gli_heartbeat_was_away(const gloo_context *context, uint64_t now_ns);
-/* It is time for the next one, or to look for those of others. */
+/* Sends the next sign of life, and checks for those of others. */
 void gli_heartbeat_turn(gloo_context *context, uint64_t now_ns);
 /* ALIVE came; its slot says how many milliseconds pass until the next, or (0)
  * that it is an answer to the first one. */
 void gli_heartbeat_heard(gli_link *link, const gli_header *header);
 /* The peer of a root's link has left. */
 void gli_heartbeat_departed(gli_link *link);
-/* The link has failed. True: only signs were to go there, and none has been
- * answered, so that is nobody's loss. */
+/* Takes a failed link. Returns true if the link was for signs of life alone and
+ * none was answered, so that its loss harms no rank. */
 bool gli_heartbeat_gives_up(const gli_link *link, const gloo_error *cause);
 /* Has it just done so? */
 bool gli_heartbeat_gave_up(const gloo_context *root, uint32_t rank);
@@ -114,7 +116,7 @@ enum { GLI_WAITING_MAY_COME = 4 };
 /* A rank says whether it waits in the call that is asked about. */
 void gli_missed_answered(gli_link *link, const gli_header *header);
 
-/* What came is of no use. */
+/* Discards what arrives. */
 void gli_sink_nowhere(gli_sink *sink, uint64_t bytes);
 
 /* ---- which rank is to blame (probe.c, blame.c) --------------------------- */
@@ -132,8 +134,8 @@ void gli_blame_answer_late(gloo_device *device);
 bool gli_operation_waits_for(const gli_operation *op, uint32_t peer);
 /* ... now, or later? */
 bool gli_operation_needs(const gli_operation *op, uint32_t peer);
-/* Which ranks are these? No more than gli_operation_waits_most; none of a
- * receive that takes messages of any. */
+/* Lists those ranks, at most gli_operation_waits_most; none for a receive from
+ * any rank. */
 size_t gli_operation_waits(const gli_operation *op, uint32_t *ranks,
                            size_t room);
 size_t gli_operation_waits_most(const gli_operation *op);
@@ -142,7 +144,8 @@ void gli_describe_timeout(const gli_operation *op, gloo_error *error);
 /* Appends what keeps messages to the peer from getting through, if that is
  * known. */
 void gli_link_explain(const gli_link *link, gloo_error *error);
-/* A rank is gone for good; does any operation still need it? */
+/* Takes the final departure of a rank, and begins to ask who is at fault if an
+ * operation still needs it. */
 void gli_link_departed(gli_link *link);
 
 #endif

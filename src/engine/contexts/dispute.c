@@ -1,12 +1,13 @@
-/* Ranks that have called different things, in one place of their order.
+/* Ranks that have made different calls at one position of their order.
  *
- * The two that find that cannot tell which of them is wrong. So for a moment
- * the context goes on, and the rank that found it asks (ASK) those it is
- * connected to what they have called there; who has called anything says so
- * (CALLED). Who is not among most of the ranks is wrong, and is named. Where
- * there is no such majority nobody is named, and the sentence says so: of two
- * ranks, always. Several ranks may find it at once: those that know a majority
- * fail the context first, so that all hear of the same rank. */
+ * The two ranks that detect it cannot tell which of them is wrong. So the
+ * context continues for a moment, and the rank that detected it asks (ASK) the
+ * ranks that it is connected to what they have called at that position; ranks
+ * that have called something answer (CALLED). A rank outside the majority is
+ * wrong, and is named. Without a majority no rank is named, and the message
+ * says so; with two ranks, always. Several ranks may detect it at once: those
+ * that know of a majority fail the context first, so that all name the same
+ * rank. */
 #include "core/error.h"
 #include "engine/contexts/contexts.h"
 #include "engine/match/match.h"
@@ -17,13 +18,16 @@
 #include <stdio.h>
 #include <string.h>
 
-/* For a majority of all ranks; then one of those that were heard does; and one
- * that has none leaves time to those that have. */
+/* The time to find a majority of all ranks, and after that a majority of the
+ * ranks that have answered. A rank without a majority leaves time to those that
+ * have one. */
 #define DISPUTE_ALL_NS UINT64_C(50000000)
 #define DISPUTE_HEARD_NS UINT64_C(150000000)
-/* Who has not made the call yet is asked again, after so long and longer. */
+/* The interval, which grows, at which a rank that has not made the call yet is
+ * asked again. */
 #define DISPUTE_AGAIN_NS UINT64_C(2000000)
-/* Few links are open to ranks that have made few calls: so many are asked. */
+/* The least number of ranks to ask, because a rank that has made few calls has
+ * few connections. */
 #define DISPUTE_ASKED_MIN 2
 
 static void ask_link(gli_dispute *d, gli_link *link) {
@@ -54,7 +58,7 @@ static void begin_dispute(gloo_context *root, gli_dispute *d, uint64_t now_ns) {
   root->suspect_ns = now_ns + DISPUTE_HEARD_NS;
 }
 
-/* Who is wrong is known. */
+/* Ends the dispute: `rank` is at fault. */
 static void decide_dispute(gloo_context *root, int rank) {
   const gli_dispute *d = &root->suspected->dispute;
   gloo_error *error = &root->suspect;
@@ -76,7 +80,7 @@ uint64_t gli_dispute_turn(gloo_context *root, uint64_t now_ns) {
     d->pause_ns *= 2;
   }
   uint32_t heard = d->with_us + d->with_them + d->elsewhere;
-  /* Those that are not heard of do not change what is so already. */
+  /* Ranks without an answer cannot change a majority. */
   uint32_t most = (now_ns >= d->heard_ns ? heard : context->size) / 2;
   if (d->with_us > most)
     decide_dispute(root, (int)d->peer);

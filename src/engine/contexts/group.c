@@ -25,8 +25,8 @@
  * are 0 and 1. */
 enum { CONTROL = 1, NUMBERS = 2 };
 
-/* For the credit of groups: many of them must not take much more memory than
- * their root does. */
+/* The budget of credit for groups: many groups must not take much more memory
+ * than their root. */
 #define GROUP_BUDGET GLI_EAGER_BUDGET_MIN
 
 /* ---- making a group ------------------------------------------------------ */
@@ -133,7 +133,7 @@ gloo_context *gli_group_control(gloo_context *context, gloo_error *error) {
   return context->control;
 }
 
-/* Which of the ranks share a host, as the parent sees it. */
+/* Determines which ranks share a host, from the hosts of the parent. */
 static gloo_status group_learn_hosts(gloo_context *group,
                                      const gloo_context *parent,
                                      const gli_member *members, uint32_t n,

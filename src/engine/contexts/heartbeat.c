@@ -36,20 +36,21 @@
 
 /* ALIVEs in the time after which a rank is missed. */
 #define BEATS 2
-/* Who is woken so late, and more than by the ranks of its host, which wake at
- * once and take so long each, has its processor in common with programs that
- * compute, and may be woken much later another time. So it gives its signs
- * twice as often, for so many turns. */
+/* A rank that is woken this late, and later than the ranks of its host explain,
+ * which wake at once and run for TURN_NS each, shares its processor with
+ * programs that compute, and may be woken much later next time. So it sends
+ * signs twice as often, for BUSY_TURNS turns. */
 #define BUSY_NS UINT64_C(4000000)
 #define TURN_NS UINT64_C(50000)
 #define BUSY_TURNS 32
-/* Connecting to the next rank can wait so long: starting is not made slower,
- * and the shortest programs do without. It takes a few turns of both ranks, so
- * the second comes as long after the first, the third twice that, and so on. */
+/* The delay before the connection to the next rank: it does not slow the start,
+ * and short programs need none. Connecting takes a few turns of both ranks, so
+ * the second sign follows after the same time, the third after twice that, and
+ * so on. */
 #define FIRST_BEAT_NS UINT64_C(20000000)
 
-/* A rank is missed so long after its time was up, and after one more look, for
- * a sign may have come since the last poll. */
+/* The delay after the deadline of a sign until the rank is missed, and the time
+ * of one more check, because a sign may have come since the last poll. */
 #define GRACE_NS UINT64_C(150000000)
 #define DOUBT_NS UINT64_C(150000000)
 /* So late a look is no other rank's fault; or by a part of the period. */
@@ -114,8 +115,8 @@ static bool heartbeat_find_next(gloo_context *context) {
   return h->next != context->rank;
 }
 
-/* While others are on their way, they are signs enough, or the rank takes
- * nothing. But it has to know that there will be signs. */
+/* Sends a sign of life. Pending messages are signs enough, or the rank takes
+ * none; but the rank has to know that there will be signs. */
 static void say_alive(gloo_context *context) {
   gloo_error error;
   gli_heartbeat *h = &context->heartbeat;
@@ -214,7 +215,8 @@ static void miss_rank(gloo_context *context, uint32_t rank) {
   gli_context_poison(context, &error);
 }
 
-/* Of those that give signs; NULL: there is none. */
+/* Returns the nearest link before this rank that gives signs; NULL: there is
+ * none. */
 static const gli_link *nearest_before(const gloo_context *context) {
   const gli_link *nearest = NULL;
   uint32_t least = 0;

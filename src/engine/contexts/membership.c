@@ -48,7 +48,7 @@ static void member_check_done(gli_membership *m) {
   if (members_all(m, GLI_MEMBER_IN, GLI_MEMBER_IS_DONE)) member_end(m);
 }
 
-/* Those that were taken for gone hear of it, if they are there. */
+/* Publishes the decision, also to ranks that were taken for gone. */
 static void member_announce(gli_membership *m) {
   for (uint32_t i = 0; i < m->n; i++)
     if (member_has(m, i, GLI_MEMBER_GONE))
@@ -89,8 +89,8 @@ static void member_propose(gli_membership *m) {
   member_check_acked(m);
 }
 
-/* Something has changed for a leader. A member of its proposal that is gone
- * makes it propose anew. */
+/* Advances the agreement of a leader after a change. A missing member makes it
+ * propose anew. */
 static void member_get_on(gli_membership *m, bool fewer) {
   if (m->phase == GLI_MEMBER_DECIDED) {
     member_check_done(m);
@@ -178,7 +178,8 @@ void gli_membership_gone(gli_membership *m, uint32_t rank) {
 
 /* ---- messages ------------------------------------------------------------ */
 
-/* Those of a proposal, or of a decision. False: this rank is not among them. */
+/* Adopts the members of a proposal or of a decision. Returns false if this rank
+ * is not among them. */
 static bool members_adopt(gli_membership *m, uint64_t ballot,
                           const uint8_t *ranks) {
   const unsigned told = GLI_MEMBER_IN | GLI_MEMBER_BEATS;
@@ -204,7 +205,7 @@ static void member_is_here(gli_membership *m, uint32_t from, unsigned flags) {
 
 static void member_proposed(gli_membership *m, uint64_t ballot,
                             const uint8_t *ranks) {
-  /* A leader proposes anew when a rank is gone, so not more often than that. */
+  /* A leader proposes anew for each missing rank at most. */
   if (ballot >> 32 != m->leader || (uint32_t)ballot > m->n) return;
   if (gli_membership_decided(m)) {
     member_report(m);
@@ -231,7 +232,7 @@ static void member_committed(gli_membership *m, uint32_t from, uint64_t ballot,
     m->ops->send(m->user, from, GLI_MEMBER_DONE);
 }
 
-/* All know already; who asks was away for long. */
+/* Answers a late rank, after all members know the decision. */
 static void member_answer_late(gli_membership *m, uint32_t from,
                                gli_member_message message) {
   bool in = member_has(m, from, GLI_MEMBER_IN);

@@ -1,32 +1,34 @@
-/* Which ranks are left, as the ranks that are left agree on it.
+/* The agreement of the remaining ranks on who remains.
  *
  * The lowest rank that a rank does not take for gone leads it. The leader asks
- * all others (ASK); those that take part say so (HERE). When each rank is
+ * all others (ASK), and ranks that take part answer (HERE). When each rank is
  * either here or gone, the leader proposes those that are here (PROPOSE), and
- * they get ready for each other (ACK); when all are, it is decided (COMMIT).
- * Once all know (DONE), it is over (END).
+ * they get ready for each other (ACK); when all are ready, the proposal is
+ * decided (COMMIT). The agreement ends (END) when all members know the decision
+ * (DONE).
  *
- * What makes all decide the same although ranks go at any time, leaders too:
+ * All members decide the same although ranks, leaders too, fail at any time,
+ * because:
  *
- *   - A rank that was taken for gone stays gone: nothing that it says counts.
- *     Each message says whom its sender takes for gone, and the receiver
- *     believes it. So leaders follow one another in ascending order.
+ *   - A rank that was taken for gone stays gone: its messages do not count.
+ *     Each message lists the ranks that its sender takes for gone, and the
+ *     receiver believes it. So leaders follow one another in ascending order.
  *   - A new leader hears from every rank that is not gone before it proposes,
- *     and takes over what one of them has decided. A rank that has told it that
- *     it has decided nothing takes no decision from an earlier leader any more,
- *     for that one is gone.
+ *     and takes over a decision that one of them has made. A rank that has
+ *     told it that it has decided nothing takes no decision from an earlier
+ *     leader any more, because that one is gone.
  *
- * A rank that was wrongly taken for gone is told so (OUT), and goes on without
- * the others, as they without it. A rank that the failure names, or that was
- * stopped for so long that others miss it, is in doubt: it cannot tell whether
- * a rank that does not answer is gone, or has gone on without it and ended.
- * Where ranks are missing, and all that are left are in doubt, all of them are
- * left out. The coordinator that changes when it fails is that of Chandra and
- * Toueg (Unreliable Failure Detectors for Reliable Distributed Systems, 1996),
- * and what MPI's fault tolerance calls an agreement (Bland, Bouteiller,
- * Herault, Bosilca and Dongarra 2013).
+ * A rank that was wrongly taken for gone learns so (OUT), and the others
+ * continue without it. A rank that the failure names, or that was stopped for
+ * so long that others miss it, is in doubt: it cannot tell whether a rank that
+ * does not answer has failed, or has continued without it and ended. Where
+ * ranks are missing and all that remain are in doubt, all of them are left out.
+ * The coordinator that changes when it fails is that of Chandra and Toueg
+ * (Unreliable Failure Detectors for Reliable Distributed Systems, 1996), and
+ * what MPI's fault tolerance calls an agreement (Bland, Bouteiller, Herault,
+ * Bosilca and Dongarra 2013).
  *
- * This file knows no clock, no connection and no context: see shrink.c; and
+ * This file knows no clock, no connection and no context: see shrink.c.
  * tests/recovery explores all that can happen to four ranks. */
 #ifndef GLI_ENGINE_CONTEXTS_MEMBERSHIP_H
 #define GLI_ENGINE_CONTEXTS_MEMBERSHIP_H
@@ -47,10 +49,10 @@ typedef enum gli_member_message {
   GLI_MEMBER_MESSAGES
 } gli_member_message;
 
-/* What is known of each rank, a byte each; the first four travel. */
+/* The flags of each rank, in a byte; the first four are sent to others. */
 enum {
   GLI_MEMBER_GONE = 1,     /* taken for gone */
-  GLI_MEMBER_IN = 2,       /* of those proposed, or decided on */
+  GLI_MEMBER_IN = 2,       /* a member, proposed or decided */
   GLI_MEMBER_BEATS = 4,    /* it gives signs of life (heartbeat.c) */
   GLI_MEMBER_IN_DOUBT = 8, /* the others may have missed it */
   GLI_MEMBER_TRAVELS = 15,
@@ -80,7 +82,7 @@ typedef struct gli_membership_ops {
   /* Send it, with ballot and ranks as they are now, in order; what cannot be
    * sent is dropped. */
   void (*send)(void *user, uint32_t to, gli_member_message message);
-  /* Be ready for the members of this ballot, until it is over. May be said
+  /* Prepares for the members of this ballot, until it ends. May be called
    * twice. */
   void (*prepare)(void *user);
 } gli_membership_ops;
@@ -99,11 +101,12 @@ struct gli_membership {
 /* Take part; `ranks` is n zeros, the caller's, but for BEATS and IN_DOUBT of
  * its own. */
 void gli_membership_start(gli_membership *m);
-/* A rank is gone, or is taken to be. */
+/* Takes a rank for gone. */
 void gli_membership_gone(gli_membership *m, uint32_t rank);
-/* Nothing that was said to this rank, which is waited for, has arrived. */
+/* Repeats the last message to a rank that is waited for, because it did not
+ * arrive. */
 void gli_membership_again(gli_membership *m, uint32_t rank);
-/* What came: `ranks` is [n]; nothing in it is trusted. */
+/* Takes a message: `ranks` is [n]; nothing in it is trusted. */
 void gli_membership_take(gli_membership *m, uint32_t from,
                          gli_member_message message, uint64_t ballot,
                          const uint8_t *ranks);
@@ -111,7 +114,7 @@ void gli_membership_take(gli_membership *m, uint32_t from,
 static inline bool gli_membership_decided(const gli_membership *m) {
   return m->phase == GLI_MEMBER_DECIDED || m->phase == GLI_MEMBER_OVER;
 }
-/* Does this rank wait for that one, to get on? */
+/* Returns true if this rank cannot continue without an answer of that one. */
 bool gli_membership_needs(const gli_membership *m, uint32_t rank);
 
 #endif

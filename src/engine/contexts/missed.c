@@ -1,13 +1,13 @@
-/* A rank has left in order while a collective here needs it.
+/* A rank that left in order while a collective here needs it.
  *
- * It has left too early, or this rank alone has called the collective: ranks
- * for which all was well leave then, one after the other. So the others are
- * asked whether they have called it (ASK), and whether they wait in another
- * call (PROBE). A rank in an earlier collective may still come to it, and does
- * not count. Where those that have left without it, or wait for a message, are
- * several, and more than have called it, no rank is named. A moment passes
- * before that, for a rank that waits for the one that left in a message of the
- * two knows more. */
+ * Either it left too early, or this rank alone has called the collective: ranks
+ * that succeeded leave one after the other then. So this rank asks the others
+ * whether they have called it (ASK), and whether they wait in another call
+ * (PROBE). A rank in an earlier collective may still come to it, and does not
+ * count. Where several ranks have left without it or wait for a message, and
+ * they outnumber those that have called it, no rank is named. A moment passes
+ * before that, because a rank that waits for a message of the one that left
+ * knows more. */
 #include <stdio.h>
 #include <string.h>
 

@@ -28,8 +28,8 @@
  * another one for the rank that asks; beside GLI_WAITING_MAY_COME. */
 enum { SAYS_HERE, SAYS_ELSEWHERE, SAYS_FOR_YOU, SAYS_MASK = 3 };
 
-/* Of a message between two ranks: the one that it waits for; NULL: it is known
- * to nobody, or not connected. */
+/* Returns the link to the rank that a message waits for; NULL: the rank is
+ * unknown, or not connected. */
 static gli_link *message_link(const gli_operation *op) {
   if (!gli_operation_is_running(op)) return NULL;
   if (op->p2p.peer < 0) return NULL;
@@ -93,7 +93,7 @@ static bool knows_elsewhere(const gli_operation *op) {
   return false;
 }
 
-/* Who knows more is to accuse first. */
+/* Waits for a rank that knows more to accuse first. */
 static void keep_listening(gli_operation *op, uint64_t now_ns) {
   op->deadline.blame_phase = GLI_LISTENING;
   gli_deadline_set(
@@ -103,7 +103,8 @@ static void keep_listening(gli_operation *op, uint64_t now_ns) {
   send_probes(op);
 }
 
-/* It has not begun to copy, so no other rank is to blame. */
+/* Waits for a copy that has not begun, because of earlier work in its stream;
+ * when the time is `over`, no other rank is at fault. */
 static void wait_for_stream(gli_operation *op, bool over) {
   gloo_error error;
   char text[GLI_TEXT_BYTES];
@@ -144,7 +145,7 @@ void gli_blame_timer(gli_operation *op, uint64_t now_ns) {
   gli_context_poison(op->context, &error);
 }
 
-/* In the making of groups a receive waits for one that makes the same. */
+/* Returns true if the receive belongs to the creation of the same group. */
 static bool makes_group(const gli_operation *op, const gli_link *link,
                         const gli_header *h) {
   return op->context == link->context && op->context->is_control &&
@@ -152,7 +153,7 @@ static bool makes_group(const gli_operation *op, const gli_link *link,
          op->signature.tag == h->tag;
 }
 
-/* Does it wait for another rank than the one that asks? */
+/* Returns true if it waits for another rank than the one that asks. */
 static bool waits_for_others(const gli_operation *op, const gli_link *link,
                              const gli_header *h) {
   (void)h;
@@ -243,7 +244,7 @@ static bool probe_is_collective(const gli_operation *op, const gli_link *link,
   return !probe_is_message(op, link, h);
 }
 
-/* `op`: the one that the question is about; NULL: this rank is not in it. */
+/* Answers a question about `op`; NULL: this rank takes no part in it. */
 static void answer_question(gli_link *link, const gli_header *h,
                             gli_operation *op) {
   gli_header about = *h;

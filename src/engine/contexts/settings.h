@@ -1,7 +1,7 @@
-/* What a context knows of its ranks and hosts, and what was agreed on. It stays
- * as it is once operations are started, so reading takes no lock. Writing takes
- * the device's as soon as ranks can connect: what they send is handled by any
- * thread. */
+/* The settings of a context: ranks, hosts, and what all ranks agreed on. They
+ * do not change once operations are started, so reading takes no lock. Writing
+ * takes the lock of the device as soon as ranks can connect, because any thread
+ * handles their messages. */
 #ifndef GLI_ENGINE_CONTEXTS_SETTINGS_H
 #define GLI_ENGINE_CONTEXTS_SETTINGS_H
 
@@ -9,17 +9,17 @@
 #include "plan/plan.h"
 #include "plan/tuning.h"
 
-/* What plans may know of hosts, to be said before operations are started: which
- * ranks share one (the context takes `hosts` over, and keeps them unless there
- * is only one), and whether ranks outnumber cores. The same on all ranks. */
+/* Sets what plans know of hosts, before operations are started: which ranks
+ * share one (the context takes over `hosts`, and keeps it unless there is only
+ * one), and whether ranks outnumber cores. The same on all ranks. */
 void gli_context_set_hosts(gloo_context *context, gli_hosts *hosts,
                            gli_subscription oversubscribed);
-/* Find out whether ranks that share a host reach each other's memory, from
- * where they listen. To be said after that and the hosts; the same on all
- * ranks, for no plan may use what only some of them have. */
+/* Determines, from the addresses, whether ranks that share a host can access
+ * the memory of each other. Called after addresses and hosts are set. The same
+ * on all ranks, since a plan must not use what only some of them have. */
 void gli_context_learn_locality(gloo_context *context);
-/* What chooses algorithms before the selector does; the context takes it over.
- * To be said before operations are started. NULL: nothing does. */
+/* Sets the tuning that precedes the selector; the context takes it over. Called
+ * before operations are started. NULL: none. */
 void gli_context_set_tuning(gloo_context *context, gli_tuning *tuning);
 /* All ranks promise that the buffers of their collectives are in memory from
  * gloo_alloc; to be said before operations are started. */
@@ -28,7 +28,8 @@ void gli_context_promise_buffers(gloo_context *context);
 const gli_tuning *gli_context_tuning(const gloo_context *context);
 const gli_hosts *gli_context_hosts(const gloo_context *context);
 gli_subscription gli_context_oversubscribed(const gloo_context *context);
-/* What ranks that share a host have of each other. The same on every rank. */
+/* Returns the access that ranks of a host have to each other. The same on every
+ * rank. */
 gli_locality gli_context_locality(const gloo_context *context);
 
 /* ---- ranks --------------------------------------------------------------- */
@@ -41,8 +42,9 @@ uint32_t gli_context_rank_of(const gloo_context *context, uint32_t root_rank);
 /* An error as the callers of this context see it: the rank at fault by its
  * number there, too. Errors inside the engine speak of the root. */
 void gli_context_localize(const gloo_context *context, gloo_error *error);
-/* Of a rank of a root context that failed, in the root of `to`, where that is a
- * successor of it; UINT32_MAX: it is not, or the rank is not there any more. */
+/* Returns the rank in the root of `to` of a rank of a failed root context,
+ * where `to` is a successor of it; UINT32_MAX: it is not, or the rank is gone.
+ */
 uint32_t gli_context_rank_since(const gloo_context *from, uint32_t root_rank,
                                 const gloo_context *to);
 bool gli_context_related(const gloo_context *a, const gloo_context *b);

@@ -9,8 +9,9 @@
 #include "engine/state/fail.h"
 #include "engine/wire/wire.h"
 
-/* What a key makes of a number: as hard to guess as the key, for the mapping is
- * one to one (the finalizer of SplitMix64; Steele, Lea and Flood 2014). */
+/* Derives a key from a key and a number. It is as hard to guess as the key,
+ * because the mapping is one to one (the finalizer of SplitMix64; Steele, Lea
+ * and Flood 2014). */
 static uint64_t shrink_derive(uint64_t key, uint64_t number) {
   uint64_t z = key + (number + 1) * UINT64_C(0x9e3779b97f4a7c15);
   z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
@@ -59,8 +60,8 @@ static void shrink_discard(gloo_context *context) {
   (void)gli_context_end(context);
 }
 
-/* A context of these ranks of another, of which `own` is this one, with what
- * was agreed on there. NULL: out of memory. */
+/* Creates a context of some ranks of another, with its settings; `own` is this
+ * rank. NULL: out of memory. */
 static gloo_context *shrink_derive_context(const gloo_context *from,
                                            const uint32_t *ranks, uint32_t n,
                                            uint32_t own, uint64_t number) {
@@ -93,7 +94,7 @@ void gli_shrink_send(void *user, uint32_t to, gli_member_message message) {
   if (gli_context_poisoned(council)) return;
   const gli_link *known = council->peers[to].link;
   if (known != NULL && (known->failed || known->leaving.departed)) return;
-  /* It is most likely not there: no reason to connect. */
+  /* A rank without a connection is most likely gone: no reason to connect. */
   if (known == NULL && message == GLI_MEMBER_OUT) return;
   if (known == NULL)
     s->ranks[to].dialed_ns =
@@ -201,7 +202,8 @@ static gloo_context *shrink_make_council(const gloo_context *failed) {
   return council;
 }
 
-/* But for the one that was decided on, which is the caller's. */
+/* Discards all successors but the one that was decided, which is the caller's.
+ */
 static void shrink_discard_successors(gli_shrink *s) {
   while (s->successors != NULL) {
     gli_successor *at = s->successors;
@@ -302,7 +304,8 @@ void gli_shrink_end_all(gloo_context *context) {
 
 /* ---- what happens -------------------------------------------------------- */
 
-/* Those of higher ranks are questions, and those of lower ones answers. */
+/* Answers a sign: signs of higher ranks are questions, and those of lower ranks
+ * are answers. */
 static void shrink_answer_sign(gli_shrink *s, uint32_t from) {
   const gli_membership *m = &s->members;
   if ((m->ranks[from] & GLI_MEMBER_GONE) != 0)

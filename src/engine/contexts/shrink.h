@@ -52,9 +52,9 @@ struct gli_shrink {
   gli_shrink *next; /* of the same context */
 };
 
-/* Begin: this rank wants to go on with those of `failed` that want it as well.
- * `patience_ns`: to wait for ranks that are there, and do not come. The
- * agreement is kept by `failed` until it is handed over. NULL with `error`. */
+/* Begins the agreement on a successor of `failed`. `patience_ns`: the time for
+ * ranks that are alive and do not call. `failed` keeps the agreement until it
+ * is handed over. NULL with `error`. */
 gli_shrink *gli_shrink_begin(gloo_context *failed, uint64_t patience_ns,
                              gloo_error *error);
 /* The successor keeps what the other has kept. */
@@ -62,8 +62,8 @@ void gli_shrink_hand_over(gloo_context *from, gloo_context *to);
 /* All that a context keeps. */
 void gli_shrink_end_all(gloo_context *context);
 
-/* For a council: a message is there (a byte per rank), a rank is gone, it is
- * due. */
+/* The events of a council: a message (a byte per rank), a lost link, its turn.
+ */
 void gli_shrink_arrived(gli_link *link, const gli_header *header,
                         const uint8_t *ranks);
 void gli_shrink_lost(gli_link *link, const char *why);
@@ -77,17 +77,16 @@ static inline uint64_t gli_shrink_due(const gloo_context *context) {
 /* ---- within the agreement (shrink.c, for shrink_watch.c) ------------------
  */
 
-/* The time that a rank that begins to lead when patience is over gives the
- * others, and the least silence after which a rank is missed. */
+/* The time that a rank that becomes leader after the deadline gives the others,
+ * and the least silence after which a rank is missed. */
 #define GLI_SHRINK_GRACE_NS UINT64_C(1000000000)
 
 /* Sends a message of the agreement; `user` is the gli_shrink. */
 void gli_shrink_send(void *user, uint32_t to, gli_member_message message);
-/* Looks, after anything that happened to the agreement, whether it is over. */
+/* Ends the agreement, after any event, if it is complete. */
 void gli_shrink_settle(gli_shrink *s);
-/* Ends the connections of an agreement that is over. What was sent to a rank
- * that has never been heard is dropped: it would hear, when it wakes, what is
- * true no more. */
+/* Closes the connections of an agreement that has ended. Messages to a rank
+ * that has never answered are dropped: they would be outdated when it wakes. */
 void gli_shrink_be_quiet(gli_shrink *s);
 
 /* Is this the key of a council that this rank has not come to yet? */

@@ -8,20 +8,19 @@
 #include "engine/state/fail.h"
 #include "engine/wire/wire.h"
 
-/* The rank that all know to be gone gets no more than this to show that it is
- * there after all. */
+/* The time in which the rank that the failure names can show that it is alive.
+ */
 #define ACCUSED_NS UINT64_C(300000000)
 /* Signs per time after which a rank is taken for gone. */
 #define PINGS 4
 /* How often it is tried again to connect to a rank, and within what time. */
 #define TRIES 3
 #define TRY_NS UINT64_C(300000000)
-/* A leader that has given no sign for so long may be gone, and so may those
- * that would lead after it: so many of them are asked for a sign, all at once.
- */
+/* The silence after which a leader may be gone, and with it those that would
+ * lead after it: up to COURTED of them are asked for a sign at once. */
 #define COURT_NS UINT64_C(100000000)
 #define COURTED 8
-/* Polls in that time of a rank for which the agreement is over. */
+/* Polls in that time of a rank whose agreement has ended. */
 #define LOOKS 16
 
 static uint64_t shrink_later(uint64_t a, uint64_t b) {
@@ -37,9 +36,10 @@ static void shrink_miss(gli_shrink *s, uint32_t rank, const char *why) {
   gli_membership_gone(&s->members, rank);
 }
 
-/* A connection that ends before anything came may be one that the other side
- * gave up long ago, and that was only waiting to be looked at. Those of ranks
- * that are gone take longer to fail. */
+/* Returns true if another attempt is due. A connection that ends before
+ * anything arrives may be one that the other side gave up long ago, and that
+ * waited to be accepted. Connections to ranks that are gone take longer to
+ * fail. */
 static bool shrink_tries_again(gli_shrink *s, uint32_t rank) {
   const gloo_device *device = s->council->device;
   gli_shrink_rank *r = &s->ranks[rank];

@@ -119,7 +119,7 @@ static bool snapshot_add_groups(gli_snapshot *s, const gli_family *family) {
   return true;
 }
 
-/* Of the ranks that it is connected to. */
+/* Adds the connections to other ranks. */
 static void snapshot_add_routes(gli_snapshot *s, const gloo_context *root) {
   const gli_transport_ops *ops = root->device->ops;
   for (uint32_t i = 0; i < root->size; i++) {
