@@ -12,7 +12,7 @@
 
 /* ---- which ranks it is with ---------------------------------------------- */
 
-/* Of all that it talks to. */
+/* Opens the links to all peers of the operation. */
 GLI_COLD static gloo_status open_links(gli_operation *op, gloo_error *error) {
   bool message = gli_operation_is_message(op);
   for (uint32_t i = 0; i < op->plan->n_peers; i++) {
@@ -40,7 +40,7 @@ GLI_COLD static gloo_status begin_find_counter(gli_operation *op,
 GLI_INLINE gloo_status begin_numbered(gli_operation *op, gloo_error *error) {
   gloo_status status = GLOO_OK;
   uint32_t n = op->plan->n_peers;
-  /* They stay as they are from run to run, and are opened in this order. */
+  /* Links remain from run to run, and are opened in this order. */
   if (n > 0 && op->peers[n - 1].link == NULL) status = open_links(op, error);
   if (status == GLOO_OK && op->counter == NULL)
     status = begin_find_counter(op, error);
@@ -53,8 +53,9 @@ GLI_INLINE gloo_status begin_numbered(gli_operation *op, gloo_error *error) {
 
 /* ---- receives ------------------------------------------------------------ */
 
-/* Of several ranks, some may have left in order, and would refuse a link; those
- * that send open one themselves, and failures are heard of through the tree. */
+/* Returns true if all ranks that a receive takes from have left. Some may have
+ * left in order, and would refuse a link; senders open one themselves, and
+ * failures arrive through the tree. */
 static bool all_departed(const gli_operation *op) {
   for (uint32_t rank = 0; rank < op->context->size; rank++) {
     if (!gli_p2p_takes_from(op, rank)) continue;
@@ -135,7 +136,7 @@ gloo_status gli_operation_begin_counted(gli_operation *op, bool now,
   if (now && device->deferred != NULL) start_all_deferred(device);
   if (op->scaling.from != NULL) {
     gli_operation_make_input(op);
-    /* It may have let other threads go on. */
+    /* Other threads may have run meanwhile. */
     if (gli_context_poisoned(op->context)) return begin_too_late(op, error);
   }
   if (op->side == GLI_RECV_SIDE && op->p2p.peer < 0) forget_source(op);

@@ -1,10 +1,10 @@
-/* Calls that are made again and again: their operations stay prepared.
+/* Repeated calls: their operations stay prepared.
  *
- * A context remembers its last calls, each with an operation that no other call
- * has. The same call again, perhaps on other buffers, starts that one when it
- * blocks, and one made like it when it does not; it is spared checks, choice
- * and look-up. What takes much memory is not remembered, and neither is a call
- * that another thread is in. */
+ * A context caches its last calls, each with an operation of its own. The same
+ * call again, perhaps on other buffers, starts that operation if it blocks, and
+ * a copy of it if it does not; it skips checks, choice and look-up. Calls that
+ * take much memory are not cached, and neither is a call that another thread is
+ * in. */
 #include <stdlib.h>
 
 #include "engine/life/life.h"
@@ -37,8 +37,8 @@ gli_repeat *gli_repeat_find(gloo_context *context, const gli_repeat_key *key) {
              : NULL;
 }
 
-/* What only some calls have (several buffers, factors, operations of the
- * caller's) is not remembered. */
+/* Makes an operation like a cached one. Calls with several buffers, factors or
+ * custom operations are not cached. */
 gli_operation *gli_repeat_like(const gli_operation *model) {
   gloo_context *context = model->context;
   gli_plan_cache_get_again(context->cache, model->ref);

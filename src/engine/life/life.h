@@ -1,6 +1,6 @@
-/* Operations from call to release. Memory of them (pool.c), making them of
- * calls (prepare.c), beginning a run (begin.c), and calls that are made again
- * and again (call_cache.c). */
+/* Operations from call to release: their memory (pool.c), their creation from
+ * calls (prepare.c), the begin of a run (begin.c), and repeated calls
+ * (call_cache.c). */
 #ifndef GLI_ENGINE_LIFE_LIFE_H
 #define GLI_ENGINE_LIFE_LIFE_H
 
@@ -65,7 +65,8 @@ void gli_repeat_keep(gli_operation *op, const gli_repeated_call *call);
 void gli_repeat_keep_like(const gli_operation *op,
                           const gli_repeated_call *call);
 void gli_repeat_forget_all(gloo_context *context);
-/* That of the context has changed. */
+/* Updates the cached operations after the timeout of the context has changed.
+ */
 void gli_repeat_set_timeout(gloo_context *context);
 
 #endif

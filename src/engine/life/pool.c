@@ -10,8 +10,8 @@
 #include "engine/wire/wire.h"
 
 enum { POOL_PER_PLAN = 4 };
-/* Outputs are stored non-temporally from so many bytes on, and when all inputs
- * and outputs of the host are so many. */
+/* The length of an output from which it is stored non-temporally, if all inputs
+ * and outputs of the host have at least NONTEMPORAL_TOGETHER bytes. */
 #define NONTEMPORAL_FROM ((uint64_t)2 << 20)
 #define NONTEMPORAL_TOGETHER ((uint64_t)28 << 20)
 
@@ -95,7 +95,7 @@ static gli_operation *allocate_operation(const gli_plan *plan) {
   return NULL;
 }
 
-/* What belongs to the call, and not to the plan. */
+/* Releases what belongs to the call, and not to the plan. */
 static void drop_call(gli_operation *op) {
   if (op->p2p.candidates != NULL) {
     free(op->p2p.candidates);
@@ -154,7 +154,8 @@ static void pool_shrink(gli_family *family, uint64_t most,
   }
 }
 
-/* Programs whose sizes vary would otherwise keep scratch for all of them. */
+/* Shelves the scratch memory of an operation, since programs with varying sizes
+ * would otherwise keep some for each. */
 static void pool_shelve(gli_operation *op) {
   gli_family *family = op->context->family;
   if (op->scratch == NULL) return;
@@ -174,8 +175,8 @@ static gli_operation *take_pooled(gli_plan_ref *ref) {
   return NULL;
 }
 
-/* Would the outputs be pushed out of the caches anyway? The ranks of a host
- * share the last of these, and each has its own inputs and outputs. */
+/* Returns true if the outputs would leave the caches anyway. The ranks of a
+ * host share the last-level cache, and each has its own inputs and outputs. */
 static bool is_nontemporal(const gloo_context *context, const gli_plan *plan) {
   if (plan->out_bytes < NONTEMPORAL_FROM) return false;
   uint64_t ranks =
@@ -207,7 +208,7 @@ gli_operation *gli_operation_new(gloo_context *context, gli_plan_ref *ref) {
 
 void gli_operation_release(gli_operation *op) {
   gloo_context *context = op->context;
-  if (context == NULL) { /* its context is gone, and its plan with it */
+  if (context == NULL) { /* its context has ended, with its plan */
     free_operation(op);
     return;
   }

@@ -28,8 +28,9 @@ no_memory:
                   "out of memory for a list of %zu ranks", call->n_peers);
 }
 
-/* What stands in a signature for the root, which messages do not have; of given
- * counts that all ranks know, and of a custom operation, a hash. */
+/* Returns the word of a signature that holds the root, which messages do not
+ * have; for given counts that all ranks know, and for a custom operation, it is
+ * a hash. */
 static uint32_t signed_root(const gli_call *call) {
   const gli_plan_params *p = &call->params;
   uint32_t hash =
@@ -109,7 +110,7 @@ static uint8_t ending_of(const gli_call *call) {
   return divides ? GLI_ENDS_DIVIDED | staged : staged;
 }
 
-/* Of elements that do not fit on the stack. */
+/* Allocates elements of a custom operation that do not fit on the stack. */
 static gloo_status prepare_custom(gli_operation *op, gloo_error *error) {
   gli_custom_call *custom = &op->custom;
   if (custom->op == NULL || custom->element_bytes <= GLI_CUSTOM_SHORT)
@@ -122,7 +123,7 @@ static gloo_status prepare_custom(gli_operation *op, gloo_error *error) {
                   custom->element_bytes);
 }
 
-/* It is numbered by the order in which it was made. */
+/* Numbers an operation by the order in which it was made. */
 static gloo_status prepare_number(gli_operation *op, const gli_call *call,
                                   gloo_error *error) {
   if (!call->matched_by_init) return GLOO_OK;
@@ -160,7 +161,7 @@ static gloo_status prepare_scaling(gli_operation *op, const gli_call *call,
   return GLOO_OK;
 }
 
-/* What its records will say. */
+/* Fills the description for the records of the operation. */
 static void describe_operation(gli_operation *op, const gli_call *call) {
   const gli_plan *plan = op->plan;
   const gli_header *h = &op->signature;

@@ -33,8 +33,8 @@ bool gli_operation_is_private(const gli_operation *op) {
   return op->side == GLI_SEND_SIDE && is_private_send(op);
 }
 
-/* The next lower number. No other rank has heard of it either, for messages
- * with a tag are told of in their order. */
+/* Gives an operation the next lower number. No other rank knows of it either,
+ * because messages with a tag are announced in order. */
 static void step_down(gli_operation *op) {
   if (op->in_order.active) gli_in_order_leave(op);
   if (op->side == GLI_RECV_SIDE) gli_match_remove(op);
@@ -46,7 +46,8 @@ static void step_down(gli_operation *op) {
   gli_wire_step_down(op, 0);
 }
 
-/* Those with higher numbers began later, so they stand behind it. */
+/* Gives the number back. Operations with higher numbers began later, so they
+ * follow in the list. */
 static void give_back_number(gli_operation *op) {
   gli_device_list(op->device);
   uint64_t left = *op->counter - 1 - op->signature.operation;

@@ -1,8 +1,8 @@
-/* Which operation a message is for, and which of its receives.
+/* The matching of messages with operations and their receives.
  *
  * A message names an operation by key, and a receive step of it by slot.
- * Nothing here changes an operation, a link or a context, but the table of
- * operations by key, which the functions that begin and end them keep. */
+ * Matching changes no operation, link or context; the functions that begin and
+ * end operations keep the table of operations by key. */
 #ifndef GLI_ENGINE_MATCH_MATCH_H
 #define GLI_ENGINE_MATCH_MATCH_H
 
@@ -56,16 +56,16 @@ gloo_status gli_match_agree(const gli_operation *op, const gli_link *link,
 
 /* Has the operation of a message that found none been here already? */
 bool gli_match_is_over(const gli_link *link, const gli_header *header);
-/* What this rank has called where the header's has called that, as far as calls
- * are compared; false: nothing yet, or it is forgotten, or it is no collective.
- */
+/* Returns, in `own`, the call that this rank has made at the position of the
+ * header, as far as calls are compared. False: none yet, or it is forgotten, or
+ * it is no collective. */
 bool gli_match_own(const gli_link *link, const gli_header *header,
                    gli_header *own);
 /* Was it the same call on both sides? GLOO_OK also when that is forgotten. */
 gloo_status gli_match_agree_late(const gli_link *link, const gli_header *header,
                                  gloo_error *error);
-/* The error of a rank that sends data for one that is over, or never had a
- * message from that rank. */
+/* Fills the error of a rank that sends data for an operation that has ended, or
+ * never had a message from that rank. */
 gloo_status gli_match_too_late(const gli_link *link, const gli_header *header,
                                gloo_error *error);
 

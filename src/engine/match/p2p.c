@@ -20,8 +20,8 @@ bool gli_p2p_takes_from(const gli_operation *op, uint32_t rank) {
   return false;
 }
 
-/* What comes next with its tag from its rank, of all that no receive has the
- * number of? */
+/* Returns true if the message is the next one with its tag from its rank, of
+ * those whose number no receive has. */
 static bool is_next(const gli_early *early) {
   const gli_header *h = &early->header;
   return h->operation == gli_counted(&early->link->found, h->tag);

@@ -1,5 +1,5 @@
-/* Deferred starts: operations that have begun, but whose steps are left to
- * later polls, which start one of them each. */
+/* Deferred starts: operations whose steps are left to later polls, which start
+ * one operation each. */
 #include "engine/run/run.h"
 
 void gli_device_defer(gloo_device *device) {

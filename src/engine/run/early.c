@@ -1,5 +1,5 @@
-/* What came before its operation was started, or before its receive was ready.
- */
+/* Messages that arrive before their operation is started, or before their
+ * receive is ready. */
 #include <inttypes.h>
 
 #include "core/error.h"
@@ -82,7 +82,7 @@ void gli_early_read_cts(gli_operation *op) {
   for (uint32_t i = 0; i < op->plan->n_peers; i++) read_cts(op, i);
 }
 
-/* It is for no step of this operation. */
+/* Ends an early message that belongs to no step of this operation. */
 static void early_end_apart(gli_early *early) {
   if (early->complete)
     gli_early_free(early);
@@ -171,7 +171,7 @@ bool gli_early_ready(gli_operation *op, uint32_t step) {
   }
   op->recv_state[step] = GLI_RECV_ARRIVING;
   bool refers = gli_form_has_rkey(early->header.form);
-  if (refers) gli_in_order_no_more(op); /* no thread looks for bytes in vain */
+  if (refers) gli_in_order_no_more(op); /* no thread polls for its bytes */
   bool done = deliver_early(op, step, early) == GLI_DONE;
   detach_early(op, early);
   gli_early_free(early);

@@ -57,8 +57,8 @@ GLI_COLD static void end_with(gli_operation *op, const gloo_error *error) {
   if (!op->device->fork.child) gli_expose_revoke(op);
 }
 
-/* It took long, so a collective's last message came from a rank that others
- * waited for. */
+/* Counts the lateness of the rank that sent the last message of a collective
+ * that took long. */
 GLI_COLD static void count_lateness(const gli_operation *op, uint64_t ended) {
   const gli_trace_about *a = &op->about;
   if (a->collective >= GLI_COLLECTIVES || gli_operation_is_message(op)) return;

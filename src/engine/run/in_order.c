@@ -38,7 +38,8 @@ static inline bool is_message(const gli_step *s) {
 
 /* Longer ones take longer than all of this. */
 #define STEP_BYTES ((uint64_t)GLI_TAKE_BYTES)
-/* A longer copy had better be made while others wait as well. */
+/* The length above which a copy is better made while other messages are
+ * awaited. */
 #define COPY_BYTES ((uint64_t)4096)
 
 static bool is_simple(const gli_step *s) {
@@ -116,7 +117,7 @@ GLI_COLD static bool take_credit(gli_link *link, uint32_t credit) {
 
 typedef enum got { GOT_NOTHING, GOT_IT, GOT_AN_ERROR } got;
 
-/* The message of a step whose turn it is, if it is there already. */
+/* Takes the message of the current step, if it has arrived. */
 GLI_INLINE got take_message(gli_operation *op, uint32_t at, gli_message *m) {
   gloo_device *device = op->device;
   gli_taken *taken = &device->taken;
@@ -148,8 +149,9 @@ static void await_message(gli_operation *op, uint32_t at, gli_message *m) {
   op->about.peer = link->rank;
 }
 
-/* Some transports are never done with a message at once. After so many runs in
- * a row that fell back at a send, an operation tries no more. */
+/* The number of consecutive runs that fall back at a send, after which an
+ * operation does not try again: some transports never complete a message at
+ * once. */
 enum { FALLBACKS_MAX = 8 };
 
 GLI_COLD static void fall_back(gli_operation *op) {

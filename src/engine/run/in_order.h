@@ -4,7 +4,7 @@
 
 #include "engine/state/context.h"
 
-/* What an operation's recv_state has room for at least. */
+/* The least number of entries of recv_state. */
 enum { GLI_IN_ORDER_STEPS = 16 };
 
 /* Can operations of this plan begin in order? */
@@ -16,10 +16,10 @@ static inline void gli_in_order_reset(gli_operation *op) {
   _Static_assert(GLI_RECV_UNREADY == 0, "of all steps");
   memset(op->recv_state, GLI_RECV_UNREADY, GLI_IN_ORDER_STEPS);
 }
-/* Begin a run of one that is prepared, and go as far as it can. It may be over
- * when this returns, and was in no list; or else it is left to the next poll to
- * let it be found (device->unlisted). False: something is in its way, and
- * nothing has changed. Not within upcalls. */
+/* Begins a run of a prepared operation, and runs it as far as possible. It may
+ * have ended on return, without having been in a list; otherwise the next poll
+ * lists it (device->unlisted). Returns false, without any change, if it cannot
+ * begin. Not within upcalls. */
 bool gli_in_order_begin(gli_operation *op);
 /* Go on, as far as it can: to the next receive, or the end. */
 void gli_in_order_run(gli_operation *op);
@@ -40,8 +40,8 @@ static inline bool gli_in_order_looks(const gli_operation *op) {
   return o->active && op->recv_state[o->at] == GLI_RECV_READY &&
          o->messages[o->at].pair != NULL;
 }
-/* Look for it. True: it was there, and the operation has gone on; others may be
- * runnable. Not within upcalls. */
+/* Polls for the message. Returns true if it had arrived and the operation
+ * advanced; others may be runnable. Not within upcalls. */
 bool gli_in_order_look(gli_operation *op);
 
 #endif

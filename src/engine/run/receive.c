@@ -1,5 +1,5 @@
-/* What arrives: to the operation and the step that it is for, or to memory
- * where it waits for them. */
+/* Arriving messages: to the operation and step that they belong to, or to
+ * memory where they wait for them. */
 #include "core/error.h"
 #include "engine/match/match.h"
 #include "engine/run/in_order.h"

@@ -1,5 +1,5 @@
-/* What ranks tell each other about operations: "may I send it?" (RTS), "I have
- * started it" (CTS). What comes before its operation waits here for it. */
+/* RTS ("may I send?") and CTS ("I have started it") of operations. Those that
+ * arrive before their operation wait here. */
 #include "core/error.h"
 #include "engine/match/match.h"
 #include "engine/run/run.h"

@@ -45,7 +45,7 @@ static void run_step(gli_operation *op, uint32_t index) {
   }
 }
 
-/* What was sent ends its step. */
+/* Completes the steps whose messages were sent. */
 static void take_finished(gloo_device *device) {
   while (device->finished.first != NULL) {
     gli_transfer *t = device->finished.first;

@@ -1,8 +1,8 @@
-/* One run of a plan.
+/* The run of a plan.
  *
- * A step runs when no step before it is pending; one that is done makes those
- * ready that wait for it. The thread that holds the device's lock runs them
- * before letting go of it (gli_device_run). */
+ * A step runs when no step before it is pending, and its completion makes the
+ * steps ready that wait for it. The thread that holds the lock of the device
+ * runs them before it releases the lock (gli_device_run). */
 #ifndef GLI_ENGINE_RUN_RUN_H
 #define GLI_ENGINE_RUN_RUN_H
 
@@ -25,7 +25,7 @@ GLI_COLD void gli_device_leave_deferred(gli_operation *op);
 
 void gli_operation_step_done(gli_operation *op, uint32_t step);
 void gli_send_step(gli_operation *op, uint32_t step);
-/* What a receive step waited for has come. */
+/* Records the rank whose message a receive step waited for. */
 static inline void gli_operation_heard(gli_operation *op, uint32_t step) {
   op->about.peer = op->peers[op->plan->steps[step].peer].link->rank;
 }
@@ -39,9 +39,9 @@ static inline void gli_operation_forget(gli_operation *op) {
 }
 /* Start the steps of an operation whose links are known. */
 gloo_status gli_operation_launch(gli_operation *op, gloo_error *error);
-/* The operation that has begun last is in no list yet (device->unlisted): most
- * are over before anything but their caller looks for them. Whatever looks
- * through lists of operations, or polls, lists it first. */
+/* Lists the operation that began last (device->unlisted). Most operations end
+ * before anything but their caller looks for them, so every walk of the lists,
+ * and every poll, lists it first. */
 void gli_device_list_now(gloo_device *device);
 static inline void gli_device_list(gloo_device *device) {
   if (device->unlisted != NULL) gli_device_list_now(device);
@@ -49,10 +49,11 @@ static inline void gli_device_list(gloo_device *device) {
 /* End it with an error (NULL: success), in whatever lists it is. */
 void gli_operation_finish(gli_operation *op, const gloo_error *error);
 
-/* End one with such an ending: divide, or round, what a collective has added
- * up, copy it to where it belongs, and see that its end is told. */
+/* Ends an operation with a special ending: divides or rounds the sums of a
+ * collective, copies them to their destination, and reports the end. */
 GLI_COLD void gli_operation_end_specially(gli_operation *op, bool well);
-/* The end of one that is in no list, which began and ends at so many ticks. */
+/* Ends an operation that is in no list, given the ticks of its begin and end.
+ */
 GLI_INLINE void gli_operation_end(gli_operation *op, bool well,
                                   uint64_t started, uint64_t ended) {
   gli_trace *trace = op->context->trace;
@@ -72,10 +73,10 @@ GLI_INLINE void gli_operation_end(gli_operation *op, bool well,
 
 /* ---- telling of the end (told.c) ----------------------------------------- */
 
-/* It is over: wake threads that watch it, signal the device's event, and queue
- * it where a function is to be called. */
+/* Reports the end of an operation: wakes waiting threads, signals the event of
+ * the device, and queues its function. */
 void gli_operation_note_end(gli_operation *op);
-/* The device has no descriptor for it any more. */
+/* Closes the descriptor of the event. */
 void gli_event_close(gli_event *event);
 /* Take it out of the queue again. */
 void gli_operation_unqueue(gli_operation *op);
@@ -100,7 +101,7 @@ gloo_status gli_receive_data(gli_link *link, const gli_header *header,
  * have been bound to it. */
 bool gli_receive_message(gli_link *link, const gli_header *header,
                          const uint8_t *payload, gloo_error *error);
-/* The payload of a message that gli_receive_data found a place for is there. */
+/* Takes the payload of a message that gli_receive_data has placed. */
 void gli_received(gli_transfer *t);
 gloo_status gli_receive_rts(gli_link *link, const gli_header *header,
                             gloo_error *error);
@@ -132,9 +133,9 @@ gloo_status gli_early_adopt(gli_operation *op, gloo_error *error);
 bool gli_early_ready(gli_operation *op, uint32_t step);
 /* A CTS that came before its operation was started. */
 void gli_early_keep_cts(gli_link *link, const gli_header *h);
-/* Which peers have said that they have started it? */
+/* Reads which peers have announced their start. */
 void gli_early_read_cts(gli_operation *op);
-/* It has been started: say so to the peer that asks. */
+/* Answers the peer that asks whether the operation was started. */
 gloo_status gli_early_answer_rts(gli_operation *op, gli_link *link,
                                  const gli_header *header, gloo_error *error);
 /* The receive step that a message is for, whose form and length fit. */

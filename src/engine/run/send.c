@@ -16,7 +16,7 @@ static void fail_send(gli_operation *op, gli_link *link, gloo_status status,
   gli_context_poison(op->context, &error);
 }
 
-/* Messages between two ranks keep their order: they must not pass one that the
+/* Returns true if a message must wait, so that it does not pass one that the
  * receiver does not know of. */
 static bool is_stuck(const gli_operation *op, const gli_link *link) {
   return gli_operation_is_message(op) && link->unannounced != NULL;
@@ -34,7 +34,7 @@ static void fill_header(const gli_operation *op, const gli_step *step,
   }
 }
 
-/* What is longer is not worth a copy in the transport. */
+/* Returns true if a message is short enough for a copy in the transport. */
 static bool is_short(const gli_step *step, const gli_header *header) {
   return step->role == GLI_ROLE_BYTES && header->length <= GLI_TAKE_BYTES;
 }

@@ -1,4 +1,4 @@
-/* Requests that are over, and the threads and functions that are told. */
+/* Completed requests, and the threads and functions that learn of them. */
 #include "core/descriptor.h"
 #include "engine/run/run.h"
 

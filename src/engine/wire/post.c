@@ -1,4 +1,4 @@
-/* Messages to the transport, and what is left of them when it has no room. */
+/* Messages to the transport, and their rest when it has no room. */
 #include <stdlib.h>
 
 #include "core/error.h"
@@ -179,7 +179,7 @@ static void drop_list(gli_transfer_list *list) {
   while (list->first != NULL) {
     gli_transfer *t = list->first;
     gli_transfer_list_remove(list, t);
-    /* These, while they arrive, are known to their transfer alone. */
+    /* Only their transfer knows of these while they arrive. */
     if (t->early != NULL &&
         (t->early->header.type == GLI_MESSAGE_ABORT ||
          t->early->header.type == GLI_MESSAGE_MEMBERS || t->early->orphan)) {

@@ -10,8 +10,8 @@
 /* From this many bytes on a receiver tells the sender at once that it has
  * started, so that the sender need not stop at the end of its credit. */
 #define GLI_CTS_UNASKED_BYTES ((uint64_t)64 * 1024)
-/* Bytes that one peer may have here early: its part of ALL, but within bounds.
- */
+/* The bounds of the bytes that a peer may have here early: its part of ALL,
+ * within MIN and MAX. */
 #define GLI_EAGER_BUDGET_MAX ((uint32_t)1 << 20)
 #define GLI_EAGER_BUDGET_MIN ((uint32_t)128 << 10)
 #define GLI_EAGER_BUDGET_ALL ((uint32_t)256 << 20)
@@ -25,18 +25,20 @@ void gli_wire_post(gli_transfer *t);
 int gli_wire_retry(gloo_device *device);
 /* The transport has sent it. */
 void gli_wire_sent(gli_transfer *t);
-/* It is over. When it was a step's, that is done, which device->finished tells
- * the thread that runs operations next (gli_device_run). */
+/* Ends a transfer. If it was that of a step, the step is complete, which
+ * device->finished passes to the thread that runs operations next
+ * (gli_device_run). */
 void gli_wire_finish(gli_transfer *t);
-/* Nothing is to come from a link any more, or to go there. */
+/* Drops all transfers of a link. */
 void gli_wire_drop(gli_link *link);
 
-/* A message without payload. `slot`: of an RTS, the first one that is blocked;
- * of a CTS, 1 when it answers an RTS; of a PROBE, 1 when time is up. */
+/* Sends a message without payload. `slot`: of an RTS, the first one that is
+ * blocked; of a CTS, 1 when it answers an RTS; of a PROBE, 1 when time is up.
+ */
 void gli_wire_control(gli_link *link, gli_message_type type,
                       const gli_header *about, uint32_t slot);
-/* The same with a payload from malloc, which is the link's from now on; `about`
- * has the slot. */
+/* Sends a message with a payload from malloc, which the link takes over;
+ * `about` has the slot. */
 void gli_wire_note(gli_link *link, gli_message_type type,
                    const gli_header *about, uint8_t *note, size_t bytes);
 /* Answer an RTS (CTS), a PROBE (WAITING) or anything for a group that is
