@@ -132,7 +132,8 @@ gloo_status gli_expose_read_done(gli_link *link, const gli_header *h,
     end_exposed(t);
     return GLOO_OK;
   }
-  /* It may be faster than the transport is with saying that all is sent. */
+  /* The peer may be faster than the report of the transport that all is sent.
+   */
   t = find_exposed(&link->in_flight, h);
   if (t != NULL) {
     t->exposed = false;

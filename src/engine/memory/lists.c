@@ -31,7 +31,7 @@ static void lists_reduce_local(gli_operation *op, const gli_step *s) {
                                                     op->scaling.factor);
 }
 
-/* What is copied is read once, for the kernel copies one source to all. */
+/* Copies one source to all outputs, so that it is read once. */
 static void lists_bcast_local(gli_operation *op, const gli_step *s) {
   const void *src = gli_operation_at(op, s->a_buffer, s->a);
   void **dsts = op->operands.dsts;

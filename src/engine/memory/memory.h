@@ -13,7 +13,7 @@
  * own. */
 #define GLI_ZERO_COPY_BYTES ((uint64_t)256)
 
-/* What became of the bytes of a step. */
+/* The outcome for the bytes of a step. */
 typedef enum gli_outcome {
   GLI_DONE,
   GLI_PENDING, /* the peer goes on with it */
@@ -87,8 +87,8 @@ void gli_staging_end(const gli_staging *staging);
 /* Give an operation the memory that its plan works on. */
 gloo_status gli_wide_prepare(gli_operation *op, const gli_call *call,
                              gloo_error *error);
-/* Those bytes of the plan's buffers: from the caller's inputs, and to the
- * caller's outputs. */
+/* Converts a range of the buffers of the plan: from the inputs of the caller,
+ * and to the outputs of the caller. */
 #define GLI_WIDE_ALL UINT64_MAX
 void gli_wide_begin(const gli_operation *op, uint64_t from, uint64_t bytes);
 void gli_wide_end(const gli_operation *op, uint64_t from, uint64_t bytes);
@@ -109,7 +109,8 @@ bool gli_expose_is_better(const gli_operation *op, uint32_t step,
                           gli_link *link, const void *memory, uint64_t bytes);
 /* How the message of a send step goes: sets form, length and payload. */
 void gli_expose_message(gli_transfer *t);
-/* What was exposed to the peer as that message; NULL: it is not. */
+/* Returns the transfer that was exposed to the peer as that message; NULL:
+ * none. */
 gli_transfer *gli_expose_find(const gli_link *link, const gli_header *header);
 gloo_status gli_expose_read_done(gli_link *link, const gli_header *header,
                                  gloo_error *error);
@@ -121,14 +122,14 @@ void gli_expose_revoke(gli_operation *op);
 
 /* ---- taking from a peer's (get.c) ---------------------------------------- */
 
-/* Can this message be the one that a receive step waits for? */
+/* Returns true if a receive step may wait for this message. */
 bool gli_get_fits(const gli_operation *op, uint32_t step,
                   const gli_header *header);
 /* A message that is not for a plain receive of bytes is here. */
 gli_outcome gli_get_arrived(gli_operation *op, uint32_t step, uint8_t form,
                             const uint8_t *payload);
-/* What a receive step took from the peer's memory is here, all of it: say so,
- * if it was not taken back meanwhile. */
+/* Ends a copy from the memory of the peer, and reports it unless it was revoked
+ * meanwhile. */
 gli_outcome gli_get_done(gli_operation *op, uint32_t step);
 /* Is it one? */
 static inline bool gli_get_is_plain(const gli_step *s, uint8_t form) {

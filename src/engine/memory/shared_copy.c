@@ -22,7 +22,8 @@
 #include "engine/wire/wire.h"
 #include "memory/region.h"
 
-/* From here on it pays, with so many pieces, if they are not shorter. */
+/* The least length of a shared copy, its number of pieces, and the least length
+ * of a piece. */
 #define SHARED_BYTES ((uint64_t)256 * 1024)
 #define PIECES 16
 #define PIECE_MIN ((uint64_t)32 * 1024)
@@ -168,8 +169,9 @@ bool gli_shared_copy_offers(const gli_operation *op, uint32_t step) {
          pair->ops->shared_copy != NULL && is_idle(op);
 }
 
-/* It may come late: the receiver is done, and perhaps asks for something else
- * by now. What this rank does not help with, the receiver does itself. */
+/* Takes the request for help of a receiver. It may be late: the receiver may
+ * have finished, and ask for another copy by now. The receiver copies what this
+ * rank does not. */
 void gli_shared_copy_asked(gli_link *link, const gli_header *h) {
   const gli_transfer *t = gli_expose_find(link, h);
   gli_pair *pair = link->pair;

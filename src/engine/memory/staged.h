@@ -20,8 +20,8 @@
 #include "engine/memory/memory.h"
 #include "memory/cuda.h"
 
-/* After all else of an operation is prepared: find out where its buffers are,
- * and give the plan images of them. */
+/* Determines where the buffers of an operation are, after all else of it is
+ * prepared, and gives the plan images of them. */
 gloo_status gli_staged_prepare(gli_operation *op, const gli_call *call,
                                gloo_error *error);
 void gli_staged_free(gli_staged *staged); /* NULL is none */
@@ -34,9 +34,9 @@ gli_outcome gli_staged_copy(gli_operation *op, uint32_t step);
 /* A step whose copy has ended, one after the other. False: there is none now.
  * Begins what may begin. */
 bool gli_staged_next_done(gli_operation *op, uint32_t *step);
-/* The run is over. Where it failed, wait for the copies that have begun. */
+/* Ends the run. After a failure, waits for the copies that have begun. */
 void gli_staged_end(gli_operation *op, bool well);
-/* The next in the device's list. */
+/* Returns the next operation in the list of the device. */
 gli_operation *gli_staged_after(const gli_operation *op);
 /* Does it wait for the program's own work? */
 bool gli_staged_is_gated(const gli_operation *op);

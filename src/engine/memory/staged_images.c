@@ -152,8 +152,8 @@ static gloo_status stage_pieces(gli_staged *s, const gli_staging *staging,
   return GLOO_OK;
 }
 
-/* Those of a plan with lists. In place the inputs are the outputs, at ranks
- * that have as many; one input is in the first output. */
+/* Stages the buffers of a plan with lists. In place the inputs are the outputs,
+ * on ranks that have as many; a single input is in the first output. */
 static gloo_status stage_lists(gli_operation *op, gli_staged *s, bool scaled,
                                gloo_error *error) {
   const gli_plan_params *p = &op->plan->params;
@@ -186,8 +186,8 @@ static gloo_status stage_base(gli_operation *op, gli_staged *s, int buffer,
   return status;
 }
 
-/* What is multiplied: from the caller's input, wherever that is, to what the
- * plan works on. */
+/* Stages the product: from the input of the caller, wherever it is, to the
+ * buffer of the plan. */
 static gloo_status stage_scaled(gli_staged *s, const gli_call *call,
                                 uint8_t *product, gloo_error *error) {
   gli_cuda_gpu *gpu;
@@ -213,7 +213,7 @@ static gloo_status stage_wide(gli_operation *op, gli_staged *s,
   return status;
 }
 
-/* One input and one output, or lists of them. */
+/* Stages one input and one output, or lists of them. */
 static gloo_status stage_own(gli_operation *op, gli_staged *s, bool scaled,
                              gloo_error *error) {
   const gli_plan *plan = op->plan;

@@ -1,5 +1,5 @@
-/* A thread that sleeps until one of several requests is over, of devices that
- * have a lock each. */
+/* A bell: a thread sleeps until one of several requests has ended, on devices
+ * with a lock each. */
 #ifndef GLI_ENGINE_STATE_BELL_H
 #define GLI_ENGINE_STATE_BELL_H
 
@@ -17,7 +17,8 @@ typedef struct gli_bell {
 bool gli_bell_init(gli_bell *bell);
 void gli_bell_destroy(gli_bell *bell);
 void gli_bell_ring(gli_bell *bell);
-/* Until it rings, or has rung since the last time; or so long. */
+/* Waits until the bell rings, or has rung since the last wait, or for at most
+ * the limit. */
 void gli_bell_wait(gli_bell *bell, uint64_t limit_ns);
 
 #endif

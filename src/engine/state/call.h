@@ -6,8 +6,7 @@
 #include "plan/plan.h"
 #include "plan/shape.h"
 
-/* What a request stands for, by the name that it has in here: one run of a plan
- * at a time. */
+/* The internal name of a request: one run of a plan at a time. */
 typedef struct gloo_request gli_operation;
 
 /* Bytes to be copied. */
@@ -25,10 +24,9 @@ typedef struct gli_staging {
   gli_piece pieces[];
 } gli_staging;
 
-/* What to run, in the words of one call. `build` and `params` name the plan.
- * For point-to-point messages (collective GLI_SENDRECV) the plan speaks of
- * ranks 0 (sender) and 1 (receiver), and `peers` says which ranks may really be
- * at the other end. */
+/* Describes a call. `build` and `params` name the plan. For point-to-point
+ * messages (collective GLI_SENDRECV) the plan uses ranks 0 (sender) and 1
+ * (receiver), and `peers` lists the ranks that may be at the other end. */
 typedef struct gli_call {
   gli_build_fn build;
   gli_plan_params params;
@@ -39,8 +37,8 @@ typedef struct gli_call {
   gloo_custom_op *custom; /* of GLOO_CUSTOM; NULL otherwise */
   const void *custom_type;
   bool matched_by_init;
-  /* GLOO_SCALED_SUM: so many bytes, times `factor`, are the input: in the
-   * output when it is in place, else in memory of the operation. */
+  /* For GLOO_SCALED_SUM the input is `unscaled` times `factor`: in the output
+   * when in place, and otherwise in memory of the operation. */
   double factor;
   const void *unscaled;
   uint64_t unscaled_bytes;

@@ -33,7 +33,7 @@ typedef struct gli_heartbeat {
   uint64_t due_ns;   /* something is to be done; 0, UINT64_MAX: nothing ever */
   uint64_t own_ns;   /* GLOO_HEARTBEAT; */
   uint64_t limit_ns; /* the same, or more where the rank before beats slowly:
-                        without any from that one, until it is missed */
+                        the silence of that one after which it is missed */
   bool watches;      /* is that looked for? */
   /* The nearest ranks that are left: signs go to the one, and come from the
    * other. The own rank: there is none. */
@@ -68,8 +68,8 @@ typedef struct gli_dispute {
   uint64_t heard_ns, again_ns, pause_ns;
 } gli_dispute;
 
-/* Stores into other ranks' memory: what for, and of how many bytes: from so
- * many on, of twice as many each. */
+/* The uses of stores into the memory of other ranks, and classes of lengths:
+ * each begins at twice the length of the one before. */
 typedef enum gli_store_use {
   GLI_STORE_COPIES,
   GLI_STORE_SUMS,
@@ -161,7 +161,7 @@ struct gloo_context {
   gloo_context *next; /* root, or group of this family */
 };
 
-/* What the contexts of a family share. */
+/* Holds the state that the contexts of a family share. */
 struct gli_family {
   gloo_context *root;
   gli_trace *trace;           /* of what all of them did */
@@ -191,9 +191,9 @@ static inline bool gli_context_is_root(const gloo_context *context) {
 
 /* ---- how to store -------------------------------------------------------- */
 
-/* What is stored in the memory of others is in their caches, as long as it was
- * used there and is not too long for them. A rank that reads at once all that
- * was streamed still gains with these bars. */
+/* Returns the store policy for a length. Bytes stored into the memory of
+ * another rank are in its caches if it used that memory, and if they fit. A
+ * rank that reads streamed bytes at once still gains with these limits. */
 static inline gli_store_policy *gli_context_store_policy(gloo_context *context,
                                                          gli_store_use use,
                                                          size_t bytes) {

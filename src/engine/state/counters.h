@@ -30,7 +30,7 @@ static inline uint32_t gli_number_init(uint64_t number) {
 
 /* The counter of a tag, which stays where it is; NULL when out of memory. */
 uint64_t *gli_counter(gli_counters *counters, uint32_t tag);
-/* What it counts to; 0 when no operation asked for it yet. */
+/* Returns the count of a tag; 0 when no operation has used it. */
 uint64_t gli_counted(const gli_counters *counters, uint32_t tag);
 void gli_counters_free(gli_counters *counters);
 

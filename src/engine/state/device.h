@@ -50,15 +50,14 @@ typedef struct gli_helper {
   uv_cond_t wake;
 } gli_helper;
 
-/* What a fork makes of it (forked.c; the first lock of it in the child clears
- * `pending`). `locked` is the parent's, while a fork is under way. In the
+/* The state of a device after a fork (forked.c; the first lock of it in the
+ * child clears `pending`). `locked` is the parent's, during a fork. In the
  * child:
  *
  *   pending  child  torn
- *   yes      no     -     not used yet: the device's lock is still held
+ *   yes      no     -     not used yet: the lock of the device is still held
  *   no       yes    no    a copy, whose operations have failed
- *   no       yes    yes   the same, and that was about to change when it was
- *                         copied: it cannot be looked into */
+ *   no       yes    yes   the same, copied during a change: not to be read */
 typedef struct gli_device_fork {
   gli_fork_watch watch;
   bool locked;
@@ -115,9 +114,8 @@ struct gloo_device {
   size_t completed; /* ever; lets a poller see that something ended */
   union {
     struct {
-      /* What peers are to get although no operation waits for it any more:
-       * control messages that are not sent, and what the transport owes
-       * (gli_owe). As long as there is some, the helper polls. */
+      /* Pending output that no operation waits for: control messages, and what
+       * the transport owes (gli_owe). While there is some, the helper polls. */
       uint32_t owed;
       uint16_t teardowns_pending; /* not 0: a context waits for
                                      gli_context_finish_teardown */
@@ -126,7 +124,7 @@ struct gloo_device {
     uint64_t loose_ends; /* 0: none of this */
   };
 
-  /* Requests that are over, and whose callers are to be told (gli_notice). */
+  /* Completed requests whose functions are to be called (gli_notice). */
   gli_operation *told, *told_last;
   uint32_t closings; /* groups that end with their last operation */
   gli_event event;

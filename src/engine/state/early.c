@@ -6,8 +6,8 @@
 #include "engine/state/device.h"
 #include "engine/state/early.h"
 
-/* Of memory for long messages so much is kept: what was given back to the
- * system has to be cleared, page by page, when it is asked for again. */
+/* The memory for long messages that is kept: memory that was returned to the
+ * system has to be cleared, page by page, when it is requested again. */
 #define LONG_FROM ((uint64_t)128 << 10)
 #define LONG_KEPT ((uint64_t)4 << 20)
 
@@ -131,8 +131,8 @@ bool gli_early_has_envelope(const gloo_context *context, gli_key key) {
   return entry != NULL;
 }
 
-/* What is still arriving through a pair that lives on is freed when it is here.
- */
+/* Drops an early message. One that is still arriving on a live pair is freed
+ * when it has arrived. */
 static void early_drop(gli_early *early) {
   bool arriving = early->header.type == GLI_MESSAGE_DATA && !early->complete;
   if (!arriving || early->link->pair == NULL) {

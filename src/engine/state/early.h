@@ -1,5 +1,5 @@
-/* Messages that came before their receive was ready, and what is looked up by
- * the same keys: memory of them, and tables. */
+/* Messages that arrive before their receive is ready, and what is looked up by
+ * the same keys: their memory, and tables. */
 #ifndef GLI_ENGINE_STATE_EARLY_H
 #define GLI_ENGINE_STATE_EARLY_H
 
@@ -8,7 +8,7 @@
 
 /* ---- keys ---------------------------------------------------------------- */
 
-/* Of what a message is for. */
+/* Returns the key of the operation of a message. */
 static inline gli_key gli_key_incoming(const gli_link *link,
                                        const gli_header *h) {
   bool message = h->collective == GLI_SENDRECV;

@@ -84,9 +84,9 @@ static void fail_suspect(gloo_context *context, const gloo_error *cause,
   device->suspects = device->leftovers = true;
 }
 
-/* A rank that fails for a reason says it to those it is connected to, and is
- * gone. To the others it looks as if it had died: give them a moment to hear
- * the reason from another rank before they believe that. */
+/* Suspects the rank of a lost connection. A rank that fails reports the reason
+ * to the ranks that it is connected to, and ends. To the others it looks as if
+ * it had died: they wait a moment for the reason from another rank. */
 void gli_link_suspect(gli_link *link, const gloo_error *cause) {
   gloo_context *root = link->context->family->root;
   if (root->suspect.status != GLOO_OK) return;

@@ -1,20 +1,20 @@
-/* Failures: what goes wrong is recorded here, and acted on when the poll that
- * is under way is over (contexts/close.c). */
+/* Failures: they are recorded here, and handled when the poll under way has
+ * ended (contexts/close.c). */
 #ifndef GLI_ENGINE_STATE_FAIL_H
 #define GLI_ENGINE_STATE_FAIL_H
 
 #include "engine/state/context.h"
 
-/* How long one that left waits for that: longer than others disagree
+/* The time for that where a rank has left: longer than disputes take
  * (contexts/dispute.c). */
 #define GLI_MISSED_NS UINT64_C(250000000)
 
-/* The first error wins, and takes all contexts of the family with it, for a
- * pair cannot be made to forget what one of them has begun. Operations end, and
- * links are closed, in gli_context_finish_teardown, for a transport must not
- * lose a pair from under its feet; until then no message finds an operation. */
+/* Fails all contexts of the family with the first error, because a pair cannot
+ * forget what one of them has begun. Operations end, and links close, in
+ * gli_context_finish_teardown, since a transport must not lose a pair within
+ * its own calls; until then no message finds an operation. */
 void gli_context_poison(gloo_context *context, const gloo_error *cause);
-/* No more than that it has failed, and all of the family. */
+/* Records only that the context has failed, with all of its family. */
 void gli_context_set_cause(gloo_context *root, const gloo_error *cause);
 /* A call was refused: that is news, as long as nothing worse has happened. */
 void gli_context_note_refused(gloo_context *context, const gloo_error *error);
@@ -31,15 +31,16 @@ void gli_link_suspect(gli_link *link, const gloo_error *cause);
 void gli_link_missed(gli_link *link, const gli_header *called,
                      const gloo_error *cause);
 
-/* The rank of this link called `theirs` where this one called `mine` (NULL: not
- * known any more), and `error` says so. True: the context fails of that when
- * others have been asked who is wrong. False: there is nobody to ask, so nobody
- * is named in `error` any more, and the caller is to see to it. */
+/* Begins a dispute: the rank of this link called `theirs` where this one called
+ * `mine` (NULL: forgotten), as `error` says. Returns true if the context fails
+ * when others have been asked who is wrong. False: there is no rank to ask,
+ * `error` names no rank any more, and the caller fails the context. */
 bool gli_link_disputes(gli_link *link, const gli_header *mine,
                        const gli_header *theirs, gloo_error *error);
-/* A rank has called that, in a dispute or where one that left is missed. */
+/* Counts the answer of a rank, in a dispute or where one that left is missed.
+ */
 void gli_link_votes(gli_link *link, const gli_header *called);
-/* Which of the two is wrong is not known. */
+/* Removes the rank at fault from an error, because it is unknown. */
 void gli_error_undecided(gloo_error *error);
 
 #endif

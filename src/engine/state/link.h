@@ -1,10 +1,10 @@
-/* What connects this rank with one other, and the messages on their way there.
+/* The link of this rank to another one, and the messages on their way there.
  *
  * Every context has a link to each rank that it talks to, made when first
  * needed. A root's link owns a pair of the transport; a group's borrows it.
  *
- * Everything in here and in the other headers of this folder is guarded by the
- * device's lock, except where a comment says otherwise. */
+ * The lock of the device guards everything in here and in the other headers of
+ * this folder, except where a comment says otherwise. */
 #ifndef GLI_ENGINE_STATE_LINK_H
 #define GLI_ENGINE_STATE_LINK_H
 
@@ -65,8 +65,8 @@ typedef struct gli_early_cts {
   uint64_t operation;
 } gli_early_cts;
 
-/* Whose messages a pair carries that several contexts use. links.c alone writes
- * it; a link of a root context has 0, 0 and itself. */
+/* Names the context of the messages on a pair that several contexts use.
+ * links.c alone writes it; a link of a root context has 0, 0 and itself. */
 typedef struct gli_link_group {
   uint32_t peers; /* what the peer calls this context; sent with each message */
   uint32_t own;   /* what this rank calls it */
@@ -92,16 +92,16 @@ typedef struct gli_link_leaving {
   uint64_t after;      /* as many must have come */
 } gli_link_leaving;
 
-/* What is sent before the receiver asked (eager), in bytes modulo 2^32. Always
- * acked <= sent <= acked + the context's budget, and consumed_acked <=
- * consumed. The folder wire writes it, and run `early`. */
+/* The bytes that are sent before the receiver asked (eager), modulo 2^32.
+ * Always acked <= sent <= acked + the budget of the context, and consumed_acked
+ * <= consumed. The folder wire writes it, and run `early`. */
 typedef struct gli_link_credit {
   uint32_t sent, acked; /* acked: known to be taken out again */
   uint32_t consumed, consumed_acked;
   uint32_t early; /* came, and still kept early */
 } gli_link_credit;
 
-/* Has the rank been asked what it has called, and has it said so? */
+/* The state of the question what a rank has called. */
 typedef enum gli_vote { GLI_NOT_ASKED, GLI_ASKED, GLI_HAS_SAID } gli_vote;
 
 /* A PROBE that came when this rank was in no call. probe.c alone writes it. */

@@ -1,9 +1,9 @@
-/* Operations: one run of a plan at a time, and what a handle of the caller's
- * stands for.
+/* Operations: one run of a plan at a time, and the object behind a handle of
+ * the caller.
  *
- * A step runs when no step before it is pending; one that is done makes those
- * ready that wait for it (run/). life/ makes operations of calls, face/handle.c
- * is what callers see of them. */
+ * A step runs when no step before it is pending, and its completion makes the
+ * steps ready that wait for it (run/). life/ makes operations of calls,
+ * face/handle.c has the functions of callers. */
 #ifndef GLI_ENGINE_STATE_OPERATION_H
 #define GLI_ENGINE_STATE_OPERATION_H
 
@@ -24,7 +24,7 @@ typedef enum gli_operation_state {
   GLI_OPERATION_RUNNING
 } gli_operation_state;
 
-/* What the messages of an operation are: those of a collective, or one that it
+/* The kind of messages of an operation: those of a collective, or one that it
  * sends or receives. */
 typedef enum gli_operation_side {
   GLI_COLLECTIVE,
@@ -140,7 +140,7 @@ typedef struct gli_deadline {
   bool suspected; /* the time of a rank that waits for us is up */
 } gli_deadline;
 
-/* Of a message that is sent or received. */
+/* Holds the peers of a message. */
 typedef struct gli_p2p {
   int64_t peer;    /* the one rank; -1: one of `candidates` */
   int *candidates; /* NULL: any */
@@ -148,7 +148,7 @@ typedef struct gli_p2p {
   int source; /* the rank that it came from; -1 */
 } gli_p2p;
 
-/* What inputs are multiplied with, of GLOO_SCALED_SUM. */
+/* Holds the factor of GLOO_SCALED_SUM. */
 typedef struct gli_scaling {
   double factor;    /* of what is joined, or, when it is not NULL, of `from` */
   const void *from; /* what it is multiplied with, */
@@ -162,7 +162,7 @@ typedef struct gli_wide gli_wide;
 typedef struct gli_staging gli_staging;
 typedef struct gli_staged gli_staged;
 
-/* What is done when all steps are: flags. */
+/* Flags of the work after all steps. */
 enum {
   GLI_ENDS_DIVIDED = 1,  /* the outputs, by the number of ranks */
   GLI_ENDS_NARROWED = 2, /* see gli_call.wide */
@@ -188,16 +188,16 @@ typedef struct gli_watcher {
   struct gli_watcher *next;
 } gli_watcher;
 
-/* Telling that a request is over (run/told.c, drive/tell.c).
+/* The report that a request has ended (run/told.c, drive/tell.c).
  *
- *   queued  told  what it means
- *   no      no    it is under way, or was never started
- *   yes     no    it is over: in device->told until its function is called, or
- *                 it is freed because it was released
- *   no      yes   it is over, and its function was called for this run; or
- * there was none to call
+ *   queued  told  meaning
+ *   no      no    it is pending, or was never started
+ *   yes     no    it has ended: in device->told until its function is called,
+ *                 or it is freed because it was released
+ *   no      yes   it has ended, and its function was called for this run, or
+ *                 there was none to call
  *
- * Of a joined request, its first operation has it. */
+ * For a joined request, its first operation holds it. */
 typedef struct gli_notice {
   gloo_request_fn function; /* NULL: none */
   void *user;
@@ -329,9 +329,9 @@ static inline bool gli_operation_is_message(const gli_operation *op) {
 static inline bool gli_operation_is_orphaned(const gli_operation *op) {
   return atomic_load_explicit(&op->orphaned, memory_order_acquire);
 }
-/* Written with the device's lock held. That it is over is looked for without
- * the lock as well: what was done before it became so is seen by those who see
- * that. */
+/* Sets the state, with the lock of the device held. Other threads read the end
+ * of an operation without the lock: a thread that sees it sees all writes
+ * before it. */
 static inline void gli_operation_becomes(gli_operation *op,
                                          gli_operation_state state) {
   atomic_store_explicit(&op->state, (unsigned char)state, memory_order_release);

@@ -21,7 +21,7 @@ void gli_describe_mismatch(const gloo_context *context, uint32_t peer,
                            const gli_header *mine, const gli_header *theirs,
                            gloo_error *error);
 bool gli_signature_equal(const gli_header *a, const gli_header *b);
-/* The same where both ends know all counts. */
+/* Compares signatures where both ends know all counts. */
 static inline bool gli_signature_same(const gli_header *a,
                                       const gli_header *b) {
   return a->collective == b->collective && a->dtype == b->dtype &&

@@ -1,9 +1,8 @@
-/* What a family of contexts has done since it was made, in figures.
+/* The totals of a family of contexts since its creation.
  *
- * Runs are counted where they end, in the operation that they are runs of,
- * which is used again and again. What that amounts to (bytes, messages, with
- * whom) is known of its plan, and added up when the operation is about to
- * become another one, or somebody asks (life/totals.c). */
+ * Runs are counted at their end, in their operation, which is used again and
+ * again. Its bytes, messages and peers follow from its plan, and are added up
+ * when the operation is about to change, or on request (life/totals.c). */
 #ifndef GLI_ENGINE_STATE_TOTALS_H
 #define GLI_ENGINE_STATE_TOTALS_H
 
@@ -19,7 +18,7 @@ typedef struct gli_call_total {
   uint64_t calls, bytes, ticks;
 } gli_call_total;
 
-/* Of a rank of the root. */
+/* Holds the totals of a rank of the root. */
 typedef struct gli_peer_total {
   uint64_t messages_sent, bytes_sent;
   uint64_t messages_received, bytes_received;
@@ -38,7 +37,7 @@ typedef struct gli_kept {
   uint64_t plans, operations, scratch; /* bytes */
 } gli_kept;
 
-/* Zeros, for so many ranks. NULL: out of memory. */
+/* Returns totals of zero for `size` ranks. NULL: out of memory. */
 gli_totals *gli_totals_new(uint32_t size);
 
 /* A collective that takes less was not late: about 50 microseconds. */

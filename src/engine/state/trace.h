@@ -1,10 +1,10 @@
-/* What is remembered of the last operations of a family: the flight recorder.
+/* The records of the last operations of a family: the flight recorder.
  *
- * Every operation that ends leaves a record in a ring, behind those that ended
- * before it. What is under way is in no ring: it is found in the lists of
- * operations when somebody asks (contexts/snapshot.c). A record costs two looks
- * at the processor's counter at most and a few stores, so it is always made;
- * what was called is noted when an operation is made of a call, and copied. */
+ * Every operation that ends leaves a record in a ring, after those that ended
+ * before it. Pending operations are in no ring: a snapshot finds them in the
+ * lists of operations (contexts/snapshot.c). A record costs at most two reads
+ * of the counter of the processor and a few stores, so it is always made; its
+ * description is filled when an operation is made of a call, and copied. */
 #ifndef GLI_ENGINE_STATE_TRACE_H
 #define GLI_ENGINE_STATE_TRACE_H
 
@@ -13,7 +13,7 @@
 #include "core/ticks.h"
 #include "transport/header.h"
 
-/* What all runs of an operation have in common. */
+/* Holds what all runs of an operation have in common. */
 typedef struct gli_trace_about {
   int8_t status;      /* how it ended; GLOO_IN_PROGRESS: not yet */
   uint8_t tuning;     /* as in its signature, and so are those that follow */
@@ -61,7 +61,8 @@ enum {
   GLI_TRACE_MOST = 1 << 20,
   GLI_TRACE_USUAL = 1024
 };
-/* For so many (rounded up); NULL: out of memory. free() ends it. */
+/* Returns a trace for `kept` records (rounded up); NULL: out of memory. free()
+ * ends it. */
 gli_trace *gli_trace_new(uint64_t kept);
 
 /* The record that was made `ago` records before the last one; NULL: it is not
