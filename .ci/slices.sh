@@ -21,9 +21,9 @@ slice_field() { # number, field
     else { sub(/^[^|]*\|[^|]*\|/, ""); print } }' <<<"$slices"
 }
 
-# Prints a number from 0 to COUNT - 1 that follows from the hash of the tree. FROM, a
-# digit of the hash, makes choices independent of each other.
-chosen_by_tree() { # count, from
+# Prints a number below COUNT that follows from the hash of the tree, from the eight
+# digits at OFFSET: choices at different offsets are independent.
+chosen_by_tree() { # count, offset
   local tree
   tree=$(git rev-parse 'HEAD^{tree}')
   echo $((16#${tree:$2:8} % $1))

@@ -1,4 +1,4 @@
-"""What .ci/run names exists: each slice selects tests, and each suite, test and set of files is there.
+"""Each slice of .ci/run selects tests, and each suite that .ci/run names exists.
 
 usage: slices.py PROJECT BUILD"""
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import tap
 
-PARTS = 8  # of the seeds, and of PyTorch's tests: each is chosen once
+PARTS = 8  # numbers that chosen_by_tree returns in turn: the most that a slice chooses among
 # Runs the slices with functions in place of those that run tests; prints "SLICE: options" for each call.
 CALLS = r"""
 eval "$(sed -n '/^address_each=(/,/)/p' "$1/.ci/run")"

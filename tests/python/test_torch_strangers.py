@@ -14,7 +14,7 @@ from torch_strangers import OPEN, WAYS  # noqa: E402
 
 pytestmark = pytest.mark.long
 ROUNDS = int(os.environ.get("STRANGER_ROUNDS", "1"))
-ATTEMPTS = 6  # a busy machine may need them: a record has to be changed before rank 1 reads it
+ATTEMPTS = 6  # a stranger may be late on a busy machine: it must change a record before rank 1 reads it
 CASES = ["host/auth/beside", "host/auth/names", "host/auth/port", "network/auth/beside", "network/required/beside",
          "network/secret/beside"]
 
@@ -40,7 +40,7 @@ def fixture_strangers(tmp_path):
 
 
 def try_until(what, strangers, case, tried):
-    """What the strangers try is to the point: in one of some rounds they are quick enough to do that."""
+    """Repeats the case until the count of `what` shows that the strangers were quick enough to try it."""
     for _attempt in range(ATTEMPTS):
         if tried.get(what):
             return
@@ -59,7 +59,7 @@ def test_strangers_get_in_where_the_guide_says_so_alone(way, strangers):
         try_until(what, strangers, f"{way}/host/auth/names", tried)
     assert any(key.endswith("gloo_c/meeting") for key in seen) or way == "file", seen
     if way in OPEN:
-        try_until("came in", strangers, f"{way}/network/auth/beside", tried)
+        try_until("came in from the network", strangers, f"{way}/network/auth/beside", tried)
 
 
 @pytest.mark.parametrize("way", ["variables", "torchrun"])
@@ -68,4 +68,4 @@ def test_user_who_changes_pytorchs_store_becomes_no_rank_0(way, strangers):
 
 
 def test_stranger_comes_in_where_nobody_is_kept_out(strangers):
-    try_until("came in", strangers, "variables/host/off/beside", {})
+    try_until("came in from the host", strangers, "variables/host/off/beside", {})

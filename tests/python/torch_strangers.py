@@ -335,8 +335,9 @@ def total(rounds):
     """The sums of some rounds, and what strangers have read."""
     tried, seen = collections.Counter(), set()
     for each in rounds:
-        for answer in each["told"].values():
-            tried.update(answer["tried"], **{"came in": bool(answer["leaks"])})
+        for part, answer in each["told"].items():
+            place = "network" if part == "far" else "host"
+            tried.update(answer["tried"], **{f"came in from the {place}": bool(answer["leaks"])})
             seen.update(answer["seen"])
     return dict(tried), sorted(seen)
 
