@@ -20,11 +20,11 @@ typedef struct gli_cores {
 void gli_cores_here(gli_cores *here);
 bool gli_cores_equal(const gli_cores *a, const gli_cores *b);
 
-/* Describes the ranks that share cores with this one, directly or through
- * others, and the cores of all of them. */
+/* Describes the ranks that share cores with this rank, directly or
+ * transitively, and their cores. */
 typedef struct gli_sharing {
   uint32_t ranks, cores;
-  bool oversubscribed; /* more ranks than cores, for all or for some of them */
+  bool oversubscribed; /* more ranks than cores, overall or on a subset */
 } gli_sharing;
 
 gli_sharing gli_cores_shared(const gli_cores *of, uint32_t size, uint32_t rank);

@@ -173,8 +173,8 @@ static gloo_status group_form(gloo_context *group, const gloo_context *context,
 
 /* ---- making it ----------------------------------------------------------- */
 
-/* Holds a group during its creation: records[i] is that of member own + i, and
- * `have` of them have arrived. */
+/* The state of a group under creation: records[i] is the record of member own +
+ * i, and `have` records have arrived. */
 typedef struct making {
   meeting m;
   record mine;

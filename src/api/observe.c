@@ -54,7 +54,8 @@ static uv_mutex_t all_lock;
 
 enum { WORD_TRACE = 't', WORD_NEWS = 'n', WORD_END = 'e' };
 enum {
-  SOCKETS_WATCHED = 64, /* others are polled when one of these wakes it */
+  SOCKETS_WATCHED = 64, /* the rest is polled when a watched one wakes the
+                           thread */
   LACKING_MS = 100      /* before clients are tried again, where this process
                            had no descriptor for one */
 };

@@ -1,6 +1,5 @@
-/* Names of the sockets for observing processes, for the library and for the
- * commands that look for them. A stopped process answers nothing, so the name
- * identifies it:
+/* File names of the sockets for observing processes, shared by library and
+ * commands. A stopped process does not answer, so the name identifies it:
  *   DIRECTORY/job-3fa94c0d12ab-rank2-pid4711.sock */
 #ifndef GLI_API_OBSERVE_NAME_H
 #define GLI_API_OBSERVE_NAME_H

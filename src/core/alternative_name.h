@@ -8,8 +8,8 @@
 
 enum { GLI_ALTERNATIVE_NAME_BYTES = 128 };
 
-/* Finds the interface that has the alternative name. Returns false if none has
- * it, or if the system has no alternative names. */
+/* Finds the interface with the alternative name. Returns false if no interface
+ * has this name, or if the system has no alternative names. */
 bool gli_alternative_name_find(const char *alternative, char name[IF_NAMESIZE]);
 
 #endif

@@ -23,8 +23,8 @@ void gli_context_free(gloo_context *context);
 /* The cause where this rank gives up; a reason may be NULL, or empty. */
 void gli_context_describe_abort(const gloo_context *context, const char *reason,
                                 gloo_error *cause);
-/* Takes the function that is called on a failure, for the one thread that calls
- * it. NULL: there is none, or it was called. */
+/* Takes the failure function, so that a single thread calls it. Returns NULL if
+ * the function is not set, or was called. */
 gli_snapshot_fn gli_family_take_on_failure(gli_family *family);
 /* After a failure that was recorded: operations end, and links are closed.
  * Again for a peer that comes later. */

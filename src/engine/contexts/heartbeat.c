@@ -115,8 +115,8 @@ static bool heartbeat_find_next(gloo_context *context) {
   return h->next != context->rank;
 }
 
-/* Sends a sign of life. Pending messages are signs enough, or the rank takes
- * none; but the rank has to know that there will be signs. */
+/* Sends a sign of life. Pending messages serve as one, and a rank that reads
+ * nothing needs none, but the rank must learn once that signs will come. */
 static void say_alive(gloo_context *context) {
   gloo_error error;
   gli_heartbeat *h = &context->heartbeat;

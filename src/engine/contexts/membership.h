@@ -1,4 +1,4 @@
-/* The agreement of the remaining ranks on who remains.
+/* The agreement of the surviving ranks on the members of their next context.
  *
  * The lowest rank that a rank does not take for gone leads it. The leader asks
  * all others (ASK), and ranks that take part answer (HERE). When each rank is
@@ -114,7 +114,7 @@ void gli_membership_take(gli_membership *m, uint32_t from,
 static inline bool gli_membership_decided(const gli_membership *m) {
   return m->phase == GLI_MEMBER_DECIDED || m->phase == GLI_MEMBER_OVER;
 }
-/* Returns true if this rank cannot continue without an answer of that one. */
+/* Returns true if this rank cannot continue without an answer from `rank`. */
 bool gli_membership_needs(const gli_membership *m, uint32_t rank);
 
 #endif

@@ -5,8 +5,8 @@
  * whether they have called it (ASK), and whether they wait in another call
  * (PROBE). A rank in an earlier collective may still come to it, and does not
  * count. Where several ranks have left without it or wait for a message, and
- * they outnumber those that have called it, no rank is named. A moment passes
- * before that, because a rank that waits for a message of the one that left
+ * outnumber the ranks that have called it, no rank is named. A moment passes
+ * before that, because a rank that waits for a message from the departed rank
  * knows more. */
 #include <stdio.h>
 #include <string.h>

@@ -153,7 +153,7 @@ static bool makes_group(const gli_operation *op, const gli_link *link,
          op->signature.tag == h->tag;
 }
 
-/* Returns true if it waits for another rank than the one that asks. */
+/* Returns true if the operation waits for a rank other than the asking one. */
 static bool waits_for_others(const gli_operation *op, const gli_link *link,
                              const gli_header *h) {
   (void)h;

@@ -14,9 +14,10 @@
  * one), and whether ranks outnumber cores. The same on all ranks. */
 void gli_context_set_hosts(gloo_context *context, gli_hosts *hosts,
                            gli_subscription oversubscribed);
-/* Determines, from the addresses, whether ranks that share a host can access
- * the memory of each other. Called after addresses and hosts are set. The same
- * on all ranks, since a plan must not use what only some of them have. */
+/* Determines, from the addresses, whether ranks on one host can access each
+ * other's memory. Called after addresses and hosts are set. The result is the
+ * same on all ranks, because every rank must be able to run the plans that use
+ * it. */
 void gli_context_learn_locality(gloo_context *context);
 /* Sets the tuning that precedes the selector; the context takes it over. Called
  * before operations are started. NULL: none. */
@@ -42,8 +43,8 @@ uint32_t gli_context_rank_of(const gloo_context *context, uint32_t root_rank);
 /* An error as the callers of this context see it: the rank at fault by its
  * number there, too. Errors inside the engine speak of the root. */
 void gli_context_localize(const gloo_context *context, gloo_error *error);
-/* Returns the rank in the root of `to` of a rank of a failed root context,
- * where `to` is a successor of it; UINT32_MAX: it is not, or the rank is gone.
+/* Maps a rank of a failed root context to its rank in the root of `to`, a
+ * successor. Returns UINT32_MAX if `to` is no successor, or the rank has left.
  */
 uint32_t gli_context_rank_since(const gloo_context *from, uint32_t root_rank,
                                 const gloo_context *to);
