@@ -202,7 +202,7 @@ static gloo_context *shrink_make_council(const gloo_context *failed) {
   return council;
 }
 
-/* Discards all successors but the one that was decided, which is the caller's.
+/* Discards all successors except the decided one, which belongs to the caller.
  */
 static void shrink_discard_successors(gli_shrink *s) {
   while (s->successors != NULL) {

@@ -16,8 +16,8 @@
 /* How often it is tried again to connect to a rank, and within what time. */
 #define TRIES 3
 #define TRY_NS UINT64_C(300000000)
-/* The silence after which a leader may be gone, and with it those that would
- * lead after it: up to COURTED of them are asked for a sign at once. */
+/* The silence after which a leader may be gone, and its successors too: up to
+ * COURTED successors are asked for a sign at once. */
 #define COURT_NS UINT64_C(100000000)
 #define COURTED 8
 /* Polls in that time of a rank whose agreement has ended. */
@@ -37,9 +37,8 @@ static void shrink_miss(gli_shrink *s, uint32_t rank, const char *why) {
 }
 
 /* Returns true if another attempt is due. A connection that ends before
- * anything arrives may be one that the other side gave up long ago, and that
- * waited to be accepted. Connections to ranks that are gone take longer to
- * fail. */
+ * anything arrives may be an old one, which the peer gave up while it waited to
+ * be accepted. Connections to ranks that have ended take longer to fail. */
 static bool shrink_tries_again(gli_shrink *s, uint32_t rank) {
   const gloo_device *device = s->council->device;
   gli_shrink_rank *r = &s->ranks[rank];

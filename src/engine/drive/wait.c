@@ -248,8 +248,8 @@ static int64_t wait_limit(uint64_t until_ns, uint64_t now_ns) {
 
 GLI_INLINE void wait_for(gloo_device *device, const awaited *a) {
   const gli_transport_ops *ops = device->ops;
-  /* The number of idle polls in a row, and the times at which the first of them
-   * read the clock, and at which the thread fell asleep (0: it did not). */
+  /* The number of idle polls in a row, the time of the first poll that read the
+   * clock, and the time at which the thread fell asleep (0: it did not). */
   unsigned idle = 0;
   bool may_spin = device->wait.mode == GLI_WAIT_ADAPT && spin_ns(device) > 0;
   bool spins = may_spin, at_once = yields_at_once(device);

@@ -20,8 +20,8 @@ bool gli_p2p_takes_from(const gli_operation *op, uint32_t rank) {
   return false;
 }
 
-/* Returns true if the message is the next one with its tag from its rank, of
- * those whose number no receive has. */
+/* Returns true if the message is the next one with its tag from its rank, among
+ * messages whose number no receive has. */
 static bool is_next(const gli_early *early) {
   const gli_header *h = &early->header;
   return h->operation == gli_counted(&early->link->found, h->tag);

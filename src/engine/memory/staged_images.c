@@ -213,7 +213,7 @@ static gloo_status stage_wide(gli_operation *op, gli_staged *s,
   return status;
 }
 
-/* Stages one input and one output, or lists of them. */
+/* Stages one input and one output, or lists of buffers. */
 static gloo_status stage_own(gli_operation *op, gli_staged *s, bool scaled,
                              gloo_error *error) {
   const gli_plan *plan = op->plan;

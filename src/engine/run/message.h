@@ -17,7 +17,7 @@ GLI_INLINE bool gli_send_now(const gli_operation *op, uint32_t step,
       link->unannounced != NULL)
     return false;
   const void *payload = gli_operation_at(op, s->a_buffer, s->a);
-  /* It may need no copy. */
+  /* The message may need no copy. */
   if (header->length > GLI_ZERO_COPY_BYTES &&
       gli_expose_is_better(op, step, link, payload, header->length)) {
     return false;

@@ -16,8 +16,8 @@ static void fail_send(gli_operation *op, gli_link *link, gloo_status status,
   gli_context_poison(op->context, &error);
 }
 
-/* Returns true if a message must wait, so that it does not pass one that the
- * receiver does not know of. */
+/* Returns true if a message must wait, so that it does not overtake a message
+ * that is unknown to the receiver. */
 static bool is_stuck(const gli_operation *op, const gli_link *link) {
   return gli_operation_is_message(op) && link->unannounced != NULL;
 }

@@ -1,4 +1,4 @@
-/* Completed requests, and the threads and functions that learn of them. */
+/* Completed requests, and the notification of threads and functions. */
 #include "core/descriptor.h"
 #include "engine/run/run.h"
 
