@@ -9,7 +9,7 @@
 
 #include "core/json.h"
 #include "core/printable.h"
-#include "rendezvous/text.h"
+#include "core/text.h"
 #include "tools/tools.h"
 
 static bool json = false;

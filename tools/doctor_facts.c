@@ -10,10 +10,10 @@
 #include "core/host_name.h"
 #include "core/interfaces.h"
 #include "core/memory_left.h"
+#include "core/text.h"
 #include "rendezvous/store.h"
 #include "rendezvous/tcp_address.h"
 #include "rendezvous/tcp_connection.h"
-#include "rendezvous/text.h"
 #include "tools/doctor.h"
 #if GLI_LINUX
 #include "core/cpu_quota.h"

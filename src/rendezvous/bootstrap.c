@@ -6,9 +6,9 @@
 
 #include "core/bytes.h"
 #include "core/random.h"
+#include "core/text.h"
 #include "rendezvous/bootstrap_failure.h"
 #include "rendezvous/store.h"
-#include "rendezvous/text.h"
 #include "rendezvous/value.h"
 
 /* The record that a rank publishes: magic, size, rank, nonce, a flag for the

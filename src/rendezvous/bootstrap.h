@@ -8,9 +8,6 @@
 
 #include "gloo_c/store.h"
 
-/* The most ranks that can meet: as many clients as the TCP store takes. */
-#define GLI_RANKS_MAX ((uint32_t)65536)
-
 /* Longest blob that fits in a value with what the exchange adds. */
 #define GLI_BOOTSTRAP_BLOB_MAX (GLOO_STORE_VALUE_MAX - 32)
 

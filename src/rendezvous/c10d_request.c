@@ -5,7 +5,7 @@
 
 #include "core/lack.h"
 #include "core/random.h"
-#include "rendezvous/text.h"
+#include "core/text.h"
 #include "rendezvous/value.h"
 
 /* ---- tags --------------------------------------------------------------- */

@@ -12,8 +12,8 @@
 #include "core/descriptor.h"
 #include "core/lack.h"
 #include "core/signals.h"
+#include "core/text.h"
 #include "rendezvous/file_store.h"
-#include "rendezvous/text.h"
 #include "rendezvous/value.h"
 
 #define PART_MAX ((size_t)200) /* of a name; NAME_MAX is 255 or less */

@@ -14,9 +14,9 @@
 
 #include "core/descriptor.h"
 #include "core/lack.h"
+#include "core/text.h"
 #include "rendezvous/file_store.h"
 #include "rendezvous/store.h"
-#include "rendezvous/text.h"
 #include "rendezvous/value.h"
 
 #define MARKER "gloo-store"

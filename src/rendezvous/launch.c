@@ -7,9 +7,8 @@
 #include "core/environment.h"
 #include "core/host_name.h"
 #include "core/log.h"
-#include "rendezvous/bootstrap.h"
+#include "core/text.h"
 #include "rendezvous/pmi.h"
-#include "rendezvous/text.h"
 
 /* Where the ranks of a job meet to which nothing else gives a port: that of
  * torchrun, too. */

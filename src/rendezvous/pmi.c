@@ -9,8 +9,8 @@
 #include <uv.h>
 
 #include "core/fork.h"
+#include "core/text.h"
 #include "rendezvous/store.h"
-#include "rendezvous/text.h"
 
 /* How long a process that ends waits for the launcher to take its leave. */
 #define FAREWELL_NS INT64_C(5000000000)

@@ -22,10 +22,9 @@
 #include "core/environment.h"
 #include "core/lack.h"
 #include "core/signals.h"
-#include "rendezvous/bootstrap.h"
+#include "core/text.h"
 #include "rendezvous/pmi_line.h"
 #include "rendezvous/store.h"
-#include "rendezvous/text.h"
 
 #define LINE_BYTES 8192
 /* The least limit of a value that is assumed; launchers have 1024 and more. */

@@ -15,11 +15,10 @@
 
 #include "core/environment.h"
 #include "core/signals.h"
-#include "rendezvous/bootstrap.h"
+#include "core/text.h"
 #include "rendezvous/pmi_line.h"
 #include "rendezvous/pmix_library.h"
 #include "rendezvous/store.h"
-#include "rendezvous/text.h"
 
 /* One visit of a thread to the library. */
 typedef struct pmix_call {

@@ -11,7 +11,7 @@
 #endif
 
 #include "core/environment.h"
-#include "rendezvous/text.h"
+#include "core/text.h"
 
 #if defined(__APPLE__)
 static const char *const pmix_names[] = {"libpmix.2.dylib", "libpmix.dylib"};

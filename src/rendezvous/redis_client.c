@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/text.h"
 #include "rendezvous/store.h"
 #include "rendezvous/tcp_pool.h"
-#include "rendezvous/text.h"
 
 /* An answer may take this long, whatever the deadline is. */
 #define GRACE_NS ((int64_t)2000000000)

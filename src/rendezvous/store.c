@@ -4,7 +4,7 @@
 #include <string.h>
 #include <uv.h>
 
-#include "rendezvous/text.h"
+#include "core/text.h"
 
 static gloo_status store_unsupported(const gloo_store *store,
                                      const char *operation, gloo_error *error) {
@@ -163,21 +163,6 @@ gloo_status gli_store_leave_will(gloo_store *visit, const gli_will *will,
 
 bool gli_store_lasts(const gloo_store *store) {
   return store->ops->lasts != NULL && store->ops->lasts(store);
-}
-
-uint64_t gli_deadline_after(int64_t timeout_ns) {
-  uint64_t deadline;
-  if (timeout_ns < 0) return GLI_NEVER;
-  return gli_add_u64(uv_hrtime(), (uint64_t)timeout_ns, &deadline) ? deadline
-                                                                   : GLI_NEVER;
-}
-
-int64_t gli_deadline_left(uint64_t deadline_ns) {
-  if (deadline_ns == GLI_NEVER) return -1;
-  uint64_t now = uv_hrtime();
-  if (now >= deadline_ns) return 0;
-  uint64_t left = deadline_ns - now;
-  return left > INT64_MAX ? INT64_MAX : (int64_t)left;
 }
 
 gloo_status gli_job_check(const char **job, gloo_error *error) {

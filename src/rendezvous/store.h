@@ -15,13 +15,13 @@
 #include "core/error.h"
 #include "core/fork.h"
 #include "gloo_c/store.h"
+#include "rendezvous/time_limit.h"
 #include "security/secret.h"
 
 #define GLI_JOB_MAX ((size_t)1024) /* bytes of a job's name */
 #define GLI_STORE_LABEL_BYTES 256
-
-/* An absolute time of uv_hrtime; never reached when it is GLI_NEVER. */
-#define GLI_NEVER UINT64_MAX
+/* The most ranks that can meet: as many clients as the TCP store takes. */
+#define GLI_RANKS_MAX ((uint32_t)65536)
 
 /* Holds a will: keys that the store sets when the process that left it ends
  * without having taken it back. The first `n_if` keys are set unless the first
@@ -154,13 +154,6 @@ gloo_status gli_store_leave_will(gloo_store *visit, const gli_will *will,
 bool gli_store_lasts(const gloo_store *store);
 
 /* ---- shared by the implementations -------------------------------------- */
-
-/* The moment `timeout_ns` (below 0: GLI_NEVER) from now. */
-uint64_t gli_deadline_after(int64_t timeout_ns);
-
-/* Returns the time left until the deadline: 0 if it has passed, -1 for
- * GLI_NEVER. */
-int64_t gli_deadline_left(uint64_t deadline_ns);
 
 /* NULL becomes ""; too long a name is refused. */
 gloo_status gli_job_check(const char **job, gloo_error *error);

@@ -2,9 +2,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/text.h"
 #include "core/timeout.h"
 #include "rendezvous/store.h"
-#include "rendezvous/text.h"
 #include "rendezvous/value.h"
 
 static gloo_status check_store(const gloo_store *store, gloo_error *error) {

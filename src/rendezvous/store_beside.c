@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/text.h"
 #include "rendezvous/pmi_line.h"
-#include "rendezvous/text.h"
 #include "security/trust.h"
 
 #define PORT_KEY "gloo/beside"

@@ -23,10 +23,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/text.h"
 #include "rendezvous/c10d_store.h"
 #include "rendezvous/store_url.h"
 #include "rendezvous/tcp_address.h"
-#include "rendezvous/text.h"
 #include "rendezvous/value.h"
 
 #define C10D_SET_BYTES ((size_t)1 << 20) /* of a request of several, about */

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "core/options.h"
+#include "core/text.h"
 #include "rendezvous/store.h"
-#include "rendezvous/text.h"
 #include "rendezvous/value.h"
 
 typedef struct callbacks_store {

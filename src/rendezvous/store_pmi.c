@@ -10,11 +10,11 @@
 #include "core/lack.h"
 #include "core/published.h"
 #include "core/random.h"
+#include "core/text.h"
 #include "rendezvous/pmi_line.h"
 #include "rendezvous/store.h"
 #include "rendezvous/tcp_address.h"
 #include "rendezvous/tcp_race.h"
-#include "rendezvous/text.h"
 #include "security/keys.h"
 #include "security/secret.h"
 

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/text.h"
 #include "rendezvous/store.h"
-#include "rendezvous/text.h"
 
 typedef struct prefix_store {
   gloo_store base;

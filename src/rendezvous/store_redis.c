@@ -19,9 +19,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/text.h"
 #include "rendezvous/redis_client.h"
 #include "rendezvous/store_url.h"
-#include "rendezvous/text.h"
 #include "rendezvous/value.h"
 
 #define LIFETIME_S "86400" /* of keys */

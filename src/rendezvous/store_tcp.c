@@ -11,10 +11,10 @@
 #include <string.h>
 #include <uv.h>
 
+#include "core/text.h"
 #include "rendezvous/tcp_client.h"
 #include "rendezvous/tcp_connection.h"
 #include "rendezvous/tcp_server.h"
-#include "rendezvous/text.h"
 #include "rendezvous/value.h"
 #include "security/trust.h"
 

@@ -7,8 +7,8 @@
 #include <stdint.h>
 
 #include "core/error.h"
+#include "core/text.h"
 #include "gloo_c/store.h"
-#include "rendezvous/text.h"
 
 #define GLI_STORE_URL_MAX ((size_t)1024)
 

@@ -7,7 +7,7 @@
 
 #include "core/random.h"
 #include "core/siphash.h"
-#include "rendezvous/text.h"
+#include "core/text.h"
 #include "rendezvous/value.h"
 
 typedef struct entry {

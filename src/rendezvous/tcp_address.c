@@ -11,7 +11,7 @@
 #include "core/host_name.h"
 #include "core/lack.h"
 #include "core/published.h"
-#include "rendezvous/text.h"
+#include "core/text.h"
 
 static void take_all(const struct addrinfo *found,
                      gli_tcp_addresses *addresses) {

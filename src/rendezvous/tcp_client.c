@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "core/random.h"
+#include "core/text.h"
 #include "rendezvous/tcp_pool.h"
-#include "rendezvous/text.h"
 
 struct gli_tcp_client {
   gli_tcp_pool pool;

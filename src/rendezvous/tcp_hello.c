@@ -9,9 +9,9 @@
 #include "core/lack.h"
 #include "core/log.h"
 #include "core/random.h"
+#include "core/text.h"
 #include "rendezvous/tcp_auth.h"
 #include "rendezvous/tcp_session.h"
-#include "rendezvous/text.h"
 
 /* Fills the error for a lack of resources in this process, which the ranks that
  * wait for it report. */

@@ -3,9 +3,9 @@
 #include <string.h>
 
 #include "core/lookup.h"
+#include "core/text.h"
 #include "rendezvous/store.h"
 #include "rendezvous/tcp_address.h"
-#include "rendezvous/text.h"
 
 #define IDLE_MAX 4 /* connections kept for later */
 

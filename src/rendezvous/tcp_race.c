@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include "core/descriptor.h"
-#include "rendezvous/store.h"
 #include "rendezvous/tcp_socket.h"
+#include "rendezvous/time_limit.h"
 
 #define TURN_NS INT64_C(250000000)
 

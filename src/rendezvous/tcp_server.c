@@ -20,10 +20,10 @@
 #include "core/ports.h"
 #include "core/signals.h"
 #include "core/sleep.h"
+#include "core/text.h"
 #include "rendezvous/tcp_local.h"
 #include "rendezvous/tcp_session.h"
 #include "rendezvous/tcp_socket.h"
-#include "rendezvous/text.h"
 
 #define KEYS_MAX ((size_t)256 * 1024) /* three and a bit for each rank */
 #define BYTES_MAX ((uint64_t)1 << 30)

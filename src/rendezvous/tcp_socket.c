@@ -6,7 +6,7 @@
 #include <poll.h>
 
 #include "core/descriptor.h"
-#include "rendezvous/store.h"
+#include "rendezvous/time_limit.h"
 
 enum { KEEPALIVE_IDLE_S = 10, KEEPALIVE_INTERVAL_S = 1, KEEPALIVE_PROBES = 10 };
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rendezvous/text.h"
+#include "core/text.h"
 
 gloo_status gli_value_copy(const void *data, size_t bytes, gloo_value *value,
                            gloo_error *error) {

@@ -1,4 +1,4 @@
-#include "rendezvous/text.h"
+#include "core/text.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* Pieces of messages. Each is a small struct returned by value, for use right
  * inside a call: gli_fail(..., "no key '%s'", gli_quote(key).text). */
-#ifndef GLI_RENDEZVOUS_TEXT_H
-#define GLI_RENDEZVOUS_TEXT_H
+#ifndef GLI_CORE_TEXT_H
+#define GLI_CORE_TEXT_H
 
 #include <stdbool.h>
 #include <stddef.h>
