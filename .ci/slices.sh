@@ -4,7 +4,7 @@
 # defines functions only.
 
 # number|name|files that always call for it
-slices='1|launchers|^(tests/launchers/|tools/run|src/rendezvous/(launch|pmi|store_pmi|store_beside))
+slices='1|launchers|^(tests/launchers/|tools/run|src/rendezvous/launch/)
 2|python|^(python/(gloo_c/([^/]*$|torch/)|mpi/|cdef)|tests/python/|pyproject)
 3|jax|^(python/(gloo_c/jax/|xla/)|tests/python/test_jax)
 4|rdma|^(src/transport_ibv/|tests/transport_ibv/)

@@ -5,7 +5,7 @@
 
 #include "algorithms/registry.h"
 #include "core/environment.h"
-#include "core/reduce.h"
+#include "kernels/reduce.h"
 #include "tools/bench.h"
 #include "tools/tools.h"
 

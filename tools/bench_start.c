@@ -11,8 +11,8 @@
 
 #include "core/error.h"
 #include "core/json.h"
-#include "rendezvous/tcp_address.h"
-#include "rendezvous/tcp_server.h"
+#include "net/tcp_address.h"
+#include "rendezvous/store/tcp_server.h"
 #include "security/trust.h"
 #include "tools/bench_shared.h"
 #include "tools/limits.h"

@@ -5,9 +5,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/interfaces.h"
 #include "gloo_c/gloo_c.h"
-#include "rendezvous/launch.h"
+#include "net/interfaces.h"
+#include "rendezvous/launch/launch.h"
 
 enum {
   GLI_DOCTOR_FINDINGS = 8, /* of one rank */

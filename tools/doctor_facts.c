@@ -7,13 +7,13 @@
 #include <uv.h>
 
 #include "core/cpu.h"
-#include "core/host_name.h"
-#include "core/interfaces.h"
 #include "core/memory_left.h"
 #include "core/text.h"
-#include "rendezvous/store.h"
-#include "rendezvous/tcp_address.h"
-#include "rendezvous/tcp_connection.h"
+#include "net/host_name.h"
+#include "net/interfaces.h"
+#include "net/tcp_address.h"
+#include "rendezvous/store/store.h"
+#include "rendezvous/store/tcp_connection.h"
 #include "tools/doctor.h"
 #if GLI_LINUX
 #include "core/cpu_quota.h"

@@ -5,10 +5,10 @@
 #include <string.h>
 #include <uv.h>
 
-#include "api/cores.h"
 #include "core/environment.h"
 #include "engine/engine.h"
 #include "gloo_c/gloo_c.h"
+#include "rendezvous/join/cores.h"
 #include "tools/tools.h"
 
 /* What ranks tell each other. All of one size and without pointers; whoever

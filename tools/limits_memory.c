@@ -37,7 +37,7 @@ static void pass_memcpy(void *a, const void *b, size_t bytes) {
 }
 
 /* To 16 bytes further behind the start of a page: as from a page to memory that
- * malloc gave. See core/copy.h. */
+ * malloc gave. See kernels/copy.h. */
 static void pass_memcpy_behind(void *a, const void *b, size_t bytes) {
   memcpy((char *)a + 16, b, bytes - 16);
 }

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/spread.h"
+#include "rendezvous/join/spread.h"
 #include "tools/plan_tool.h"
 #include "tools/tools.h"
 #include "transport/transport.h"

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <uv.h>
 
-#include "plan/check.h"
+#include "proof/check.h"
 #include "tools/plan_sweep.h"
 #include "tools/plan_tool.h"
 #include "tools/tools.h"

@@ -3,7 +3,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "plan/check.h"
+#include "proof/check.h"
 #include "tools/plan_tool.h"
 #include "tools/tools.h"
 

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/reduce.h"
-#include "plan/print.h"
+#include "kernels/reduce.h"
+#include "proof/print.h"
 #include "tools/plan_tool.h"
 #include "tools/tools.h"
 

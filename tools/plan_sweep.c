@@ -6,7 +6,7 @@
 #include <uv.h>
 
 #include "core/error.h"
-#include "plan/check.h"
+#include "proof/check.h"
 #include "tools/sample_counts.h"
 
 enum { MAX_THREADS = 64, ELEM_BYTES = 4 };

@@ -3,7 +3,7 @@
 #define GLI_TOOLS_PLAN_TOOL_H
 
 #include "algorithms/registry.h"
-#include "plan/simulate.h"
+#include "proof/simulate.h"
 
 /* One question of the command line. */
 typedef struct gli_plan_question {

@@ -3,9 +3,9 @@
 
 #include "algorithms/registry.h"
 #include "api/call_read.h"
-#include "core/custom_op.h"
 #include "core/error.h"
 #include "core/hints.h"
+#include "kernels/custom_op.h"
 #include "memory/cuda.h"
 
 /* ---- the same call again ------------------------------------------------- */

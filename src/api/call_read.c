@@ -12,9 +12,9 @@
 #include "api/places.h"
 #include "api/reduction.h"
 #include "api/staging.h"
-#include "core/custom_op.h"
 #include "core/error.h"
 #include "core/options.h"
+#include "kernels/custom_op.h"
 #include "memory/cuda.h"
 
 /* ---- point-to-point plans ------------------------------------------------ */

@@ -5,24 +5,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/bootstrap.h"
 #include "api/create.h"
-#include "api/measure.h"
-#include "api/observe.h"
-#include "api/port_watch.h"
-#include "api/trace.h"
 #include "api/tuning.h"
 #include "core/bytes.h"
-#include "core/custom_op.h"
 #include "core/environment.h"
 #include "core/error.h"
 #include "core/options.h"
 #include "core/random.h"
 #include "core/timeout.h"
 #include "engine/engine.h"
-#include "rendezvous/bootstrap.h"
-#include "rendezvous/bootstrap_failure.h"
-#include "rendezvous/store.h"
+#include "kernels/custom_op.h"
+#include "observe/observe.h"
+#include "observe/trace.h"
+#include "rendezvous/join/bootstrap.h"
+#include "rendezvous/join/exchange.h"
+#include "rendezvous/join/measure.h"
+#include "rendezvous/join/outcome.h"
+#include "rendezvous/join/port_watch.h"
+#include "rendezvous/store/store.h"
 #include "security/trust.h"
 
 /* ---- create -------------------------------------------------------------- */

@@ -2,8 +2,8 @@
 #ifndef GLI_API_CREATE_H
 #define GLI_API_CREATE_H
 
-#include "api/bootstrap.h"
 #include "gloo_c/context.h"
+#include "rendezvous/join/bootstrap.h"
 #include "security/trust.h"
 
 /* Origin of a context: the job or the meeting that it starts from. */

@@ -10,7 +10,7 @@
 #include "core/timeout.h"
 #include "engine/engine.h"
 #include "memory/cuda.h"
-#include "security/tls.h"
+#include "net/tls.h"
 
 enum { STREAMS_MAX = 16 };
 

@@ -13,11 +13,11 @@
 
 #include "api/call.h"
 #include "core/bytes.h"
-#include "core/custom_op.h"
 #include "core/error.h"
 #include "core/options.h"
 #include "engine/engine.h"
 #include "gloo_c/collectives.h"
+#include "kernels/custom_op.h"
 
 enum { SPLIT = 1, SUBSET = 2 };
 

@@ -18,12 +18,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/custom_op.h"
 #include "core/error.h"
 #include "core/options.h"
 #include "engine/engine.h"
 #include "gloo_c/collectives.h"
-#include "rendezvous/bootstrap.h"
+#include "kernels/custom_op.h"
+#include "rendezvous/join/exchange.h"
+#include "rendezvous/store/store.h"
 
 /* ---- what rank 0 tells the others ---------------------------------------- */
 

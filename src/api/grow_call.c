@@ -15,8 +15,8 @@
 #include "core/error.h"
 #include "core/random.h"
 #include "core/timeout.h"
-#include "rendezvous/bootstrap.h"
-#include "rendezvous/store.h"
+#include "rendezvous/join/exchange.h"
+#include "rendezvous/store/store.h"
 
 /* In the store: how many newcomers have been dealt with, how many meetings were
  * called, and that the store can hold a verdict. */

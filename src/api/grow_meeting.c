@@ -11,8 +11,8 @@
 #include "core/options.h"
 #include "engine/engine.h"
 #include "gloo_c/collectives.h"
-#include "rendezvous/bootstrap_failure.h"
-#include "rendezvous/store.h"
+#include "rendezvous/join/outcome.h"
+#include "rendezvous/store/store.h"
 #include "security/trust.h"
 
 /* No program is in a meeting yet. */

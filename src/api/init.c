@@ -8,17 +8,17 @@
 
 #include "api/create.h"
 #include "api/device.h"
-#include "api/host.h"
-#include "api/port_watch.h"
 #include "core/environment.h"
 #include "core/error.h"
 #include "core/options.h"
 #include "core/timeout.h"
 #include "engine/engine.h"
-#include "rendezvous/bootstrap.h"
-#include "rendezvous/bootstrap_failure.h"
-#include "rendezvous/launch.h"
-#include "rendezvous/store_beside.h"
+#include "rendezvous/join/exchange.h"
+#include "rendezvous/join/host.h"
+#include "rendezvous/join/outcome.h"
+#include "rendezvous/join/port_watch.h"
+#include "rendezvous/launch/launch.h"
+#include "rendezvous/launch/store_beside.h"
 
 #define FAREWELL_NS INT64_C(2000000000)
 /* The time for which the rendezvous stays open after all ranks have come, where

@@ -9,9 +9,9 @@
 #include "core/error.h"
 #include "core/timeout.h"
 #include "engine/engine.h"
-#include "rendezvous/bootstrap.h"
-#include "rendezvous/bootstrap_failure.h"
-#include "rendezvous/store.h"
+#include "rendezvous/join/exchange.h"
+#include "rendezvous/join/outcome.h"
+#include "rendezvous/store/store.h"
 
 /* "ROUND RANK SIZE DRAWN", of the store. */
 static bool grow_read_place(const gloo_value *value, gli_grow_round *round,

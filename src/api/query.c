@@ -7,10 +7,10 @@
 #include "algorithms/tuning.h"
 #include "api/call_read.h"
 #include "core/cpu.h"
-#include "core/custom_op.h"
 #include "core/error.h"
 #include "core/options.h"
-#include "core/reduce.h"
+#include "kernels/custom_op.h"
+#include "kernels/reduce.h"
 
 /* ---- what there is ------------------------------------------------------- */
 

@@ -4,8 +4,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "core/custom_op.h"
 #include "core/error.h"
+#include "kernels/custom_op.h"
 #include "plan/lists.h"
 
 /* ---- types and operations ------------------------------------------------ */

@@ -1,9 +1,9 @@
 /* gloo_context_shrink, but for how it is done. */
-#include "api/trace.h"
 #include "core/error.h"
 #include "core/log.h"
 #include "core/options.h"
 #include "engine/engine.h"
+#include "observe/trace.h"
 
 /* Has the successor report to the same directory and function as the context
  * that failed. A lack of memory for that is no reason to fail. */

@@ -2,13 +2,13 @@
 #include <stdlib.h>
 
 #include "core/bytes.h"
-#include "core/custom_op.h"
 #include "core/error.h"
 #include "core/options.h"
 #include "engine/engine.h"
 #include "gloo_c/collectives.h"
 #include "gloo_c/memory.h"
 #include "gloo_c/window.h"
+#include "kernels/custom_op.h"
 #include "memory/cuda.h"
 
 enum { RECORD_BYTES = 16 }; /* key, bytes */

@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "core/copy.h"
+#include "kernels/copy.h"
 
 typedef struct copied_request {
   gli_send_request request; /* first: freed as this */

@@ -2,8 +2,8 @@
 #ifndef GLI_TRANSPORT_SINK_H
 #define GLI_TRANSPORT_SINK_H
 
-#include "core/copy.h"
 #include "core/hints.h"
+#include "kernels/copy.h"
 #include "transport/transport.h"
 
 /* Store or reduce the bytes of a payload that begin at its byte `at`. Of a

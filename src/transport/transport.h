@@ -24,9 +24,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/reduce.h"
 #include "core/sleep.h"
 #include "gloo_c/status.h"
+#include "kernels/reduce.h"
 #include "transport/header.h"
 #include "transport/shared_copy.h"
 
@@ -161,7 +161,7 @@ typedef struct gli_upcalls {
 
 /* ---- the operations of a transport -------------------------------------- */
 
-struct gli_tls_settings; /* security/tls.h */
+struct gli_tls_settings; /* net/tls.h */
 
 typedef struct gli_transport_config {
   const char *host; /* see gloo_device_options; NULL when not given */

@@ -1,6 +1,6 @@
 /* One-sided operations: what the peer's device does without its process. They
  * take the slots of work requests that messages leave. */
-#include "core/copy.h"
+#include "kernels/copy.h"
 #include "memory/region.h"
 #include "transport_ibv/ibv.h"
 

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "core/bytes.h"
-#include "core/copy.h"
 #include "core/crc32c.h"
+#include "kernels/copy.h"
 #include "transport_ibv/ibv.h"
 
 enum {

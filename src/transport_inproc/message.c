@@ -1,8 +1,8 @@
 /* Messages of the in-process transport: sending, and a side's turn in poll. */
 #include <stdlib.h>
 
-#include "core/copy.h"
 #include "core/error.h"
+#include "kernels/copy.h"
 #include "transport/sink.h"
 #include "transport_inproc/inproc.h"
 

@@ -2,8 +2,8 @@
 
 #include <uv.h>
 
-#include "core/copy.h"
-#include "core/reduce.h"
+#include "kernels/copy.h"
+#include "kernels/reduce.h"
 
 static const gli_store_bars LONG = {.to_nontemporal = 6, .to_cache = 4};
 static const gli_store_bars SHORT = {.to_nontemporal = 4, .to_cache = 3};

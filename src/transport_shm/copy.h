@@ -1,9 +1,10 @@
-/* Copying into a ring: through the caches, or past them (core/store_policy.h).
- * The lines that a sender writes to are those that its peer has just read. */
+/* Copying into a ring: through the caches, or past them
+ * (kernels/store_policy.h). The lines that a sender writes to are those that
+ * its peer has just read. */
 #ifndef GLI_TRANSPORT_SHM_COPY_H
 #define GLI_TRANSPORT_SHM_COPY_H
 
-#include "core/store_policy.h"
+#include "kernels/store_policy.h"
 
 /* Shorter chunks always go through the caches. */
 #define GLI_SHM_NONTEMPORAL_MIN ((size_t)2048)

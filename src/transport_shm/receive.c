@@ -5,7 +5,7 @@
 
 #include "core/crc32c.h"
 #include "core/error.h"
-#include "core/reduce.h"
+#include "kernels/reduce.h"
 #include "transport/sink.h"
 #include "transport_shm/shm.h"
 

@@ -15,10 +15,10 @@
  * ever read from shared memory, but for the skew.
  *
  * Skew. The speed of a copy depends on the alignment of both ends to lines
- * (core/copy.h). Most programs get all their long buffers from one allocator,
- * which begins them 16 bytes behind a line, so a long chunk begins in the ring
- * as far behind a line as in the sender's memory, by quarters of a line, and
- * both copies are between equals.
+ * (kernels/copy.h). Most programs get all their long buffers from one
+ * allocator, which begins them 16 bytes behind a line, so a long chunk begins
+ * in the ring as far behind a line as in the sender's memory, by quarters of a
+ * line, and both copies are between equals.
  *
  * Order. Record n is valid when its slot's `sequence` is n + 1 (mod 2^32); that
  * word is stored last, after header and data, with (at least) release order,

@@ -14,9 +14,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/copy.h"
 #include "core/environment.h"
 #include "core/error.h"
+#include "kernels/copy.h"
 #include "memory/region.h"
 #include "memory/sealed.h"
 #include "transport_shm/shm.h"

@@ -22,8 +22,8 @@
 #include <stdatomic.h>
 #include <uv.h>
 
-#include "core/events.h"
 #include "core/hints.h"
+#include "net/events.h"
 #include "transport/request.h"
 #include "transport_shm/address.h"
 #include "transport_shm/foreign.h"

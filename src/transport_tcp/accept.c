@@ -18,8 +18,8 @@
 #include "core/lack.h"
 #include "core/log.h"
 #include "core/random.h"
+#include "net/socket.h"
 #include "transport_tcp/prove.h"
-#include "transport_tcp/socket.h"
 #include "transport_tcp/tcp.h"
 
 enum { HALF_OPEN_MAX = 64, ACCEPTS_PER_TURN = 64 };

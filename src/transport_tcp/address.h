@@ -5,8 +5,8 @@
 
 #include <stdbool.h>
 
-#include "core/endpoint.h"
-#include "core/interfaces.h"
+#include "net/endpoint.h"
+#include "net/interfaces.h"
 #include "transport/transport.h"
 
 /* All addresses have one port. */

@@ -37,10 +37,10 @@
 
 #include "core/descriptor.h"
 #include "core/random.h"
+#include "net/socket.h"
 #include "security/trust.h"
 #include "transport_tcp/dial.h"
 #include "transport_tcp/prove.h"
-#include "transport_tcp/socket.h"
 #include "transport_tcp/tcp.h"
 
 static const uint64_t ask_again_ns = 1000000000;

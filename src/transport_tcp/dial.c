@@ -11,7 +11,7 @@
 
 #include "core/descriptor.h"
 #include "core/lack.h"
-#include "transport_tcp/socket.h"
+#include "net/socket.h"
 
 #define CONNECT_LIMIT_S 10
 static const uint64_t connect_limit_ns = CONNECT_LIMIT_S * UINT64_C(1000000000);

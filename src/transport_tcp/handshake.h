@@ -15,8 +15,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "net/tls.h"
 #include "security/keys.h"
-#include "security/tls.h"
 
 #define GLI_TCP_VERSION 7
 #define GLI_TCP_HELLO_BYTES 64

@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "transport_tcp/socket.h"
+#include "net/socket.h"
 #include "transport_tcp/tcp.h"
 
 /* A test makes it longer than the test may take. */

@@ -1,4 +1,4 @@
-/* The listening socket, and what is published: see core/published.h. */
+/* The listening socket, and what is published: see net/published.h. */
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
@@ -6,12 +6,12 @@
 #include "core/descriptor.h"
 #include "core/error.h"
 #include "core/host_identity.h"
-#include "core/host_name.h"
 #include "core/lack.h"
 #include "core/log.h"
-#include "core/ports.h"
-#include "core/published.h"
-#include "transport_tcp/socket.h"
+#include "net/host_name.h"
+#include "net/ports.h"
+#include "net/published.h"
+#include "net/socket.h"
 #include "transport_tcp/tcp.h"
 
 enum { BACKLOG = 4096 }; /* the kernel caps it */

@@ -7,8 +7,8 @@
 
 #include "core/descriptor.h"
 #include "core/lack.h"
+#include "net/socket.h"
 #include "transport_tcp/dial.h"
-#include "transport_tcp/socket.h"
 #include "transport_tcp/tcp.h"
 
 enum { DISCARDS_PER_TURN = 16 };

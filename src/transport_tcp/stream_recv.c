@@ -13,8 +13,8 @@
 #include "core/descriptor.h"
 #include "core/hints.h"
 #include "core/lack.h"
+#include "net/socket.h"
 #include "transport/sink.h"
-#include "transport_tcp/socket.h"
 #include "transport_tcp/tcp.h"
 
 #define READ_AHEAD ((size_t)64 * 1024)

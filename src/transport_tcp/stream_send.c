@@ -10,7 +10,7 @@
 #include "core/descriptor.h"
 #include "core/hints.h"
 #include "core/lack.h"
-#include "transport_tcp/socket.h"
+#include "net/socket.h"
 #include "transport_tcp/tcp.h"
 
 enum { BATCH_MESSAGES = 16, SHORT_PAYLOAD = 1024 };

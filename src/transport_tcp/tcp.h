@@ -2,7 +2,7 @@
  *
  * A pair is 1..16 streams (connections), as many as the side with fewer is
  * configured for: they agree when stream 0 is made. The side that made stream 0
- * also makes the others. Every socket is watched by one set (core/events.h) and
+ * also makes the others. Every socket is watched by one set (net/events.h) and
  * moved by sendmsg and recvmsg; a small message is one system call on either
  * side.
  *
@@ -18,11 +18,11 @@
 #include <uv.h>
 
 #include "core/hints.h"
-#include "security/tls.h"
+#include "net/socket.h"
+#include "net/tls.h"
 #include "transport/request.h"
 #include "transport_tcp/address.h"
 #include "transport_tcp/handshake.h"
-#include "transport_tcp/socket.h"
 #include "transport_tcp/watch.h"
 
 extern const gli_transport_ops gli_transport_tcp;

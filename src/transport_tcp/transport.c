@@ -4,8 +4,8 @@
 
 #include "core/error.h"
 #include "core/lack.h"
+#include "net/socket.h"
 #include "transport_tcp/dial.h"
-#include "transport_tcp/socket.h"
 #include "transport_tcp/tcp.h"
 
 static const int64_t close_nap_ns = 5000000;

@@ -1,4 +1,4 @@
-/* A socket, the eye on it (core/events.h), and TLS where it is used, in memory
+/* A socket, the eye on it (net/events.h), and TLS where it is used, in memory
  * of its own. It may change hands: a connection begins as a half-open
  * connection and becomes a stream. */
 #ifndef GLI_TRANSPORT_TCP_WATCH_H
@@ -7,9 +7,9 @@
 #include <sys/types.h>
 #include <sys/uio.h>
 
-#include "core/events.h"
-#include "security/tls.h"
-#include "transport_tcp/socket.h"
+#include "net/events.h"
+#include "net/socket.h"
+#include "net/tls.h"
 
 struct gli_tcp;
 
@@ -36,7 +36,7 @@ void gli_tcp_watch_forked(gli_tcp_watch *watch);
 ssize_t gli_tcp_watch_read_tls(gli_tcp_watch *watch, void *to, size_t bytes);
 
 /* As gli_tcp_socket_send and _receive. With TLS what is sent may be unsent when
- * that returns, and more may have come than was received (security/tls.h). */
+ * that returns, and more may have come than was received (net/tls.h). */
 static inline ssize_t gli_tcp_watch_send(gli_tcp_watch *watch,
                                          const struct iovec *parts, int count) {
   if (watch->tls != NULL) return gli_tls_send(watch->tls, parts, count);

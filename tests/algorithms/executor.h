@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/reduce.h"
+#include "kernels/reduce.h"
 #include "plan/plan.h"
 
 typedef struct world_rank {

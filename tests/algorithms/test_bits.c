@@ -12,8 +12,8 @@
 #include <string.h>
 
 #include "algorithms/registry.h"
-#include "core/reduce.h"
 #include "executor.h"
+#include "kernels/reduce.h"
 
 /* ---- inputs ------------------------------------------------------------- */
 

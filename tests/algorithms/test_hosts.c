@@ -11,8 +11,8 @@
 
 #include "algorithms/registry.h"
 #include "executor.h"
-#include "plan/check.h"
-#include "plan/simulate.h"
+#include "proof/check.h"
+#include "proof/simulate.h"
 
 /* ---- shapes ------------------------------------------------------------- */
 

@@ -8,7 +8,7 @@
 /* clang-format on */
 #include <string.h>
 
-#include "api/cores.h"
+#include "rendezvous/join/cores.h"
 
 /* A rank that may use the cores of `mask`; `usable` 0: all of them. */
 static gli_cores on(uint64_t system, uint64_t mask, uint32_t usable) {

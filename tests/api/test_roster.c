@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/roster.h"
-#include "api/spread.h"
+#include "rendezvous/join/roster.h"
+#include "rendezvous/join/spread.h"
 
 enum { RECORDS = 40, RECORD_MAX = 600 };
 

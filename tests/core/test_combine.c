@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/reduce.h"
-#include "core/reduce_kernel.h"
+#include "kernels/reduce.h"
+#include "kernels/reduce_kernel.h"
 #include "values.h"
 
 #define MOST ((size_t)9)    /* sources, and destinations */

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/copy.h"
+#include "kernels/copy.h"
 
 enum { PAGE = 4096, ROOM = 64 * 1024, GUARD = 0x5a };
 

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "core/descriptor.h"
-#include "core/events.h"
+#include "net/events.h"
 
 enum { PAIRS = 8, POLLS = 100 };
 

@@ -7,7 +7,7 @@
 #include <cmocka.h>
 #include <math.h>
 
-#include "core/float8.h"
+#include "kernels/float8.h"
 #include "oracle.h"
 
 typedef struct format {

@@ -16,8 +16,8 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
-#include "core/lookup.h"
 #include "gloo_c/log.h"
+#include "net/lookup.h"
 
 #define SECOND ((int64_t)1000000000)
 

@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "core/collective.h"
-#include "core/reduce.h"
 #include "gloo_c/gloo_c.h"
+#include "kernels/reduce.h"
 
 static void types_have_names_and_sizes(void **state) {
   static const size_t sizes[] = {1, 2, 4, 8, 1,  2, 4, 8, 2,

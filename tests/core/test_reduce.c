@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/reduce.h"
-#include "core/reduce_kernel.h"
+#include "kernels/reduce.h"
+#include "kernels/reduce_kernel.h"
 #include "values.h"
 
 #define MANY ((size_t)1000)

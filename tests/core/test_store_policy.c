@@ -6,7 +6,7 @@
 /* after the four above */
 #include <cmocka.h>
 
-#include "core/store_policy.h"
+#include "kernels/store_policy.h"
 
 static const gli_store_bars BARS = {.to_nontemporal = 3, .to_cache = 2};
 

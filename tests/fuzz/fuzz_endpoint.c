@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/endpoint.h"
-#include "core/interfaces.h"
 #include "fuzz.h"
+#include "net/endpoint.h"
+#include "net/interfaces.h"
 
 /* Nothing of this host: the same everywhere. */
 static gli_interfaces some_interfaces(gli_interface list[4]) {

@@ -4,11 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/host.h"
-#include "core/ports.h"
-#include "core/published.h"
 #include "fuzz.h"
-#include "rendezvous/launch.h"
+#include "net/ports.h"
+#include "net/published.h"
+#include "rendezvous/join/host.h"
+#include "rendezvous/launch/launch.h"
 #include "security/secret.h"
 #include "security/trust.h"
 #if GLI_LINUX

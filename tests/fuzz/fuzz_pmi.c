@@ -10,7 +10,7 @@
 #include <uv.h>
 
 #include "fuzz.h"
-#include "rendezvous/store_pmi.h"
+#include "rendezvous/launch/store_pmi.h"
 
 static fuzz_input launcher;
 
@@ -47,7 +47,7 @@ static int launcher_is_ready(struct pollfd *ready, int n, int ms) {
 #define send launcher_takes
 #define recv launcher_says
 #define poll launcher_is_ready
-#include "rendezvous/pmi_simple.c"
+#include "rendezvous/launch/pmi_simple.c"
 #undef send
 #undef recv
 #undef poll

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/roster.h"
 #include "fuzz.h"
+#include "rendezvous/join/roster.h"
 
 enum { RECORDS_MAX = 15, RECORD_MAX = 300 };
 

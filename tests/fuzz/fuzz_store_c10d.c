@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rendezvous/store.h"
-#include "rendezvous/store_url.h"
+#include "rendezvous/store/store.h"
+#include "rendezvous/store/store_url.h"
 #include "store_use.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {

@@ -1,5 +1,5 @@
 /* The client of a Redis server that says anything: all of the input. */
-#include "rendezvous/store_url.h"
+#include "rendezvous/store/store_url.h"
 #include "store_use.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {

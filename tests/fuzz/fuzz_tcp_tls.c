@@ -3,7 +3,7 @@
  * the library is, by what the two know each other, whether the peer is who it
  * should be, and whether the right greetings come first. Then come steps, each
  * with a byte that says on which of two connections and what. Inside of TLS the
- * peer is an end of src/security/tls.c; what OpenSSL does is looked at by
+ * peer is an end of src/net/tls.c; what OpenSSL does is looked at by
  * fuzz_tls.
  *
  * A stranger gets no connection, whatever it says. */

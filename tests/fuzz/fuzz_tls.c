@@ -1,4 +1,4 @@
-/* TLS: two ends of src/security/tls.c, and a wire that the input rules. The
+/* TLS: two ends of src/net/tls.c, and a wire that the input rules. The
  * first byte says by what they know each other, and whether that is right, and
  * whether the handshake comes first, of which nothing is changed then. Then
  * come steps, each with a byte that says which end and what: go on with the
@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "security/tls.h"
+#include "net/tls.h"
 #include "tls_keys.h"
 #include "tls_papers.h"
 #include "tls_wire.h"

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "rendezvous/store_url.h"
+#include "rendezvous/store/store_url.h"
 
 static void check_part(const gli_store_url *url, const char *part) {
   fuzz_check(part >= url->text && part < url->text + sizeof url->text,

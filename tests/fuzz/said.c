@@ -1,10 +1,10 @@
-/* In place of rendezvous/tcp_socket.c. */
+/* In place of net/tcp_socket.c. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <string.h>
 
-#include "rendezvous/tcp_socket.h"
+#include "net/tcp_socket.h"
 #include "store_use.h"
 
 static const uint8_t *said;

@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "rendezvous/store.h"
+#include "rendezvous/store/store.h"
 
 /* Those that only say what they found have no sentence. */
 static void use_check(gloo_status status, const gloo_error *error) {

@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "net/tls_context.h"
 #include "security/openssl.h"
-#include "security/tls_context.h"
 #include "tls_wire.h"
 
 enum {

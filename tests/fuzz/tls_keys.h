@@ -4,7 +4,7 @@
 #define TESTS_FUZZ_TLS_KEYS_H
 
 #include "fuzz.h"
-#include "security/tls.h"
+#include "net/tls.h"
 
 enum {
   KEYS_SAYING = 23, /* the type of a record with bytes of the program */

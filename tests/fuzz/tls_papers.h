@@ -3,8 +3,8 @@
 #ifndef TESTS_FUZZ_TLS_PAPERS_H
 #define TESTS_FUZZ_TLS_PAPERS_H
 
-#include "core/endpoint.h"
-#include "security/tls.h"
+#include "net/endpoint.h"
+#include "net/tls.h"
 
 typedef struct tls_papers {
   gli_tls_settings *secret;

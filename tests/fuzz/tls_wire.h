@@ -1,6 +1,6 @@
 /* The two ends of a connection with TLS have sockets in memory here, and the
  * input says what the wire between them does to what it carries. Descriptor e
- * is the socket of end e: src/security/tls.c is compiled into this target with
+ * is the socket of end e: src/net/tls.c is compiled into this target with
  * gli_socket_send, gli_socket_receive and realloc under other names. */
 #ifndef TESTS_FUZZ_TLS_WIRE_H
 #define TESTS_FUZZ_TLS_WIRE_H

@@ -4,7 +4,7 @@
 #define TESTS_FUZZ_TRANSPORT_USE_H
 
 #include "fuzz.h"
-#include "security/tls.h"
+#include "net/tls.h"
 #include "transport/transport.h"
 
 enum {

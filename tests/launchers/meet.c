@@ -19,8 +19,8 @@
 #include <unistd.h>
 #include <uv.h>
 
-#include "rendezvous/store.h"
-#include "rendezvous/store_pmi.h"
+#include "rendezvous/launch/store_pmi.h"
+#include "rendezvous/store/store.h"
 
 static gli_pmi_kind kind;
 static gli_pmi_job job;

@@ -16,9 +16,9 @@ READERS = [r'simple_read_number\(\s*"(\w+)"', r'gli_environment_read\(\s*"(\w+)"
            r'\bgli_seconds \w+ = \{\s*(?:\.name = )?"(\w+)"', r'launch_read_(?:number|text)\(\s*"(\w+)"', r'\bsetting\(\s*"(\w+)"']
 # What they, and whoever goes through a list of names, hand on to be read. Another one is a
 # reader that this test does not know yet.
-INDIRECT = {("src/api/tuning.c", "name"), ("src/core/timeout.c", "variable->name"), ("src/rendezvous/launch.c", "name"),
-            ("src/rendezvous/launch.c", "names[i]"), ("src/rendezvous/launch.c", "launchers[i].signs[k]"),
-            ("src/rendezvous/pmi_simple.c", "name"), ("tools/info.c", "variable"),
+INDIRECT = {("src/api/tuning.c", "name"), ("src/core/timeout.c", "variable->name"), ("src/rendezvous/launch/launch.c", "name"),
+            ("src/rendezvous/launch/launch.c", "names[i]"), ("src/rendezvous/launch/launch.c", "launchers[i].signs[k]"),
+            ("src/rendezvous/launch/pmi_simple.c", "name"), ("tools/info.c", "variable"),
             ("tools/run_hosts.c", "secret_names[i]")}
 
 
@@ -31,7 +31,7 @@ def sources(project, folders, endings=(".c", ".h", ".cc")):
 
 def named_in_tables(project):
     """Those that launchers are known by, and where the library of PMIx may be."""
-    texts = [(project / "src/rendezvous" / file).read_text(encoding="utf-8").partition(begin)[2]
+    texts = [(project / "src/rendezvous/launch" / file).read_text(encoding="utf-8").partition(begin)[2]
              .partition("\n};" if file == "launch.c" else ";")[0]
              for file, begin in (("launch.c", "launchers[] = {"), ("pmix_library.c", "pmix_prefixes[] = "))]
     return {name for text in texts for name in re.findall(r'"([A-Z]+_[A-Z_]+)"', text)}

@@ -3,24 +3,28 @@
 # line per violation and exits 1 when there is one.
 #
 #   parts[x]: the folders of src/ that x may include besides itself and gloo_c/;
-#             those of the engine are parts of their own
+#             those of the engine and of rendezvous are parts of their own
 #   libs[x]:  what it may use besides the C standard library:
 #             "-" nothing, "system" the operating system, "uv" that and libuv,
 #             "locks" libuv alone
 
 BEGIN {
   law("core", "", "system")
+  law("kernels", "core", "system")
   law("security", "core", "system")
+  law("net", "core security", "uv")
   law("plan", "core", "-")
+  law("proof", "core plan", "-")
   law("algorithms", "core plan", "-")
-  law("transport", "core", "-")
-  law("transport_inproc", "core memory transport", "uv")
-  law("transport_shm", "core memory transport security", "uv")
-  law("transport_tcp", "core memory transport security", "uv")
-  law("transport_ibv", "core memory transport", "uv")
-  law("rendezvous", "core security", "uv")
-  law("memory", "core", "uv")
-  below = "core plan transport memory"
+  law("memory", "core net", "uv")
+  law("transport", "core kernels", "-")
+  law("transport_inproc", "core kernels memory transport", "uv")
+  law("transport_shm", "core kernels memory net security transport", "uv")
+  law("transport_tcp", "core net security transport", "uv")
+  law("transport_ibv", "core kernels memory transport", "uv")
+  law("rendezvous/store", "core net security", "uv")
+  law("rendezvous/launch", "core net security rendezvous/store", "uv")
+  below = "core kernels plan transport memory"
   engine("state", "locks")
   engine("wire", "-")
   engine("match", "-")
@@ -32,9 +36,12 @@ BEGIN {
   engine("drive", "locks")
   law("engine", "plan transport engine/state engine/contexts engine/drive", "-")
   below = below " engine"
-  engine("face", "-")
-  law("api", "core plan algorithms transport transport_inproc transport_shm " \
-      "transport_tcp transport_ibv rendezvous memory engine security", "uv")
+  engine("entry", "-")
+  law("rendezvous/join", "core kernels security net plan algorithms engine rendezvous/store", "uv")
+  law("observe", "core kernels net algorithms engine", "uv")
+  law("api", "core kernels security net plan algorithms memory transport transport_inproc " \
+      "transport_shm transport_tcp transport_ibv engine rendezvous/store rendezvous/launch " \
+      "rendezvous/join observe", "uv")
   law("gloo_c", "", "-")
   law("examples", "", "system")
 
@@ -60,7 +67,7 @@ function engine(part, may_use) {
 # Of a path below src/, or of what is included.
 function part_of(path, names) {
   split(path, names, "/")
-  if (names[1] == "engine" && 3 in names) return "engine/" names[2]
+  if (names[1] ~ /^(engine|rendezvous)$/ && 3 in names) return names[1] "/" names[2]
   return names[1]
 }
 
@@ -79,16 +86,14 @@ function check_system(part, name, use) {
   if (name in standard) return
   if (name ~ /^openssl\//) {
     # What others see of it are headers that name none of its types.
-    if (FILENAME !~ /^src\/security\/[^\/]*\.c$/)
-      complain("<" name "> is for the sources of src/security, and for no header")
+    if (FILENAME !~ /^src\/(security\/|net\/tls)[^\/]*\.c$/)
+      complain("<" name "> is for the sources of src/security and of TLS, and for no header")
   } else if (name ~ /^infiniband\//) {
     if (FILENAME !~ /^src\/transport_ibv\//)
       complain("<" name "> is for src/transport_ibv")
   } else if (name ~ /^(cuda|rdma)/) {
     complain("<" name "> is for the folder that exists for it")
   } else if (name == "uv.h") {
-    # In place of epoll where there is none.
-    if (FILENAME == "src/core/events_uv.c") return
     if (FILENAME == "examples/event_loop.c") return # its loop, not ours
     if (use != "uv" && use != "locks") complain(part " may not use libuv")
   } else if (use != "system" && use != "uv") {

@@ -49,7 +49,7 @@ src/plan src/algorithms src/engine/memory|views?|uint32_t view;|get
 src/algorithms src/engine/memory|loans?|uint32_t loan;|put
 src/plan src/algorithms|lend(s|ing)?|/* lends it */|expose for a put
 src|GLI_(ROLE_(VIEW|LEND|FILL)|FORM_(REFERENCE|PLACED))|GLI_ROLE_LEND|GLI_ROLE_EXPOSE_GET, ..._EXPOSE_PUT, ..._PUT, GLI_FORM_RKEY, ..._PUT_DONE
-src/api|cards?|record *card;|address record
+src/rendezvous/join|cards?|record *card;|address record
 END
 
 # The pattern may have bars of its own: the fields are the first, the last two,

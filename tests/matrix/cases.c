@@ -2,8 +2,8 @@
  * operations, nothing by hand. */
 #include <stdlib.h>
 
-#include "core/reduce.h"
 #include "draw.h"
+#include "kernels/reduce.h"
 #include "matrix.h"
 
 static const uint32_t counts[] = {0, 1, 2, 10, 100, 1000, 10000, 1 << 20};

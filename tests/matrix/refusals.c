@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "core/oracle.h"
-#include "core/reduce.h"
+#include "kernels/reduce.h"
 #include "matrix.h"
 
 enum { BYTES = 4096, COUNT = 3, FILLER = 0x3c };

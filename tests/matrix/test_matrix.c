@@ -22,8 +22,8 @@
 
 #include "core/environment.h"
 #include "core/oracle.h"
-#include "core/reduce.h"
 #include "cuda/gpu.h"
+#include "kernels/reduce.h"
 #include "matrix.h"
 #include "ranks/sanitized.h"
 

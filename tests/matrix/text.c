@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/reduce.h"
+#include "kernels/reduce.h"
 #include "matrix.h"
 
 const char *const *matrix_host_ids(int hosts, int size) {

@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "algorithms/registry.h"
-#include "plan/check.h"
 #include "plan/cmocka_all.h"
 #include "plan/spoil.h"
+#include "proof/check.h"
 
 static gli_plan_params params(gli_collective collective, uint32_t size,
                               uint64_t count) {

@@ -3,10 +3,10 @@
 #include <string.h>
 
 #include "plan/cache.h"
-#include "plan/check.h"
 #include "plan/cmocka_all.h"
 #include "plan/plan.h"
 #include "plan/random.h"
+#include "proof/check.h"
 
 /* ---- hosts -------------------------------------------------------------- */
 

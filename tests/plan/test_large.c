@@ -5,8 +5,8 @@
 #include <stdlib.h>
 
 #include "algorithms/registry.h"
-#include "plan/check.h"
 #include "plan/cmocka_all.h"
+#include "proof/check.h"
 #include "tools/plan_sweep.h"
 
 static uint32_t ranks = 1000;

@@ -4,8 +4,8 @@
 
 #include "algorithms/registry.h"
 #include "plan/build.h"
-#include "plan/check.h"
 #include "plan/cmocka_all.h"
+#include "proof/check.h"
 
 static gloo_status check(gli_checker *checker, gli_build_fn build,
                          const gli_plan_params *p, gloo_error *error) {

@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "algorithms/registry.h"
-#include "plan/check.h"
 #include "plan/cmocka_all.h"
 #include "plan/shape.h"
+#include "proof/check.h"
 #include "tools/sample_counts.h"
 
 /* ---- long ---------------------------------------------------------------- */

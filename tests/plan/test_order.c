@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "algorithms/registry.h"
-#include "plan/check.h"
 #include "plan/cmocka_all.h"
-#include "plan/print.h"
+#include "proof/check.h"
+#include "proof/print.h"
 
 static gli_check_report report_of(gli_build_fn build,
                                   const gli_plan_params *p) {

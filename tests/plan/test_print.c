@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "plan/cmocka_all.h"
-#include "plan/print.h"
+#include "proof/print.h"
 
 static void build_all_kinds(gli_builder *b, const gli_plan_params *p) {
   gli_range in = gli_elems(p, GLI_IN, 0, 4), out = gli_elems(p, GLI_OUT, 0, 4);

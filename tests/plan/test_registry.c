@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "core/error.h"
-#include "plan/check.h"
 #include "plan/cmocka_all.h"
+#include "proof/check.h"
 #include "tools/plan_sweep.h"
 
 static uint32_t most_ranks = 24, huge = 1000;

@@ -4,7 +4,7 @@
 
 #include "algorithms/registry.h"
 #include "plan/cmocka_all.h"
-#include "plan/simulate.h"
+#include "proof/simulate.h"
 
 static const gli_sim_model by_hand = {
     .inside = {10, 1, 0, 0.5},

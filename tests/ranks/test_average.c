@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/float16.h"
-#include "core/float8.h"
-#include "core/reduce.h"
+#include "kernels/float16.h"
+#include "kernels/float8.h"
+#include "kernels/reduce.h"
 #include "reduction.h"
 #include "sanitized.h"
 

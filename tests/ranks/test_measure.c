@@ -9,11 +9,11 @@
 #include <uv.h>
 
 #include "algorithms/tuning.h"
-#include "api/bootstrap.h"
 #include "core/bytes.h"
 #include "core/cpu.h"
 #include "engine/engine.h"
 #include "ranks.h"
+#include "rendezvous/join/bootstrap.h"
 
 #define SECOND INT64_C(1000000000)
 #define TAG UINT32_MAX /* of what is sent for measuring */

@@ -7,10 +7,10 @@
 #include <unistd.h>
 #include <uv.h>
 
-#include "api/bootstrap.h"
 #include "engine/engine.h"
 #include "gloo_c/log.h"
 #include "ranks.h"
+#include "rendezvous/join/bootstrap.h"
 #include "security/keys.h"
 
 #define SECOND INT64_C(1000000000)

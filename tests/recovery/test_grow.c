@@ -18,7 +18,7 @@
 
 #include "api/grow.h"
 #include "gloo_c/gloo_c.h"
-#include "rendezvous/bootstrap_failure.h"
+#include "rendezvous/join/outcome.h"
 
 enum { FIRST = 3, MOST = 8, LIMIT_S = 120 };
 

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "rendezvous/pmix_library.h"
+#include "rendezvous/launch/pmix_library.h"
 
 int PMIx_Init(gli_pmix_proc *self, gli_pmix_info *info, size_t n);
 int PMIx_Finalize(const gli_pmix_info *info, size_t n);

@@ -14,7 +14,7 @@
 #include <uv.h>
 
 #include "redis_server.h"
-#include "rendezvous/store_url.h"
+#include "rendezvous/store/store_url.h"
 
 /* The event loop library closes descriptors by a bare system call, which the
  * thread sanitizer does not see: to it, the next one with the same number is

@@ -8,7 +8,7 @@
 #include <sys/types.h>
 
 #include "gloo_c/store.h"
-#include "rendezvous/store_url.h"
+#include "rendezvous/store/store_url.h"
 
 typedef struct redis_server {
   pid_t pid;

@@ -11,9 +11,9 @@
 #include <uv.h>
 
 #include "kinds.h"
-#include "rendezvous/bootstrap.h"
-#include "rendezvous/bootstrap_failure.h"
-#include "rendezvous/store.h"
+#include "rendezvous/join/exchange.h"
+#include "rendezvous/join/outcome.h"
+#include "rendezvous/store/store.h"
 
 enum { RANKS_MAX = 8, BLOB_MAX = 100 };
 

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "rendezvous/launch.h"
+#include "rendezvous/launch/launch.h"
 
 static const char *const names[] = {"RANK",        "WORLD_SIZE",  "MASTER_ADDR",
                                     "MASTER_PORT", "GLOO_JOB_ID", "GLOO_EPOCH"};

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "rendezvous/launch.h"
+#include "rendezvous/launch/launch.h"
 
 enum { VARIABLES = 8 };
 

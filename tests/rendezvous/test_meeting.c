@@ -17,9 +17,9 @@
 #include <uv.h>
 
 #include "kinds.h"
-#include "rendezvous/bootstrap.h"
-#include "rendezvous/bootstrap_failure.h"
-#include "rendezvous/store.h"
+#include "rendezvous/join/exchange.h"
+#include "rendezvous/join/outcome.h"
+#include "rendezvous/store/store.h"
 
 enum { SIZE = 4, HERE = 3 }; /* the last rank never comes */
 

@@ -17,8 +17,8 @@
 #include <uv.h>
 
 #include "pmi_server.h"
-#include "rendezvous/pmi.h"
-#include "rendezvous/pmi_line.h"
+#include "rendezvous/launch/pmi.h"
+#include "rendezvous/launch/pmi_line.h"
 
 #define LONG INT64_C(20000000000)
 #define SHORT INT64_C(300000000)

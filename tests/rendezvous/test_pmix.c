@@ -16,7 +16,7 @@
 #include <uv.h>
 
 #include "children.h"
-#include "rendezvous/pmi.h"
+#include "rendezvous/launch/pmi.h"
 
 #define LONG INT64_C(20000000000)
 #define SHORT INT64_C(300000000)

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "rendezvous/store_beside.h"
+#include "rendezvous/launch/store_beside.h"
 
 #define SECOND INT64_C(1000000000)
 

@@ -17,7 +17,7 @@
 #include "children.h"
 #include "kinds.h"
 #include "raw.h"
-#include "rendezvous/store_url.h"
+#include "rendezvous/store/store_url.h"
 #include "tcp_help.h"
 
 /* ---- a server that follows a script ------------------------------------- */

@@ -16,9 +16,9 @@
 #include <uv.h>
 
 #include "core/descriptor.h"
+#include "net/tcp_race.h"
 #include "pmi_server.h"
-#include "rendezvous/store_pmi.h"
-#include "rendezvous/tcp_race.h"
+#include "rendezvous/launch/store_pmi.h"
 
 #define LONG INT64_C(20000000000)
 #define SHORT INT64_C(700000000)

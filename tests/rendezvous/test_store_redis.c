@@ -19,7 +19,7 @@
 #include "kinds.h"
 #include "raw.h"
 #include "redis_server.h"
-#include "rendezvous/redis_client.h"
+#include "rendezvous/store/redis_client.h"
 #include "tcp_help.h"
 #if WITH_PKI
 #include "../security/pki.h"

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "rendezvous/store_url.h"
+#include "rendezvous/store/store_url.h"
 
 static void a_build_without_it_says_how_to_have_it(void **state) {
   gli_store_url url = {.scheme = "redis",

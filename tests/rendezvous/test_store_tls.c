@@ -17,8 +17,8 @@
 
 #include "../security/pki.h"
 #include "gloo_c/gloo_c.h"
+#include "net/tls.h"
 #include "raw.h"
-#include "security/tls.h"
 
 #define SECOND INT64_C(1000000000)
 

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "rendezvous/store_url.h"
+#include "rendezvous/store/store_url.h"
 
 typedef struct good {
   const char *url, *scheme, *user, *password, *host, *path;

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "core/text.h"
-#include "rendezvous/table.h"
+#include "rendezvous/store/table.h"
 
 static void quotes_are_printable_and_short(void **state) {
   char key[1025];

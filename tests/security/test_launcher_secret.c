@@ -14,7 +14,7 @@
 
 #include "../rendezvous/pmi_server.h"
 #include "gloo_c/gloo_c.h"
-#include "rendezvous/store.h"
+#include "rendezvous/store/store.h"
 #include "security/keys.h"
 
 #define SECRET "000102030405060708090a0b0c0d0e0f"

@@ -13,7 +13,7 @@
 /* clang-format on */
 #include <stdbool.h>
 
-#include "security/tls.h"
+#include "net/tls.h"
 
 /* The end that connects, and the one that accepts. */
 enum { HERE, THERE, ENDS };

@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "api/call.h"
-#include "core/reduce.h"
 #include "job_parts.h"
+#include "kernels/reduce.h"
 
 enum { GUARD = 16 };
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "algorithms/registry.h"
-#include "core/reduce.h"
+#include "kernels/reduce.h"
 
 uint64_t script_random(uint64_t *state) { /* splitmix64 */
   uint64_t z = (*state += UINT64_C(0x9e3779b97f4a7c15));

@@ -8,7 +8,7 @@
 /* cmocka.h wants those above first */
 #include <cmocka.h>
 
-#include "core/reduce.h"
+#include "kernels/reduce.h"
 #include "tools/bench_values.h"
 
 typedef void (*visit_fn)(gloo_dtype dtype, gloo_op op, int ranks);

@@ -5,7 +5,7 @@
 
 #include "battery_parts.h"
 #include "gloo_c/memory.h"
-#include "security/tls.h"
+#include "net/tls.h"
 
 /* ---- complaints ---------------------------------------------------------- */
 

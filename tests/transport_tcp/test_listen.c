@@ -6,7 +6,7 @@
 
 #include "core/descriptor.h"
 #include "harness.h"
-#include "transport_tcp/socket.h"
+#include "net/socket.h"
 
 static gloo_status try_open(const gli_transport_config *config,
                             gli_transport **t, gloo_error *error) {

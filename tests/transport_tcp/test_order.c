@@ -2,9 +2,9 @@
  * a peer's are tried: over interfaces that this machine need not have. */
 #include <stdlib.h>
 
-#include "core/interfaces.h"
-#include "core/published.h"
 #include "harness.h"
+#include "net/interfaces.h"
+#include "net/published.h"
 
 /* ---- interfaces of text -------------------------------------------------- */
 

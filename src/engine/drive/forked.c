@@ -5,11 +5,11 @@
  * where it would wait, and turns the device into one that reaches no peer, and
  * its contexts into failed ones with GLOO_ERR_FORKED. The rest is the same as
  * after any failure. */
-#include "core/custom_op.h"
 #include "core/fork.h"
 #include "engine/contexts/contexts.h"
 #include "engine/drive/drive.h"
 #include "engine/state/fail.h"
+#include "kernels/custom_op.h"
 
 /* ---- a transport that reaches no peer ------------------------------------ */
 

@@ -1,6 +1,6 @@
 /* Messages of a rank to itself: the smallest transport there is. */
-#include "core/copy.h"
 #include "engine/drive/drive.h"
+#include "kernels/copy.h"
 #include "transport/sink.h"
 
 int gli_self_poll(gloo_device *device) {

@@ -2,12 +2,12 @@
  * made for. */
 #include <stdlib.h>
 
-#include "core/custom_op.h"
 #include "core/error.h"
 #include "engine/life/life.h"
 #include "engine/memory/staged.h"
 #include "engine/run/in_order.h"
 #include "engine/wire/wire.h"
+#include "kernels/custom_op.h"
 
 enum { POOL_PER_PLAN = 4 };
 /* The length of an output from which it is stored non-temporally, if all inputs

@@ -1,8 +1,8 @@
 /* Local steps. */
-#include "core/copy.h"
-#include "core/reduce.h"
 #include "engine/memory/memory.h"
 #include "engine/memory/staged.h"
+#include "kernels/copy.h"
+#include "kernels/reduce.h"
 
 void gli_operation_run_local(gli_operation *op, uint32_t step) {
   const gli_step *s = &op->plan->steps[step];

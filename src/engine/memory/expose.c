@@ -2,12 +2,12 @@
  * only where it lies. Until they say READ_DONE, or a later message of the plan
  * gives it back, the step is not done. */
 #include "core/bytes.h"
-#include "core/copy.h"
 #include "core/error.h"
 #include "engine/memory/memory.h"
 #include "engine/state/device.h"
 #include "engine/state/signature.h"
 #include "engine/wire/wire.h"
+#include "kernels/copy.h"
 #include "memory/region.h"
 
 /* See is_better_copied: up to how many bytes. */

@@ -10,12 +10,12 @@
  * failed at its owner fails here too. And when an operation ends with an error,
  * what it has exposed is cut off from any rank that may still write to it. */
 #include "core/bytes.h"
-#include "core/copy.h"
 #include "core/error.h"
 #include "engine/memory/memory.h"
 #include "engine/state/device.h"
 #include "engine/state/fail.h"
 #include "engine/wire/wire.h"
+#include "kernels/copy.h"
 #include "memory/region.h"
 
 /* At a time from memory that is not mapped: a part of the nearest cache. */

@@ -1,9 +1,9 @@
 /* Several inputs and outputs of one rank. */
 #include <string.h>
 
-#include "core/copy.h"
-#include "core/reduce.h"
 #include "engine/memory/memory.h"
+#include "kernels/copy.h"
+#include "kernels/reduce.h"
 
 void gli_lists_set(gli_operation *op, const gli_call *call) {
   const gli_plan_params *p = &call->params;

@@ -4,10 +4,10 @@
 #ifndef GLI_ENGINE_MEMORY_MEMORY_H
 #define GLI_ENGINE_MEMORY_MEMORY_H
 
-#include "core/copy.h"
 #include "core/hints.h"
 #include "engine/state/call.h"
 #include "engine/state/context.h"
+#include "kernels/copy.h"
 
 /* Messages up to this long always go as bytes. Transports have limits of their
  * own. */

@@ -14,12 +14,12 @@
  * which, like everything from a peer, is not trusted: each end copies no piece
  * but of what it knows of itself, and at most all of them. If the receiver's
  * operation fails, the memory is taken from under the sender. */
-#include "core/copy.h"
 #include "core/error.h"
 #include "engine/match/match.h"
 #include "engine/memory/memory.h"
 #include "engine/state/signature.h"
 #include "engine/wire/wire.h"
+#include "kernels/copy.h"
 #include "memory/region.h"
 
 /* The least length of a shared copy, its number of pieces, and the least length

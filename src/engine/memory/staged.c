@@ -1,13 +1,13 @@
 /* Copies between buffers and their images, and the streams that these keep to.
  */
-#include "core/copy.h"
 #include "core/cpu.h"
 #include "core/error.h"
-#include "core/reduce.h"
 #include "engine/memory/staged_state.h"
 #include "engine/state/device.h"
 #include "engine/state/fail.h"
 #include "engine/state/signature.h"
+#include "kernels/copy.h"
+#include "kernels/reduce.h"
 
 /* ---- events ------------------------------------------------------------- */
 

@@ -1,7 +1,7 @@
 /* Blocks that lie apart in memory of the caller's: the plan runs on one buffer,
  * which they are copied to before it, and copied from after it. */
-#include "core/copy.h"
 #include "engine/memory/memory.h"
+#include "kernels/copy.h"
 
 void gli_staging_begin(const gli_staging *s) {
   for (size_t i = 0; i < s->n_before; i++) {

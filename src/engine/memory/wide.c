@@ -3,10 +3,10 @@
  * is one of float32; what is narrow is what the caller has. */
 #include <stdlib.h>
 
-#include "core/copy.h"
 #include "core/error.h"
-#include "core/reduce.h"
 #include "engine/memory/memory.h"
+#include "kernels/copy.h"
+#include "kernels/reduce.h"
 
 enum { BLOCK = 1024 }; /* elements that stay in the caches */
 

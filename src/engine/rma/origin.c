@@ -4,11 +4,11 @@
 #include <string.h>
 
 #include "core/bytes.h"
-#include "core/copy.h"
 #include "core/error.h"
 #include "engine/rma/rma.h"
 #include "engine/state/device.h"
 #include "engine/wire/wire.h"
+#include "kernels/copy.h"
 
 /* ---- messages ------------------------------------------------------------ */
 

@@ -1,10 +1,10 @@
 /* The end of a run. */
 #include "core/hints.h"
-#include "core/reduce.h"
 #include "engine/match/match.h"
 #include "engine/memory/memory.h"
 #include "engine/memory/staged.h"
 #include "engine/run/run.h"
+#include "kernels/reduce.h"
 #include "plan/shape.h"
 
 /* Sums become averages only when they are divided: by each rank, all of whose

@@ -3,13 +3,13 @@
 #ifndef GLI_ENGINE_STATE_CONTEXT_H
 #define GLI_ENGINE_STATE_CONTEXT_H
 
-#include "core/store_policy.h"
 #include "engine/state/call.h"
 #include "engine/state/link.h"
 #include "engine/state/operation.h"
 #include "engine/state/posted.h"
 #include "engine/state/totals.h"
 #include "engine/state/trace.h"
+#include "kernels/store_policy.h"
 #include "plan/tuning.h"
 
 typedef struct gli_family gli_family;

@@ -3,18 +3,18 @@
  *
  * A step runs when no step before it is pending, and its completion makes the
  * steps ready that wait for it (run/). life/ makes operations of calls,
- * face/handle.c has the functions of callers. */
+ * entry/handle.c has the functions of callers. */
 #ifndef GLI_ENGINE_STATE_OPERATION_H
 #define GLI_ENGINE_STATE_OPERATION_H
 
 #include <stdatomic.h>
 #include <string.h>
 
-#include "core/custom_op.h"
 #include "engine/state/bell.h"
 #include "engine/state/early.h"
 #include "engine/state/link.h"
 #include "engine/state/trace.h"
+#include "kernels/custom_op.h"
 #include "plan/cache.h"
 
 typedef enum gli_operation_state {

@@ -8,9 +8,9 @@
 
 #include "core/bytes.h"
 #include "hostile.h"
-#include "rendezvous/bootstrap_failure.h"
-#include "rendezvous/store.h"
-#include "rendezvous/tcp_auth.h"
+#include "rendezvous/join/outcome.h"
+#include "rendezvous/store/store.h"
+#include "rendezvous/store/tcp_auth.h"
 
 enum {
   HELLO_BYTES = 8 + 16 + GLI_TCP_NONCE_BYTES,

@@ -1,8 +1,8 @@
 /* Who comes to the store of ranks that know one another by certificates. */
 #include <stdlib.h>
 
-#include "rendezvous/tcp_protocol.h"
-#include "security/tls.h"
+#include "net/tls.h"
+#include "rendezvous/store/tcp_protocol.h"
 #include "tls_client.h"
 
 /* ---- at the store -------------------------------------------------------- */

@@ -1,9 +1,0 @@
-/* Alternative names on systems without them. */
-#include "core/alternative_name.h"
-
-bool gli_alternative_name_find(const char *alternative,
-                               char name[IF_NAMESIZE]) {
-  (void)alternative;
-  (void)name;
-  return false;
-}

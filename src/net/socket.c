@@ -1,0 +1,158 @@
+/* The one file of this transport with differences between systems. */
+#if GLI_LINUX
+#define _GNU_SOURCE
+#endif
+
+#include "net/socket.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <string.h>
+#include <sys/uio.h>
+#if GLI_LINUX
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
+#endif
+
+#include "core/descriptor.h"
+
+enum { KEEPALIVE_IDLE_S = 15, KEEPALIVE_INTERVAL_S = 5, KEEPALIVE_PROBES = 6 };
+
+/* A host that vanished is noticed while a connection is idle. The kernel
+ * answers probes for a process that is merely busy; TCP_USER_TIMEOUT would not
+ * spare that one (it also counts time with a closed window), so a vanished host
+ * with data under way is left to the deadlines of operations. */
+void gli_tcp_socket_tune(int fd) {
+  gli_socket_tune(fd, KEEPALIVE_IDLE_S, KEEPALIVE_INTERVAL_S, KEEPALIVE_PROBES);
+}
+
+void gli_tcp_socket_set_control(int fd, const char *control) {
+#if GLI_LINUX
+  (void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, control,
+                   (socklen_t)strlen(control));
+#else
+  (void)fd;
+  (void)control;
+#endif
+}
+
+/* There is no network whose congestion could be controlled. What a system does
+ * against it by default may hold packets back (BBR paces them) or grow slowly;
+ * reno does neither as long as nothing is lost, and every system with a choice
+ * has it. */
+void gli_tcp_socket_tune_local(int fd) {
+  gli_tcp_socket_set_control(fd, "reno");
+}
+
+/* Linux goes on pacing a connection that BBR has begun to pace, whatever
+ * controls it later. Of others nothing is left; and what a connection agrees on
+ * with a peer when it is made (DCTCP does) stays as the system wants it. */
+void gli_tcp_socket_tune_listener(int fd, char control[GLI_TCP_CONTROL_BYTES]) {
+  memset(control, 0, GLI_TCP_CONTROL_BYTES);
+#if GLI_LINUX
+  char name[GLI_TCP_CONTROL_BYTES + 1] = "";
+  socklen_t bytes = GLI_TCP_CONTROL_BYTES;
+  if (getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &bytes) != 0) return;
+  if (strncmp(name, "bbr", 3) != 0) return;
+  memcpy(control, name, GLI_TCP_CONTROL_BYTES - 1);
+  gli_tcp_socket_tune_local(fd);
+#else
+  (void)fd;
+#endif
+}
+
+int gli_tcp_socket_error(int fd) {
+  int code = 0;
+  socklen_t bytes = sizeof code;
+  if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &code, &bytes) != 0) return errno;
+  return code;
+}
+
+ssize_t gli_tcp_socket_send(int fd, const struct iovec *parts, int count) {
+#if defined(MSG_NOSIGNAL)
+  const int flags = MSG_NOSIGNAL;
+#else
+  const int flags = 0;
+#endif
+  ssize_t bytes;
+  if (count == 1) { /* the system has less to look at */
+    do bytes = send(fd, parts->iov_base, parts->iov_len, flags);
+    while (bytes < 0 && errno == EINTR);
+    return bytes;
+  }
+  struct msghdr message;
+  memset(&message, 0, sizeof message);
+  message.msg_iov = (struct iovec *)parts;
+  message.msg_iovlen = (unsigned)count;
+  do bytes = sendmsg(fd, &message, flags);
+  while (bytes < 0 && errno == EINTR);
+  return bytes;
+}
+
+static ssize_t tcp_socket_receive(int fd, void *buffer, size_t length,
+                                  int flags) {
+  ssize_t bytes;
+  do bytes = recv(fd, buffer, length, flags);
+  while (bytes < 0 && errno == EINTR);
+  return bytes;
+}
+
+ssize_t gli_tcp_socket_peek(int fd, void *buffer, size_t bytes) {
+  return tcp_socket_receive(fd, buffer, bytes, MSG_PEEK);
+}
+
+ssize_t gli_tcp_socket_read(int fd, void *buffer, size_t bytes) {
+  return tcp_socket_receive(fd, buffer, bytes, 0);
+}
+
+/* Linux acknowledges what is read unless it expects an answer to do so. It goes
+ * on expecting one after every answer, and acknowledges each second message of
+ * 536 bytes or more as it comes: its sender waits for that. */
+ssize_t gli_tcp_socket_skip(int fd, void *room, size_t bytes) {
+#if GLI_LINUX
+  const int yes = 1;
+  (void)setsockopt(fd, IPPROTO_TCP, TCP_QUICKACK, &yes, sizeof yes);
+  return tcp_socket_receive(fd, room, bytes, MSG_TRUNC);
+#else
+  char waste[4096];
+  (void)room;
+  return tcp_socket_receive(fd, waste,
+                            bytes < sizeof waste ? bytes : sizeof waste, 0);
+#endif
+}
+
+ssize_t gli_tcp_socket_receive(int fd, const struct iovec *parts, int count) {
+  if (count == 1)
+    return tcp_socket_receive(fd, parts->iov_base, parts->iov_len, 0);
+  ssize_t bytes;
+  struct msghdr message;
+  memset(&message, 0, sizeof message);
+  message.msg_iov = (struct iovec *)parts;
+  message.msg_iovlen = (unsigned)count;
+  do bytes = recvmsg(fd, &message, 0);
+  while (bytes < 0 && errno == EINTR);
+  return bytes;
+}
+
+int64_t gli_tcp_socket_silence_ns(int fd) {
+#if GLI_LINUX
+  struct tcp_info info;
+  socklen_t bytes = sizeof info;
+  if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0) return -1;
+  return (int64_t)info.tcpi_last_data_recv * 1000000;
+#else
+  (void)fd;
+  return -1;
+#endif
+}
+
+int gli_tcp_socket_unacknowledged(int fd) {
+#if defined(SIOCOUTQ)
+  int bytes;
+  return ioctl(fd, SIOCOUTQ, &bytes) == 0 ? bytes : -1;
+#else
+  (void)fd;
+  return -1;
+#endif
+}

@@ -1,0 +1,94 @@
+#include "observe/observe_client.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <uv.h>
+
+#include "core/descriptor.h"
+
+enum { DRAIN_BYTES = 4096, REQUEST_BYTES = 512, SLICE_MS = 20 };
+#define CLIENT_NS UINT64_C(500000000)
+
+gli_observe_client gli_observe_client_of(int fd, const atomic_bool *ends) {
+  return (gli_observe_client){
+      .fd = fd, .until_ns = uv_hrtime() + CLIENT_NS, .ends = ends};
+}
+
+/* Returns false if it is not ready in time. The slices are for the thread that
+ * has to end meanwhile. */
+static bool client_wait(const gli_observe_client *client, short events) {
+  struct pollfd fd = {.fd = client->fd, .events = events};
+  while (uv_hrtime() < client->until_ns && !atomic_load(client->ends)) {
+    int n = poll(&fd, 1, SLICE_MS);
+    if (n > 0) return true;
+    if (n < 0 && errno != EINTR) return false;
+  }
+  return false;
+}
+
+/* Returns the bytes that came; 0: the end, or too late. */
+static size_t client_receive(const gli_observe_client *client, char *to,
+                             size_t room) {
+  while (client_wait(client, POLLIN)) {
+    ssize_t got = gli_socket_receive(client->fd, to, room);
+    if (got >= 0) return (size_t)got;
+    if (!gli_would_block(errno)) return 0;
+  }
+  return 0;
+}
+
+bool gli_observe_client_asks(const gli_observe_client *client, char *path,
+                             size_t room) {
+  static const char method[] = "GET ";
+  char line[REQUEST_BYTES];
+  size_t used = 0, got = 1;
+  const char *end = NULL;
+  while (got > 0 && end == NULL) {
+    got = client_receive(client, line + used, sizeof line - 1 - used);
+    used += got;
+    end = memchr(line, '\n', used);
+  }
+  line[used] = '\0';
+  if (end == NULL || strncmp(line, method, sizeof method - 1) != 0)
+    return false;
+  const char *at = line + sizeof method - 1;
+  size_t length = strcspn(at, " \r\n");
+  if (length >= room) return false;
+  memcpy(path, at, length);
+  path[length] = '\0';
+  return true;
+}
+
+void gli_observe_client_head(FILE *to, const char *status, const char *type) {
+  fprintf(to, "HTTP/1.0 %s\r\nContent-Type: %s\r\nConnection: close\r\n\r\n",
+          status, type);
+}
+
+/* The rest of the request is ignored, but closing the socket before that was
+ * read would be an error to the reader. */
+static void client_drain(const gli_observe_client *client) {
+  char unread[512];
+  size_t most = DRAIN_BYTES, got = 1;
+  (void)shutdown(client->fd, SHUT_WR);
+  while (most > 0 && got > 0) {
+    got = client_receive(client, unread, sizeof unread);
+    most = got < most ? most - got : 0;
+  }
+}
+
+void gli_observe_client_serve(const gli_observe_client *client,
+                              const char *text, size_t bytes) {
+  while (bytes > 0) {
+    ssize_t sent = gli_socket_send(client->fd, text, bytes);
+    if (sent > 0) {
+      text += sent;
+      bytes -= (size_t)sent;
+    } else if (!gli_would_block(errno) || !client_wait(client, POLLOUT)) {
+      break;
+    }
+  }
+  if (bytes == 0) client_drain(client);
+  gli_fd_close(client->fd);
+}

@@ -1,0 +1,127 @@
+#include "observe/observe_socket.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "core/descriptor.h"
+#include "core/error.h"
+#include "core/lack.h"
+
+/* Readers that have gone without an answer count until they are accepted. */
+enum { BACKLOG = 16 };
+
+/* ---- listening ----------------------------------------------------------- */
+
+/* Binds and listens under a temporary name and renames last, because a bound
+ * socket that does not listen yet looks like one of an ended process. Returns
+ * false with errno. */
+static bool socket_listen(gli_observe_socket *s, const gli_observe_name *name) {
+  char first[GLI_OBSERVE_PATH_BYTES];
+  errno = ENAMETOOLONG;
+  int n = snprintf(first, sizeof first, "%s/new-%ld", s->directory,
+                   (long)name->process);
+  if (n < 0 || n >= (int)sizeof first) return false;
+  if (!gli_observe_name_print(s->directory, name, s->path)) return false;
+  (void)unlink(first); /* of an earlier process with this number */
+  if (!gli_socket_listen_at(s->fd, first, BACKLOG)) return false;
+  if (rename(first, s->path) == 0) return true;
+  int code = errno;
+  (void)unlink(first);
+  errno = code;
+  return false;
+}
+
+static gloo_status socket_fail(const char *path, int code, gloo_error *error) {
+  return gli_fail(error, gli_lack_status(code), -1, "no socket in %s: %s", path,
+                  gli_lack_text(code));
+}
+
+gloo_status gli_observe_socket_open(gli_observe_socket *made,
+                                    const gli_observe_name *name,
+                                    gloo_error *error) {
+  gli_observe_socket s = {.fd = gli_socket_open(AF_UNIX, SOCK_STREAM),
+                          .user = gli_user_here()};
+  int code = errno;
+  if (s.fd < 0) return socket_fail("the file system", code, error);
+  if (gli_fd_is_scarce(s.fd)) {
+    gli_fd_close(s.fd);
+    return gli_fail(error, GLOO_ERR_IO, -1,
+                    "more than half of the descriptors that this process may "
+                    "have are in use (ulimit -n)");
+  }
+  code = ENOENT;
+  for (int n = 0; n < GLI_OBSERVE_DIRECTORIES; n++) {
+    if (gli_observe_directory(n, true, s.directory) &&
+        socket_listen(&s, name)) {
+      *made = s;
+      return GLOO_OK;
+    }
+    code = errno;
+  }
+  gli_fd_close(s.fd);
+  return socket_fail(s.directory, code, error);
+}
+
+void gli_observe_socket_rename(gli_observe_socket *made,
+                               const gli_observe_name *name) {
+  char path[GLI_OBSERVE_PATH_BYTES];
+  if (made->fd < 0 || !gli_observe_name_print(made->directory, name, path))
+    return;
+  if (rename(made->path, path) == 0) memcpy(made->path, path, sizeof path);
+}
+
+void gli_observe_socket_close(gli_observe_socket *made) {
+  if (made->fd < 0) return;
+  (void)unlink(made->path);
+  gli_fd_close(made->fd);
+  made->fd = -1;
+}
+
+/* ---- readers ------------------------------------------------------------- */
+
+/* Where the system does not tell whose a process is, the mode of the directory
+ * keeps other users out. */
+int gli_observe_socket_accept(const gli_observe_socket *made) {
+  int64_t process;
+  uint32_t user;
+  int fd = gli_socket_accept(made->fd);
+  if (fd < 0) return -1;
+  int code = gli_socket_peer(fd, &process, &user);
+  if (code == ENOTSUP || (code == 0 && gli_user_is_own(&made->user, user)))
+    return fd;
+  gli_fd_close(fd);
+  errno = EAGAIN;
+  return -1;
+}
+
+/* ---- what others have left ----------------------------------------------- */
+
+/* The number of a process may be another one's in its own container, so the
+ * socket decides. */
+static bool socket_is_left(const char *path) {
+  int fd = gli_socket_open(AF_UNIX, SOCK_STREAM);
+  if (fd < 0) return false;
+  bool refused = !gli_socket_connect_to(fd, path) && errno == ECONNREFUSED;
+  gli_fd_close(fd);
+  return refused;
+}
+
+void gli_observe_socket_sweep(const char *directory) {
+  DIR *from = opendir(directory);
+  if (from == NULL) return;
+  for (const struct dirent *e; (e = readdir(from)) != NULL;) {
+    char path[GLI_OBSERVE_PATH_BYTES];
+    gli_observe_name name;
+    if (!gli_observe_name_parse(e->d_name, &name)) continue;
+    if (kill((pid_t)name.process, 0) == 0 || errno != ESRCH) continue;
+    int n = snprintf(path, sizeof path, "%s/%s", directory, e->d_name);
+    if (n > 0 && n < (int)sizeof path && socket_is_left(path))
+      (void)unlink(path);
+  }
+  closedir(from);
+}

@@ -1,0 +1,30 @@
+#include "observe/text_out.h"
+
+#include <stdlib.h>
+
+#include "core/error.h"
+
+char *gli_text_print(gli_text_fn print, void *of, size_t *bytes) {
+  char *text = NULL;
+  FILE *to = open_memstream(&text, bytes);
+  if (to == NULL) return NULL;
+  bool printed = print(to, of) && !ferror(to);
+  if (fclose(to) == 0 && printed) return text;
+  free(text);
+  return NULL;
+}
+
+gloo_status gli_text_hand_over(const char *function, const char *what,
+                               char *text, size_t bytes, gloo_trace_fn write,
+                               void *user, gloo_error *error) {
+  gloo_status status = GLOO_OK;
+  if (text == NULL)
+    return gli_fail(error, GLOO_ERR_NO_MEMORY, -1, "out of memory for %s",
+                    what);
+  if (write(user, text, bytes) != 0)
+    status = gli_fail(error, GLOO_ERR_IO, -1,
+                      "%s: the function that was given did not take the text",
+                      function);
+  free(text);
+  return status;
+}

@@ -1,0 +1,191 @@
+/* The session with the launcher: which thread may speak, and its end. */
+#include "rendezvous/launch/pmi_kinds.h"
+
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uv.h>
+
+#include "core/fork.h"
+#include "core/text.h"
+#include "rendezvous/store/store.h"
+
+/* How long a process that ends waits for the launcher to take its leave. */
+#define FAREWELL_NS INT64_C(5000000000)
+
+typedef struct pmi_side {
+  const gli_pmi_ops *ops;
+  bool joined;
+  gli_pmi_job job;
+  uint64_t rounds;
+} pmi_side;
+
+static struct {
+  uv_mutex_t lock; /* guards what follows */
+  uv_cond_t quiet;
+  gli_fork_guard forks;
+  gli_birth birth; /* the process whose conversation it is */
+  bool begun;      /* a thread has spoken, or tried to */
+  bool busy;       /* a thread speaks: the sides are its own */
+  pmi_side sides[2];
+} pmi = {.sides = {{.ops = &gli_pmi_simple_ops}, {.ops = &gli_pmix_ops}}};
+
+static uv_once_t pmi_once = UV_ONCE_INIT;
+static bool pmi_made;
+
+static void pmi_leave_library(void);
+
+static void pmi_make(void) {
+  if (uv_mutex_init(&pmi.lock) != 0) return;
+  if (uv_cond_init(&pmi.quiet) != 0) goto destroy_lock;
+  if (!gli_fork_guard_begin(&pmi.forks, GLI_FORK_OBJECTS, &pmi.lock,
+                            &pmi.quiet))
+    goto destroy_quiet;
+  if (atexit(pmi_leave_library) != 0) goto end_guard;
+  pmi_made = true;
+  return;
+
+end_guard:
+  gli_fork_guard_end(&pmi.forks);
+destroy_quiet:
+  uv_cond_destroy(&pmi.quiet);
+destroy_lock:
+  uv_mutex_destroy(&pmi.lock);
+}
+
+/* ---- one speaks at a time ------------------------------------------------ */
+
+static gloo_status pmi_enter(uint64_t deadline_ns, gloo_error *error) {
+  gloo_status status = GLOO_OK;
+  uv_once(&pmi_once, pmi_make);
+  if (!pmi_made)
+    return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
+                    "no memory for talking to the launcher");
+  uv_mutex_lock(&pmi.lock);
+  while (status == GLOO_OK) {
+    if (pmi.begun && gli_forked(&pmi.birth)) {
+      status = gli_fail(
+          error, GLOO_ERR_FORKED, -1,
+          "this is a forked child, and its parent, process %ld, talks to the "
+          "launcher: only one of the two can; give this process a rank of its "
+          "own (GLOO_RANK, GLOO_SIZE, GLOO_STORE), or fork before gloo_init",
+          (long)pmi.birth.pid);
+    } else if (!pmi.busy) {
+      break;
+    } else {
+      int64_t left = gli_deadline_left(deadline_ns);
+      if (left == 0) {
+        status = gli_fail(error, GLOO_ERR_TIMEOUT, -1,
+                          "another thread of this process is in gloo_init, and "
+                          "did not end in time");
+      } else if (left < 0) {
+        uv_cond_wait(&pmi.quiet, &pmi.lock);
+      } else {
+        (void)uv_cond_timedwait(&pmi.quiet, &pmi.lock, (uint64_t)left);
+      }
+    }
+  }
+  if (status == GLOO_OK) {
+    if (!pmi.begun) pmi.birth = gli_birth_here();
+    pmi.begun = pmi.busy = true;
+  }
+  uv_mutex_unlock(&pmi.lock);
+  return status;
+}
+
+static void pmi_exit(void) {
+  uv_mutex_lock(&pmi.lock);
+  pmi.busy = false;
+  uv_cond_broadcast(&pmi.quiet);
+  uv_mutex_unlock(&pmi.lock);
+}
+
+/* ---- the farewell -------------------------------------------------------- */
+
+/* Not when the last context is destroyed: the program may make another, or call
+ * MPI_Init, and the launcher hears no more after the farewell. So it is said
+ * when the process ends, or the library is unloaded. A process that ends
+ * otherwise (_exit, a signal) looks to the launcher like one that crashed, and
+ * takes the job with it; hydra's mpiexec then returns 0 all the same.
+ *
+ * A thread that is still in gloo_init speaks for a rank that is not to be: that
+ * is no regular end. */
+static void pmi_leave(gli_pmi_kind kind) {
+  pmi_side *side = &pmi.sides[kind];
+  if (!pmi_made) return;
+  uv_mutex_lock(&pmi.lock);
+  bool ours = pmi.begun && !pmi.busy && !gli_forked(&pmi.birth);
+  if (ours) pmi.busy = true;
+  uv_mutex_unlock(&pmi.lock);
+  if (!ours) return;
+  side->ops->leave(gli_deadline_after(FAREWELL_NS));
+  side->joined = false;
+  pmi_exit();
+}
+
+/* While libpmix, which came later, is still in one piece. */
+static void pmi_leave_library(void) {
+  pmi_leave(GLI_PMI_PMIX);
+}
+
+/* After all that the program registered with atexit: MPICH 5 says the farewell
+ * there, and dies of a socket that is closed already. */
+#if defined(__GNUC__)
+__attribute__((__destructor__))
+#endif
+static void
+pmi_leave_socket(void) {
+  pmi_leave(GLI_PMI_SIMPLE);
+}
+
+void gli_pmi_late(const gli_pmi_job *job, char *out, size_t room) {
+  snprintf(out, room,
+           "not all %" PRIu32
+           " ranks of the job '%s' called gloo_init in time; which did not, "
+           "the launcher does not tell",
+           job->size, gli_quote(job->name).text);
+}
+
+/* ---- what is asked for --------------------------------------------------- */
+
+static gloo_status side_join(pmi_side *side, uint64_t deadline_ns,
+                             gloo_error *error) {
+  if (side->joined) return GLOO_OK;
+  gloo_status status = side->ops->join(deadline_ns, &side->job, error);
+  side->joined = status == GLOO_OK;
+  return status;
+}
+
+gloo_status gli_pmi_join(gli_pmi_kind kind, int64_t timeout_ns,
+                         gli_pmi_job *job, gloo_error *error) {
+  uint64_t deadline = gli_deadline_after(timeout_ns);
+  gloo_status status = pmi_enter(deadline, error);
+  if (status != GLOO_OK) return status;
+  pmi_side *side = &pmi.sides[kind];
+  status = side_join(side, deadline, error);
+  if (status == GLOO_OK) *job = side->job;
+  pmi_exit();
+  return status;
+}
+
+gloo_status gli_pmi_tell(gli_pmi_kind kind, const char *text, char *out,
+                         size_t room, int64_t timeout_ns, gloo_error *error) {
+  uint64_t deadline = gli_deadline_after(timeout_ns);
+  gloo_status status = pmi_enter(deadline, error);
+  if (status != GLOO_OK) return status;
+  pmi_side *side = &pmi.sides[kind];
+  status = side_join(side, deadline, error);
+  if (status == GLOO_OK && side->job.rank == 0 &&
+      (strlen(text) >= room || strlen(text) >= GLI_PMI_TEXT_BYTES))
+    status =
+        gli_fail(error, GLOO_ERR_INVALID, -1,
+                 "a text of %zu bytes is too long to be told by a launcher",
+                 strlen(text));
+  if (status == GLOO_OK)
+    status = side->ops->tell(&side->job, ++side->rounds, text, out, room,
+                             deadline, error);
+  pmi_exit();
+  return status;
+}

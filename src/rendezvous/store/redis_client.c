@@ -1,0 +1,280 @@
+#include "rendezvous/store/redis_client.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/text.h"
+#include "rendezvous/store/store.h"
+#include "rendezvous/store/tcp_pool.h"
+
+/* An answer may take this long, whatever the deadline is. */
+#define GRACE_NS ((int64_t)2000000000)
+struct gli_redis_client {
+  gli_tcp_pool pool;
+  int64_t timeout_ns;
+  const char *store;     /* the owner's */
+  gli_tls_settings *tls; /* NULL: none */
+  const char *host, *user, *password, *key;
+  char text[]; /* what these four point to */
+};
+
+uint64_t gli_redis_client_patience(const gli_redis_client *self,
+                                   uint64_t deadline_ns) {
+  uint64_t soon = gli_deadline_after(GRACE_NS);
+  uint64_t limit = gli_tcp_within(deadline_ns, self->timeout_ns);
+  return limit > soon ? limit : soon;
+}
+
+/* ---- what servers refuse ------------------------------------------------- */
+
+static bool redis_says(const redisReply *reply, const char *word) {
+  size_t bytes = strlen(word);
+  return reply->len >= bytes && memcmp(reply->str, word, bytes) == 0;
+}
+
+static bool redis_says_one(const redisReply *reply, const char *const *words) {
+  for (; *words != NULL; words++)
+    if (redis_says(reply, *words)) return true;
+  return false;
+}
+
+/* Will it be otherwise in a moment? */
+static bool redis_is_busy(const redisReply *reply) {
+  static const char *const busy[] = {"LOADING",     "BUSY ",
+                                     "MASTERDOWN",  "TRYAGAIN",
+                                     "CLUSTERDOWN", "ERR max number of clients",
+                                     "NOREPLICAS",  NULL};
+  return redis_says_one(reply, busy);
+}
+
+gloo_status gli_redis_refused(const char *store, redisReply *reply,
+                              gloo_error *error) {
+  static const char *const access[] = {"NOAUTH", "WRONGPASS", "NOPERM", NULL};
+  gloo_status status = GLOO_ERR_IO;
+  const char *advice = "";
+  if (redis_says_one(reply, access)) {
+    status = GLOO_ERR_INVALID;
+    advice = "; check user and password of the URL, and what that user may do";
+  } else if (redis_says(reply, "OOM")) {
+    status = GLOO_ERR_NO_MEMORY;
+  } else if (redis_says(reply, "READONLY") || redis_says(reply, "MOVED")) {
+    advice = "; give the address of the server that holds the keys";
+  }
+  gli_fail(error, status, -1, "%s refuses: %.250s%s", store, reply->str,
+           advice);
+  freeReplyObject(reply);
+  return status;
+}
+
+/* Servers repeat what they did not understand, a password included, so only
+ * what is known to be said of passwords is shown. */
+static gloo_status redis_refused_password(const gli_redis_client *self,
+                                          redisReply *reply,
+                                          gloo_error *error) {
+  static const char *const known[] = {"WRONGPASS",
+                                      "ERR invalid password",
+                                      "ERR AUTH ",
+                                      "ERR Client sent AUTH",
+                                      "ERR wrong number of arguments",
+                                      "DENIED",
+                                      NULL};
+  gli_fail(error, GLOO_ERR_INVALID, -1,
+           "%s refuses the URL's %spassword: %.200s", self->store,
+           self->user[0] != '\0' ? "user or " : "",
+           redis_says_one(reply, known)
+               ? reply->str
+               : "its answer is not shown, as it may repeat the password");
+  freeReplyObject(reply);
+  return GLOO_ERR_INVALID;
+}
+
+/* ---- connecting ---------------------------------------------------------- */
+
+/* One command and its reply. An error of a server that is not ready becomes
+ * GLOO_ERR_PEER: to be tried again. */
+static gloo_status redis_greet_with(const gli_redis_client *self,
+                                    gli_redis_connection *connection,
+                                    const gli_redis_command *command,
+                                    uint64_t deadline_ns, redisReply **reply,
+                                    gloo_error *error) {
+  redisReply *got = NULL;
+  gloo_status status = gli_redis_connection_send(connection, command, error);
+  if (status == GLOO_OK)
+    status = gli_redis_connection_receive(connection, deadline_ns, &got, error);
+  if (status != GLOO_OK) return status;
+  if (got->type == REDIS_REPLY_ERROR && redis_is_busy(got)) {
+    gli_fail(error, GLOO_ERR_PEER, -1, "%s is not ready: %.200s", self->store,
+             got->str);
+    freeReplyObject(got);
+    return GLOO_ERR_PEER;
+  }
+  *reply = got;
+  return GLOO_OK;
+}
+
+static gloo_status redis_log_in(const gli_redis_client *self,
+                                gli_redis_connection *connection,
+                                uint64_t deadline_ns, gloo_error *error) {
+  gli_redis_command command = {0};
+  redisReply *reply = NULL;
+  if (self->user[0] == '\0' && self->password[0] == '\0') return GLOO_OK;
+  gli_redis_put_text(&command, "AUTH");
+  if (self->user[0] != '\0') gli_redis_put_text(&command, self->user);
+  gli_redis_put_text(&command, self->password);
+  gloo_status status =
+      redis_greet_with(self, connection, &command, deadline_ns, &reply, error);
+  if (status != GLOO_OK) return status;
+  if (reply->type == REDIS_REPLY_ERROR)
+    return redis_refused_password(self, reply, error);
+  freeReplyObject(reply);
+  return GLOO_OK;
+}
+
+/* Is it a server, does it take the password, and is it ready? */
+static gloo_status redis_greet(const gli_redis_client *self,
+                               gli_redis_connection *connection,
+                               uint64_t deadline_ns, gloo_error *error) {
+  gli_redis_command command = {0};
+  redisReply *reply = NULL;
+  gloo_status status = redis_log_in(self, connection, deadline_ns, error);
+  if (status != GLOO_OK) return status;
+  gli_redis_put_text(&command, "EXISTS");
+  gli_redis_put_text(&command, self->key);
+  status =
+      redis_greet_with(self, connection, &command, deadline_ns, &reply, error);
+  if (status != GLOO_OK) return status;
+  if (reply->type == REDIS_REPLY_ERROR)
+    return gli_redis_refused(self->store, reply, error);
+  if (reply->type != REDIS_REPLY_INTEGER)
+    status = gli_fail(error, GLOO_ERR_PROTOCOL, -1,
+                      "%s answers EXISTS with something else than a number: "
+                      "check that a Redis server is what answers there",
+                      self->store);
+  freeReplyObject(reply);
+  return status;
+}
+
+/* One attempt at one address. */
+static gloo_status redis_open_one(const void *client,
+                                  const struct sockaddr_storage *address,
+                                  uint64_t deadline_ns, void **connection,
+                                  gloo_error *error) {
+  const gli_redis_client *self = client;
+  gli_redis_connection *opened;
+  gloo_status status = gli_redis_connection_open(
+      self->store, address, gli_tcp_within(deadline_ns, GLI_TCP_ATTEMPT_NS),
+      &opened, error);
+  if (status != GLOO_OK) return status;
+  uint64_t greeted_ns = gli_tcp_within(deadline_ns, GLI_TCP_GREETING_NS);
+  if (self->tls != NULL)
+    status = gli_redis_connection_secure(opened, self->tls, self->host,
+                                         greeted_ns, error);
+  if (status == GLOO_OK) status = redis_greet(self, opened, greeted_ns, error);
+  if (status == GLOO_OK) {
+    *connection = opened;
+  } else {
+    gli_redis_connection_close(opened);
+  }
+  return status;
+}
+
+static void **redis_next(void *connection) {
+  return gli_redis_connection_next(connection);
+}
+
+/* Servers may close connections that are idle for long (`timeout` of
+ * redis.conf). */
+static bool redis_usable(void *connection) {
+  return gli_redis_connection_rest(connection, 0);
+}
+
+static void redis_close_one(void *connection) {
+  gli_redis_connection_close(connection);
+}
+
+static void redis_abandon_one(void *connection) {
+  gli_redis_connection_abandon(connection);
+}
+
+static const gli_tcp_pool_kind redis_pool = {
+    .store = "the Redis store",
+    .server = "the Redis server",
+    .open = redis_open_one,
+    .next = redis_next,
+    .usable = redis_usable,
+    .close = redis_close_one,
+    .abandon = redis_abandon_one,
+};
+
+/* ---- the client ---------------------------------------------------------- */
+
+static const char *redis_copy_text(char **to, const char *text) {
+  size_t bytes = strlen(text) + 1;
+  char *copy = memcpy(*to, text, bytes);
+  *to += bytes;
+  return copy;
+}
+
+static void redis_client_free(gli_redis_client *self) {
+  gli_tls_settings_release(self->tls);
+  free(self);
+}
+
+gloo_status gli_redis_client_create(const gli_store_url *url, bool tls,
+                                    const char *store, const char *key,
+                                    int64_t timeout_ns,
+                                    gli_redis_client **client,
+                                    gloo_error *error) {
+  size_t bytes = strlen(url->host) + strlen(url->user) + strlen(url->password) +
+                 strlen(key) + 4;
+  gli_redis_client *self = calloc(1, sizeof *self + bytes);
+  if (self == NULL)
+    return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
+                    "no memory for a client of %s", store);
+  char *text = self->text;
+  self->host = redis_copy_text(&text, url->host);
+  self->user = redis_copy_text(&text, url->user);
+  self->password = redis_copy_text(&text, url->password);
+  self->key = redis_copy_text(&text, key);
+  self->store = store;
+  self->timeout_ns = timeout_ns;
+  gloo_status status =
+      tls ? gli_tls_settings_read_client(&self->tls, error) : GLOO_OK;
+  if (status == GLOO_OK)
+    status = gli_tcp_pool_open(&self->pool, &redis_pool, self, url->host,
+                               url->port != 0 ? url->port : GLI_REDIS_PORT,
+                               timeout_ns, error);
+  if (status == GLOO_OK) {
+    *client = self;
+  } else {
+    redis_client_free(self);
+  }
+  return status;
+}
+
+void gli_redis_client_destroy(gli_redis_client *self) {
+  if (gli_tcp_pool_close(&self->pool)) redis_client_free(self);
+}
+
+void gli_redis_client_abandon(gli_redis_client *self) {
+  if (gli_tcp_pool_abandon(&self->pool)) redis_client_free(self);
+}
+
+gloo_status gli_redis_client_take(gli_redis_client *self, uint64_t deadline_ns,
+                                  gli_redis_connection **connection,
+                                  gloo_error *error) {
+  void *taken;
+  gloo_status status = gli_tcp_pool_take(
+      &self->pool, gli_redis_client_patience(self, deadline_ns), &taken, error);
+  if (status == GLOO_OK) *connection = taken;
+  return status;
+}
+
+void gli_redis_client_give(gli_redis_client *self,
+                           gli_redis_connection *connection, bool fine) {
+  if (fine) {
+    gli_tcp_pool_keep(&self->pool, connection);
+  } else {
+    gli_redis_connection_close(connection);
+  }
+}

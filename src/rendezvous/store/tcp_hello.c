@@ -1,0 +1,328 @@
+/* A client's first words: what it is of, or that it knows the key. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+
+#include "core/lack.h"
+#include "core/log.h"
+#include "core/random.h"
+#include "core/text.h"
+#include "rendezvous/store/tcp_auth.h"
+#include "rendezvous/store/tcp_session.h"
+
+/* Fills the error for a lack of resources in this process, which the ranks that
+ * wait for it report. */
+void gli_tcp_service_lacks(const gli_tcp_service *service, gloo_error *error) {
+  struct rlimit limit;
+  char most[48] = "";
+  if (service->lack == EMFILE && getrlimit(RLIMIT_NOFILE, &limit) == 0)
+    snprintf(most, sizeof most, ", which is %llu now",
+             (unsigned long long)limit.rlim_cur);
+  if (service->full) {
+    gli_fail(error, GLOO_ERR_IO, -1,
+             "the process that serves the TCP store at %s (rank 0's, if "
+             "gloo_init made it) cannot take another client: it takes at most "
+             "%zu, no more than half of its limit on open files; raise that "
+             "(ulimit -n)%s",
+             service->address, gli_tcp_sessions_max(), most);
+    return;
+  }
+  gli_fail(error, gli_lack_status(service->lack), -1,
+           "the process that serves the TCP store at %s (rank 0's, if "
+           "gloo_init made it) cannot take another client; it says: %s%s",
+           service->address, gli_lack_text(service->lack), most);
+}
+
+static void hello_refuse(gli_session *session, const gloo_error *error) {
+  gli_session_reply_status(session, error->status, error);
+  gli_session_close(session);
+}
+
+/* Fails the waits of all ranks: the ranks that they wait for cannot connect. */
+static void hello_tell_lack(gli_tcp_service *service) {
+  for (size_t i = 0; i < GLI_TCP_WAIT_BUCKETS; i++) {
+    for (gli_wait *w = service->waiting[i]; w != NULL;) {
+      gli_session *session = w->session;
+      if (w != &session->alarm) {
+        w = w->next;
+        continue;
+      }
+      gli_session_stop_timer(session);
+      gli_session_expire(session);
+      w = service->waiting[i]; /* the list is another one now */
+    }
+  }
+}
+
+static void hello_refuse_loudly(gli_session *session, const gloo_error *error) {
+  gli_log(gli_strangers_level(session->service), "refused the client at %s: %s",
+          session->peer, error->message);
+  hello_refuse(session, error);
+}
+
+/* Welcomes a client that has completed its hello. */
+static void hello_welcome(gli_session *session) {
+  gli_tcp_service *service = session->service;
+  gloo_error error;
+  if (!session->refused) {
+    gli_session_stop_timer(session);
+    gli_session_reply_status(session, GLOO_OK, NULL);
+    return;
+  }
+  gli_tcp_service_lacks(service, &error);
+  gli_log(service->told_lack ? GLOO_LOG_DEBUG : GLOO_LOG_WARN,
+          "refused the client at %s: %s", session->peer, error.message);
+  service->told_lack = true;
+  hello_refuse(session, &error);
+  hello_tell_lack(service);
+}
+
+/* ---- of this host -------------------------------------------------------- */
+
+static void hello_not_own(const gli_session *session, const char *but,
+                          gloo_error *error) {
+  gli_fail(error, GLOO_ERR_AUTH, -1,
+           "the TCP store at %s has no secret to ask for, so of this host it "
+           "lets in processes of its own user alone; this client %s: set "
+           "GLOO_JOB_SECRET for all ranks, or GLOO_SECURITY=off for all of "
+           "them",
+           session->service->address, but);
+}
+
+/* Does a client that came over TCP have an address of this host? False where it
+ * cannot be told, and then `error` says why. */
+static bool hello_came_from(const gli_session *session, bool *here,
+                            gloo_error *error) {
+  struct sockaddr_storage its, own;
+  socklen_t bytes = sizeof its, own_bytes = sizeof own;
+  memset(&its, 0, sizeof its);
+  memset(&own, 0, sizeof own);
+  int code = 0;
+  if (getpeername(session->watch.fd, (struct sockaddr *)&its, &bytes) != 0 ||
+      getsockname(session->watch.fd, (struct sockaddr *)&own, &own_bytes) != 0)
+    code = errno;
+  if (code == 0) code = gli_tcp_address_is_here(&its, here);
+  if (code != 0) {
+    gli_fail(error, gli_lack_status(code), -1,
+             "the TCP store at %s cannot find out whether this client is of "
+             "its host: %s",
+             session->service->address, gli_lack_text(code));
+    return false;
+  }
+  gli_endpoint from, to;
+  memcpy(&from, &its, sizeof from);
+  memcpy(&to, &own, sizeof to);
+  *here = *here || gli_endpoint_same_address(&from, &to);
+  return true;
+}
+
+/* A server without a secret refuses a client of its own host that another user
+ * runs. `error` holds the reason. */
+static bool hello_is_strange(const gli_session *session, gloo_error *error) {
+  const gli_tcp_service *service = session->service;
+  const gli_tcp_process *who = &session->who;
+  char whose[GLI_TCP_WHOSE_BYTES], but[GLI_TCP_WHOSE_BYTES + 16];
+  bool here = true;
+  if (!service->own_user || who->own) return false;
+  if (who->local && who->code != 0) {
+    gli_fail(error, gli_lack_status(who->code), -1,
+             "the TCP store at %s has no secret to ask for, and the system "
+             "does not say whose process this client is: %s",
+             service->address, gli_lack_text(who->code));
+    return true;
+  }
+  if (who->local) {
+    gli_tcp_local_whose(who, whose);
+    (void)snprintf(but, sizeof but, "is of %s", whose);
+    hello_not_own(session, but, error);
+    return true;
+  }
+  if (service->from_elsewhere && !hello_came_from(session, &here, error))
+    return true;
+  if (here)
+    hello_not_own(session,
+                  "comes over TCP from an address of this host, which does not "
+                  "tell whose it is",
+                  error);
+  return here;
+}
+
+/* ---- by name ------------------------------------------------------------- */
+
+static void hello_by_name(gli_session *session, gli_body *body) {
+  gli_tcp_service *service = session->service;
+  gloo_error error;
+  uint64_t epoch;
+  const char *job;
+  if (!gli_body_u64(body, &epoch) ||
+      !gli_body_string(body, 0, GLI_JOB_MAX, &job) || body->left != 0) {
+    gli_session_drop(session, "it sent a broken request");
+  } else if (service->key != NULL) {
+    gli_fail(&error, GLOO_ERR_AUTH, -1,
+             "the TCP store at %s asks for the job's secret, which this client "
+             "does not have: set GLOO_JOB_SECRET, or GLOO_JOB_SECRET_FILE, to "
+             "the same for all ranks",
+             service->address);
+    hello_refuse_loudly(session, &error);
+  } else if (hello_is_strange(session, &error)) {
+    hello_refuse_loudly(session, &error);
+  } else if (strcmp(job, service->job) == 0 && epoch == service->epoch) {
+    hello_welcome(session);
+  } else {
+    gli_log(gli_strangers_level(service),
+            "refused the client at %s: it is of job '%s', epoch %" PRIu64
+            ", and the TCP store at %s of job '%s', epoch %" PRIu64,
+            session->peer, gli_quote(job).text, epoch, service->address,
+            gli_quote(service->job).text, service->epoch);
+    /* A client that does not know the name of the job is not told it: a client
+     * that does gets the keys of all ranks. */
+    gli_fail(&error, GLOO_ERR_STALE, -1, "another job or epoch");
+    hello_refuse(session, &error);
+  }
+}
+
+/* ---- by key -------------------------------------------------------------- */
+
+/* Its next frame shows whether it knows the key. */
+static void hello_challenge(gli_session *session,
+                            const gli_tcp_nonces *nonces) {
+  gli_frame reply;
+  gloo_error error;
+  gli_tcp_seal *seal;
+  uint8_t tag[GLI_TAG_BYTES];
+  const gli_key *key = session->service->key;
+  gloo_status status = gli_tcp_auth_tag(key, nonces, tag, &error);
+  if (status == GLOO_OK)
+    status = gli_tcp_seal_create(key, true, nonces, &seal, &error);
+  if (status != GLOO_OK) {
+    gli_session_drop(session, error.message);
+    return;
+  }
+  gli_frame_begin(&reply, sizeof nonces->server + sizeof tag);
+  gli_frame_put_bytes(&reply, nonces->server, sizeof nonces->server);
+  gli_frame_put_bytes(&reply, tag, sizeof tag);
+  session->challenged = true;
+  gli_session_reply(session, &reply, GLOO_OK);
+  session->seal = seal;
+}
+
+static void hello_by_key(gli_session *session, gli_body *body) {
+  gli_tcp_service *service = session->service;
+  gloo_error error;
+  if (body->left != GLI_TCP_NONCE_BYTES) {
+    gli_session_drop(session, "it sent a broken request");
+  } else if (service->key == NULL) {
+    gli_fail(&error, GLOO_ERR_AUTH, -1,
+             "the TCP store at %s does not have the job's secret, for which "
+             "this client asks",
+             service->address);
+    hello_refuse_loudly(session, &error);
+  } else {
+    gli_tcp_nonces nonces;
+    memcpy(nonces.client, body->at, sizeof nonces.client);
+    if (gli_random_draw(nonces.server, sizeof nonces.server, &error) ==
+        GLOO_OK) {
+      hello_challenge(session, &nonces);
+    } else {
+      gli_session_drop(session, error.message);
+    }
+  }
+}
+
+void gli_session_prove(gli_session *session, const gli_body *body) {
+  if (body->left != 0) {
+    gli_session_drop(session, "it sent a broken request");
+    return;
+  }
+  session->challenged = false;
+  hello_welcome(session);
+}
+
+/* ---- by TLS -------------------------------------------------------------- */
+
+static void hello_other_tls(gli_session *session, gli_tls_kind its) {
+  gli_tcp_service *service = session->service;
+  gloo_error error;
+  gli_fail(&error, GLOO_ERR_AUTH, -1,
+           "the TCP store at %s uses %s, and this client %s: GLOO_TLS and what "
+           "belongs to it must be the same for all ranks",
+           service->address,
+           gli_tls_kind_text(gli_tls_settings_kind(service->tls)),
+           gli_tls_kind_text(its));
+  hello_refuse_loudly(session, &error);
+}
+
+static void hello_by_tls(gli_session *session, gli_body *body) {
+  uint32_t kind;
+  if (!gli_body_u32(body, &kind) || body->left != 0 || kind == GLI_TLS_NONE ||
+      session->channel.tls != NULL) {
+    gli_session_drop(session, "it sent a broken request");
+  } else if (kind != gli_tls_settings_kind(session->service->tls)) {
+    hello_other_tls(session, (gli_tls_kind)kind);
+  } else {
+    session->to_secure = true;
+    gli_session_reply_status(session, GLOO_OK, NULL);
+  }
+}
+
+/* The client waits for this, and says nothing before: so nothing that it has
+ * sent is unread when it is refused, and the reason is not lost. */
+void gli_session_secured(gli_session *session) {
+  gli_tcp_service *service = session->service;
+  const gli_tls *tls = session->channel.tls;
+  gloo_error error;
+  gli_endpoint at;
+  struct sockaddr_storage address;
+  socklen_t bytes = sizeof address;
+  memset(&at, 0, sizeof at);
+  if (getpeername(session->watch.fd, (struct sockaddr *)&address, &bytes) ==
+          0 &&
+      gli_endpoint_from_socket((const struct sockaddr *)&address, bytes, &at))
+    gli_endpoint_unmap(&at);
+  if (gli_tls_is_member(session->channel.tls, &at)) {
+    gli_session_reply_status(session, GLOO_OK, NULL);
+    return;
+  }
+  gli_fail(&error, GLOO_ERR_AUTH, -1,
+           "the TCP store at %s does not take this client for one of its job: "
+           "it %s",
+           service->address, gli_tls_why(tls));
+  hello_refuse_loudly(session, &error);
+}
+
+/* ---- the first request --------------------------------------------------- */
+
+void gli_session_hello(gli_session *session, gli_body *body) {
+  gli_tcp_service *service = session->service;
+  gloo_error error;
+  uint64_t magic;
+  uint32_t version, how = UINT32_MAX;
+  if (!gli_body_u64(body, &magic) || magic != GLI_TCP_MAGIC ||
+      !gli_body_u32(body, &version)) {
+    gli_session_drop(session, "it does not speak the store's protocol");
+    return;
+  }
+  if (version != GLI_TCP_VERSION) {
+    gli_fail(&error, GLOO_ERR_PROTOCOL, -1,
+             "the TCP store at %s speaks version %u of its protocol, this "
+             "client version %u: use the same release of the library on all "
+             "ranks",
+             service->address, GLI_TCP_VERSION, (unsigned)version);
+    hello_refuse_loudly(session, &error);
+  } else if (!gli_body_u32(body, &how)) {
+    gli_session_drop(session, "it sent a broken request");
+  } else if (how == GLI_TCP_BY_TLS) {
+    hello_by_tls(session, body);
+  } else if (service->tls != NULL && session->channel.tls == NULL) {
+    hello_other_tls(session, GLI_TLS_NONE);
+  } else if (how == GLI_TCP_BY_NAME) {
+    hello_by_name(session, body);
+  } else if (how == GLI_TCP_BY_KEY) {
+    hello_by_key(session, body);
+  } else {
+    gli_session_drop(session, "it sent a broken request");
+  }
+}

@@ -1,0 +1,157 @@
+#include "rendezvous/store/tcp_pool.h"
+
+#include <string.h>
+
+#include "core/text.h"
+#include "net/lookup.h"
+#include "net/tcp_address.h"
+#include "rendezvous/store/store.h"
+
+#define IDLE_MAX 4 /* connections kept for later */
+
+uint64_t gli_tcp_within(uint64_t deadline_ns, int64_t ns) {
+  uint64_t then = gli_deadline_after(ns);
+  return then < deadline_ns ? then : deadline_ns;
+}
+
+/* ---- the first connection ----------------------------------------------- */
+
+/* Resolve, and try all addresses once. */
+static gloo_status pool_try_all(gli_tcp_pool *self, const char *host,
+                                uint16_t port, uint64_t deadline_ns,
+                                gloo_error *error) {
+  gli_tcp_addresses addresses;
+  gloo_status status =
+      gli_tcp_resolve(self->kind->store, host, port,
+                      gli_deadline_left(deadline_ns), &addresses, error);
+  if (status != GLOO_OK) return status;
+  gli_error_clear(error);
+  for (size_t i = 0; i < addresses.n; i++) {
+    gloo_error cause;
+    status = self->kind->open(self->client, &addresses.list[i], deadline_ns,
+                              &self->idle, &cause);
+    if (status == GLOO_OK) {
+      self->address = addresses.list[i];
+      self->n_idle = 1;
+      return GLOO_OK;
+    }
+    /* A stranger at one address explains more than silence at another. */
+    if (status != GLOO_ERR_PEER || error->cause != GLOO_ERR_AUTH)
+      *error = cause;
+    if (status != GLOO_ERR_PEER) return status;
+  }
+  return status;
+}
+
+/* The last attempt is often cut short: what the one before met with says more.
+ */
+static gloo_status pool_connect(gli_tcp_pool *self, const char *host,
+                                uint16_t port, int64_t timeout_ns,
+                                gloo_error *error) {
+  uint64_t deadline = gli_deadline_after(timeout_ns);
+  gli_retry retry = gli_retry_begin(timeout_ns);
+  gloo_error cause = {.status = GLOO_OK};
+  for (;;) {
+    gloo_error now;
+    gloo_status status = pool_try_all(self, host, port, deadline, &now);
+    if (status == GLOO_OK) return status;
+    if (status != GLOO_ERR_PEER && status != GLOO_ERR_ADDRESS)
+      return gli_fail(error, status, -1, "%s", now.message);
+    if (cause.status == GLOO_OK || gli_deadline_left(deadline) != 0)
+      cause = now;
+    /* Not those that went unanswered: a server may be slow. */
+    if (strstr(now.message, uv_strerror(UV_ECONNREFUSED)) != NULL)
+      self->was_first = true;
+    if (gli_retry_pause(&retry, status == GLOO_ERR_ADDRESS ? &now : NULL))
+      continue;
+    status = cause.status;
+    if (status == GLOO_ERR_PEER)
+      status = cause.cause == GLOO_ERR_AUTH ? GLOO_ERR_AUTH : GLOO_ERR_TIMEOUT;
+    return gli_fail(error, status, -1,
+                    "%s (tried for %s; is %s running? "
+                    "GLOO_START_TIMEOUT sets the limit)",
+                    cause.message, gli_duration(timeout_ns).text,
+                    self->kind->server);
+  }
+}
+
+gloo_status gli_tcp_pool_open(gli_tcp_pool *self, const gli_tcp_pool_kind *kind,
+                              const void *client, const char *host,
+                              uint16_t port, int64_t timeout_ns,
+                              gloo_error *error) {
+  memset(self, 0, sizeof *self);
+  self->kind = kind;
+  self->client = client;
+  gloo_status status = pool_connect(self, host, port, timeout_ns, error);
+  if (status != GLOO_OK) return status;
+  if (uv_mutex_init(&self->lock) != 0) goto close_connection;
+  if (gli_fork_guard_begin(&self->forks, GLI_FORK_OBJECTS, &self->lock, NULL))
+    return GLOO_OK;
+  uv_mutex_destroy(&self->lock);
+
+close_connection:
+  kind->close(self->idle);
+  return gli_fail(error, GLOO_ERR_NO_MEMORY, -1, "no memory for a client of %s",
+                  kind->store);
+}
+
+static bool pool_end(gli_tcp_pool *self, void (*close)(void *connection)) {
+  gli_fork_guard_end(&self->forks);
+  if (self->forks.torn) return false;
+  while (self->idle != NULL) {
+    void *connection = self->idle;
+    self->idle = *self->kind->next(connection);
+    close(connection);
+  }
+  uv_mutex_destroy(&self->lock);
+  return true;
+}
+
+bool gli_tcp_pool_close(gli_tcp_pool *self) {
+  return pool_end(self, self->kind->close);
+}
+
+bool gli_tcp_pool_abandon(gli_tcp_pool *self) {
+  return pool_end(self, self->kind->abandon);
+}
+
+/* ---- requests ----------------------------------------------------------- */
+
+void *gli_tcp_pool_take_idle(gli_tcp_pool *self) {
+  uv_mutex_lock(&self->lock);
+  void *connection = self->idle;
+  if (connection != NULL) {
+    self->idle = *self->kind->next(connection);
+    self->n_idle--;
+  }
+  uv_mutex_unlock(&self->lock);
+  return connection;
+}
+
+gloo_status gli_tcp_pool_take(gli_tcp_pool *self, uint64_t deadline_ns,
+                              void **connection, gloo_error *error) {
+  void *idle;
+  while ((idle = gli_tcp_pool_take_idle(self)) != NULL) {
+    if (self->kind->usable == NULL || self->kind->usable(idle)) {
+      *connection = idle;
+      return GLOO_OK;
+    }
+    self->kind->close(idle);
+  }
+  return self->kind->open(self->client, &self->address, deadline_ns, connection,
+                          error);
+}
+
+void gli_tcp_pool_keep(gli_tcp_pool *self, void *connection) {
+  const gli_tcp_pool_kind *kind = self->kind;
+  uv_mutex_lock(&self->lock);
+  bool keep = self->n_idle < IDLE_MAX ||
+              (kind->must_keep != NULL && kind->must_keep(connection));
+  if (keep) {
+    *kind->next(connection) = self->idle;
+    self->idle = connection;
+    self->n_idle++;
+  }
+  uv_mutex_unlock(&self->lock);
+  if (!keep) kind->close(connection);
+}
