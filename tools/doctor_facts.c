@@ -101,7 +101,7 @@ void gli_doctor_reach(const gli_launch *launch, char text[GLI_DOCTOR_TEXT]) {
     (void)snprintf(text, GLI_DOCTOR_TEXT, "%s answers after %.1f ms",
                    gli_tcp_address_name(&found.list[i]).text,
                    (double)(uv_hrtime() - begun) / 1e6);
-    gli_tcp_connection_close(connection);
+    gli_tcp_connection_close(&connection->base);
     return;
   }
 }

@@ -1,4 +1,4 @@
-/* The one file of this transport with differences between systems. */
+/* The one file about TCP sockets with differences between systems. */
 #if GLI_LINUX
 #define _GNU_SOURCE
 #endif
@@ -6,8 +6,10 @@
 #include "net/socket.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/uio.h>
 #if GLI_LINUX
@@ -16,6 +18,8 @@
 #endif
 
 #include "core/descriptor.h"
+#include "net/events.h"
+#include "net/time_limit.h"
 
 enum { KEEPALIVE_IDLE_S = 15, KEEPALIVE_INTERVAL_S = 5, KEEPALIVE_PROBES = 6 };
 
@@ -60,6 +64,28 @@ void gli_tcp_socket_tune_listener(int fd, char control[GLI_TCP_CONTROL_BYTES]) {
 #else
   (void)fd;
 #endif
+}
+
+int gli_tcp_socket_connect(int fd, const struct sockaddr *to) {
+  socklen_t bytes = to->sa_family == AF_INET6
+                        ? (socklen_t)sizeof(struct sockaddr_in6)
+                        : (socklen_t)sizeof(struct sockaddr_in);
+  if (connect(fd, to, bytes) == 0) return 0;
+  return errno == EINPROGRESS || errno == EINTR ? 0 : errno;
+}
+
+int gli_tcp_socket_wait(int fd, int events, uint64_t deadline_ns) {
+  struct pollfd ready = {.fd = fd};
+  if ((events & GLI_READABLE) != 0) ready.events |= POLLIN;
+  if ((events & GLI_WRITABLE) != 0) ready.events |= POLLOUT;
+  for (;;) {
+    int64_t left = gli_deadline_left(deadline_ns);
+    int64_t ms = left < 0 ? -1 : left / 1000000 + (left % 1000000 != 0);
+    int n = poll(&ready, 1, ms > INT_MAX ? INT_MAX : (int)ms);
+    if (n > 0) return 0;
+    if (n < 0 && errno != EINTR) return errno;
+    if (gli_deadline_left(deadline_ns) == 0) return -1;
+  }
 }
 
 int gli_tcp_socket_error(int fd) {

@@ -1,6 +1,6 @@
-/* Sockets as this transport wants them, on every system. */
-#ifndef GLI_TRANSPORT_TCP_SOCKET_H
-#define GLI_TRANSPORT_TCP_SOCKET_H
+/* Calls on sockets, on every system the same. */
+#ifndef GLI_NET_SOCKET_H
+#define GLI_NET_SOCKET_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -21,8 +21,15 @@ enum { GLI_TCP_CONTROL_BYTES = 16 };
 void gli_tcp_socket_tune_listener(int fd, char control[GLI_TCP_CONTROL_BYTES]);
 void gli_tcp_socket_set_control(int fd, const char *control);
 
+/* Begins to connect a socket that does not block to an IPv4 or IPv6 address.
+ * Returns 0 when that is under way or done, or errno. */
+int gli_tcp_socket_connect(int fd, const struct sockaddr *to);
 /* The error that is pending on a socket, 0 when there is none. */
 int gli_tcp_socket_error(int fd);
+/* Waits until one of `events` (GLI_READABLE, GLI_WRITABLE) is possible or the
+ * socket has an error, at most until the deadline (net/time_limit.h). Returns
+ * 0, errno, or -1 when the deadline has passed. */
+int gli_tcp_socket_wait(int fd, int events, uint64_t deadline_ns);
 
 /* As sendmsg and recvmsg, never raising a signal, over interruptions. */
 ssize_t gli_tcp_socket_send(int fd, const struct iovec *parts, int count);

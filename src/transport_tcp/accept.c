@@ -36,10 +36,9 @@ typedef enum half_open_state {
 
 struct gli_tcp_half_open {
   gli_tcp *t;
-  gli_tcp_watch *watch;
+  gli_conn *conn;
   gli_tcp_half_open *next, **link;
   half_open_state state;
-  bool secured;      /* TLS is made, with the rank that the hello speaks of */
   uint64_t since_ns; /* it has been in this state */
   size_t bytes;      /* of the hello or the proof that is to come */
   uint8_t hello[GLI_TCP_HELLO_BYTES];
@@ -73,7 +72,7 @@ static void half_open_refuse(gli_tcp_half_open *half_open, const char *why) {
     char text[GLI_ENDPOINT_TEXT_BYTES] = "an unknown address";
     gli_endpoint from;
     socklen_t bytes = sizeof from;
-    if (getpeername(half_open->watch->eye.fd, &from.any, &bytes) == 0) {
+    if (getpeername(half_open->conn->watch.fd, &from.any, &bytes) == 0) {
       gli_endpoint_unmap(&from);
       gli_endpoint_text(&from, text);
     }
@@ -81,7 +80,7 @@ static void half_open_refuse(gli_tcp_half_open *half_open, const char *why) {
             "tcp: refused a connection from %s: %s (%llu so far)", text, why,
             (unsigned long long)t->refused_count);
   }
-  gli_tcp_watch_close(half_open->watch);
+  gli_conn_free(half_open->conn);
   half_open_forget(half_open);
 }
 
@@ -92,17 +91,17 @@ static void half_open_refuse_politely(gli_tcp_half_open *half_open,
   gli_tls_kind own = gli_tls_settings_kind(half_open->t->tls);
   const gli_tcp_reply reply = {
       .version = GLI_TCP_VERSION, .answer = answer, .streams = (uint32_t)own};
-  (void)gli_tcp_reply_send(half_open->watch, &reply);
+  (void)gli_tcp_reply_send(half_open->conn, &reply);
   struct iovec unread = {half_open->t->buffer, GLI_TCP_BUFFER_BYTES};
-  if (!half_open->secured)
-    (void)gli_tcp_socket_receive(half_open->watch->eye.fd, &unread, 1);
+  if (!half_open->conn->secured)
+    (void)gli_tcp_socket_receive(half_open->conn->watch.fd, &unread, 1);
   half_open_refuse(half_open, why);
 }
 
 void gli_tcp_half_open_close(gli_tcp *t) {
   t->listener_full = false;
   while (t->half_opens != NULL) {
-    gli_tcp_watch_close(t->half_opens->watch);
+    gli_conn_free(t->half_opens->conn);
     half_open_forget(t->half_opens);
   }
 }
@@ -152,9 +151,9 @@ static void half_open_join(gli_tcp_half_open *half_open) {
                                   : "no context here has this key and rank");
     return;
   }
-  gli_tcp_watch *watch = half_open->watch;
+  gli_conn *conn = half_open->conn;
   half_open_forget(half_open);
-  if (!gli_tcp_pair_join(pair, &hello, watch)) gli_tcp_watch_close(watch);
+  if (!gli_tcp_pair_join(pair, &hello, conn)) gli_conn_free(conn);
 }
 
 /* ---- challenge and proof ------------------------------------------------- */
@@ -204,8 +203,7 @@ static bool challenge_send(const gli_tcp_half_open *half_open,
   uint8_t bytes[GLI_TCP_CHALLENGE_BYTES];
   gli_tcp_challenge_encode(challenge, bytes);
   struct iovec part = {bytes, sizeof bytes};
-  return gli_tcp_watch_send(half_open->watch, &part, 1) ==
-         (ssize_t)sizeof bytes;
+  return gli_conn_send(half_open->conn, &part, 1) == (ssize_t)sizeof bytes;
 }
 
 /* Show that we know the secret, and wait for the peer to do so. */
@@ -230,7 +228,7 @@ static void half_open_challenge(gli_tcp_half_open *half_open,
     return;
   }
   half_open_enter(half_open, HALF_OPEN_PROOF);
-  gli_tcp_watch_await(half_open->watch);
+  gli_conn_await(half_open->conn);
 }
 
 /* In a job without a secret the tags go by a key of TLS: what was said in clear
@@ -239,10 +237,10 @@ static void half_open_greeted(gli_tcp_half_open *half_open,
                               const gli_tcp_expected *expected) {
   gli_key key = expected->key;
   gloo_error error;
-  if (!expected->asks && !half_open->secured)
+  if (!expected->asks && !half_open->conn->secured)
     half_open_join(half_open);
   else if (!expected->asks &&
-           gli_tls_key(half_open->watch->tls, &key, &error) != GLOO_OK)
+           gli_tls_key(half_open->conn->tls, &key, &error) != GLOO_OK)
     half_open_refuse(half_open, error.message);
   else
     half_open_challenge(half_open, &key);
@@ -255,7 +253,6 @@ static void half_open_greeted(gli_tcp_half_open *half_open,
 static void half_open_secured(gli_tcp_half_open *half_open) {
   gli_tcp_expected expected = {.known = false};
   gloo_error error;
-  half_open->secured = true;
   if (half_open_expect(half_open->t, &half_open->said, &expected, &error) ==
       GLOO_OK)
     half_open_greeted(half_open, &expected);
@@ -264,27 +261,9 @@ static void half_open_secured(gli_tcp_half_open *half_open) {
   gli_wipe(&expected.key, sizeof expected.key);
 }
 
-/* True: more is to come. */
-static bool half_open_shake_hands(gli_tcp_half_open *half_open, bool broken) {
-  gli_tcp_watch *watch = half_open->watch;
-  switch (gli_tls_shake_hands(watch->tls)) {
-    case GLI_TLS_DONE:
-      half_open_secured(half_open);
-      return false;
-    case GLI_TLS_FAILED:
-      half_open_refuse(
-          half_open, errno == EBADMSG ? gli_tls_why(watch->tls) : "it hung up");
-      return false;
-    default:
-      gli_tcp_watch_await(half_open->watch);
-      if (broken) half_open_refuse(half_open, "it hung up");
-      return !broken;
-  }
-}
-
 static void half_open_secure(gli_tcp_half_open *half_open,
                              const gli_tcp_expected *expected) {
-  gli_tcp_watch *watch = half_open->watch;
+  gli_conn *conn = half_open->conn;
   gli_tcp_contact contact = {.n = 0};
   gli_key key = {{0}};
   gloo_error error;
@@ -293,17 +272,16 @@ static void half_open_secure(gli_tcp_half_open *half_open,
     status =
         gli_tcp_prove_tls_key(&expected->key, half_open->hello, &key, &error);
   if (status == GLOO_OK)
-    status = gli_tls_open(half_open->t->tls, watch->eye.fd, true, &key,
-                          &watch->tls, &error);
+    status = gli_conn_secure(conn, half_open->t->tls, true, &key, &error);
   gli_wipe(&key, sizeof key);
   if (status != GLOO_OK) {
     half_open_refuse(half_open, error.message);
     return;
   }
   (void)gli_tcp_contact_decode(&expected->address, &contact);
-  gli_tls_expect_rank(watch->tls, half_open->said.from, contact.at, contact.n);
+  gli_tls_expect_rank(conn->tls, half_open->said.from, contact.at, contact.n);
   half_open_enter(half_open, HALF_OPEN_SECURING);
-  (void)half_open_shake_hands(half_open, false);
+  (void)gli_conn_shake_hands(conn, false);
 }
 
 /* ---- what has come ------------------------------------------------------- */
@@ -346,7 +324,7 @@ static void half_open_answered(gli_tcp_half_open *half_open) {
 
 void gli_tcp_half_open_forked(gli_tcp *t) {
   for (gli_tcp_half_open *g = t->half_opens; g != NULL; g = g->next)
-    gli_tcp_watch_forked(g->watch);
+    gli_conn_forked(g->conn);
 }
 
 /* Read what is there. True: that is not yet all of what is to come; false: it
@@ -354,11 +332,11 @@ void gli_tcp_half_open_forked(gli_tcp *t) {
 static bool half_open_read(gli_tcp_half_open *half_open, bool broken) {
   bool challenged = half_open->state == HALF_OPEN_PROOF;
   if (half_open->state == HALF_OPEN_SECURING)
-    return half_open_shake_hands(half_open, broken);
+    return gli_conn_shake_hands(half_open->conn, broken);
   uint8_t *to = challenged ? half_open->proof : half_open->hello;
   size_t whole = challenged ? sizeof half_open->proof : sizeof half_open->hello;
-  struct iovec part = {to + half_open->bytes, whole - half_open->bytes};
-  ssize_t got = gli_tcp_watch_receive(half_open->watch, &part, 1);
+  ssize_t got = gli_conn_read(half_open->conn, to + half_open->bytes,
+                              whole - half_open->bytes);
   if (got < 0 && gli_would_block(errno) && !broken) return true;
   if (got <= 0) {
     half_open_refuse(half_open, challenged ? "it hung up without a proof"
@@ -379,20 +357,27 @@ static bool half_open_read(gli_tcp_half_open *half_open, bool broken) {
   return false;
 }
 
-static void tcp_half_open_ready(void *owner, int events) {
-  gli_tcp_half_open *half_open = owner;
-  if ((events & GLI_UNWATCHED) != 0) {
-    gli_tcp_listener_lacks(half_open->t, half_open->watch->eye.code);
-    half_open_refuse(half_open, gli_lack_text(half_open->watch->eye.code));
-    return;
-  }
-  if ((events & GLI_WRITABLE) != 0 && !gli_tls_flush(half_open->watch->tls)) {
-    half_open_refuse(half_open, "it hung up");
-    return;
-  }
-  if ((events & GLI_WRITABLE) != 0) gli_tcp_watch_await(half_open->watch);
-  (void)half_open_read(half_open, (events & GLI_BROKEN) != 0);
+static void half_open_ready(void *owner, int events) {
+  (void)half_open_read(owner, (events & GLI_BROKEN) != 0);
 }
+
+static void half_open_greets(void *owner) {
+  half_open_secured(owner);
+}
+
+static void half_open_ended(void *owner, int code) {
+  gli_tcp_half_open *half_open = owner;
+  const gli_conn *conn = half_open->conn;
+  if (gli_lacking(code)) gli_tcp_listener_lacks(half_open->t, code);
+  half_open_refuse(half_open, code == EBADMSG && conn->tls != NULL
+                                  ? gli_tls_why(conn->tls)
+                              : gli_lacking(code) ? gli_lack_text(code)
+                                                  : "it hung up");
+}
+
+static const gli_conn_calls half_open_calls = {.greets = half_open_greets,
+                                               .ready = half_open_ready,
+                                               .ended = half_open_ended};
 
 /* ---- those that take too long -------------------------------------------- */
 
@@ -477,7 +462,7 @@ static bool half_open_may_welcome(const gli_tcp *t) {
 static void half_open_make_room(gli_tcp *t, int fd) {
   int highest = fd;
   for (const gli_tcp_half_open *g = t->half_opens; g != NULL; g = g->next)
-    if (g->watch->eye.fd > highest) highest = g->watch->eye.fd;
+    if (g->conn->watch.fd > highest) highest = g->conn->watch.fd;
   if (t->half_open_count >= GLI_STRANGERS_FEW && gli_fd_is_scarce(highest) &&
       half_open_may_go(half_open_last(t)))
     half_open_give_way(half_open_last(t));
@@ -492,27 +477,29 @@ static void half_open_make_room(gli_tcp *t, int fd) {
 static void tcp_accept_welcome(gli_tcp *t, int fd) {
   gli_tcp_socket_tune(fd);
   gli_tcp_half_open *half_open = calloc(1, sizeof *half_open);
-  gli_tcp_watch *watch =
-      gli_tcp_watch_new(t, fd, tcp_half_open_ready, half_open);
-  if (half_open == NULL || watch == NULL) {
-    if (watch != NULL) gli_tcp_watch_close(watch);
+  gli_conn *conn = gli_conn_new(&half_open_calls, half_open);
+  int code = half_open != NULL && conn != NULL ? 0 : ENOMEM;
+  if (code != 0) gli_fd_close(fd);
+  if (code == 0) code = gli_conn_adopt(conn, t->events, fd);
+  if (code != 0) {
+    gli_conn_free(conn);
     free(half_open);
-    gli_tcp_listener_lacks(t, ENOMEM);
+    gli_tcp_listener_lacks(t, code);
     return;
   }
   half_open->t = t;
-  half_open->watch = watch;
+  half_open->conn = conn;
   half_open->since_ns = uv_hrtime();
   half_open_add(t, half_open);
-  gli_tcp_watch_for(watch, GLI_READABLE);
+  gli_conn_for(conn, GLI_READABLE);
   gli_tcp_schedule(t, half_open->since_ns + half_open_silent_limit_ns);
-  tcp_half_open_ready(half_open, GLI_READABLE); /* most have spoken already */
+  (void)half_open_read(half_open, false); /* most have spoken already */
 }
 
 void gli_tcp_listener_ready(void *owner, int events) {
   gli_tcp *t = owner;
   if ((events & GLI_UNWATCHED) != 0) {
-    gli_tcp_listener_lacks(t, t->listener->eye.code);
+    gli_tcp_listener_lacks(t, t->listener.code);
     return;
   }
   for (int i = 0; i < ACCEPTS_PER_TURN; i++) {
@@ -521,7 +508,7 @@ void gli_tcp_listener_ready(void *owner, int events) {
       t->listener_full = true;
       return;
     }
-    int fd = gli_socket_accept(t->listener->eye.fd);
+    int fd = gli_socket_accept(t->listener.fd);
     if (fd >= 0) {
       t->lacking_since_ns = 0;
       t->lack = 0;

@@ -49,44 +49,41 @@ enum { LATER_DOUBLINGS = 4 };
 
 /* ---- our hello ----------------------------------------------------------- */
 
-static void reply_ready(void *owner, int events);
-static void connect_shake_hands(gli_tcp_attempt *attempt);
-
 /* False: the attempt has failed. */
 static bool attempt_send(gli_tcp_attempt *attempt, void *data, size_t bytes) {
   struct iovec part = {data, bytes};
-  ssize_t sent = gli_tcp_watch_send(attempt->watch, &part, 1);
+  ssize_t sent = gli_conn_send(attempt->conn, &part, 1);
   if (sent == (ssize_t)bytes) return true;
   gli_tcp_attempt_failed(attempt, sent < 0 ? errno : ECONNRESET);
   return false;
 }
 
-/* TLS begins right behind the hello. */
+/* TLS begins right behind the hello. The peer may refuse that in clear. */
 static void attempt_secure(gli_tcp_attempt *attempt) {
   const gli_tcp_pair *pair = attempt->stream->pair;
-  gli_tcp_watch *watch = attempt->watch;
+  gli_conn *conn = attempt->conn;
   gli_key key = {{0}};
   gloo_error error;
   gloo_status status = GLOO_OK;
   if (pair->asks)
     status = gli_tcp_prove_tls_key(&pair->key, attempt->hello, &key, &error);
   if (status == GLOO_OK)
-    status = gli_tls_open(pair->t->tls, watch->eye.fd, false, &key, &watch->tls,
-                          &error);
+    status = gli_conn_secure(conn, pair->t->tls, false, &key, &error);
   gli_wipe(&key, sizeof key);
   if (status == GLOO_OK) {
     gli_tcp_contact contact = {.n = 0};
     (void)gli_tcp_contact_decode(&pair->config.address, &contact);
-    gli_tls_expect_rank(watch->tls, pair->config.peer_rank, contact.at,
+    gli_tls_expect_rank(conn->tls, pair->config.peer_rank, contact.at,
                         contact.n);
-    connect_shake_hands(attempt);
+    conn->plain = gli_tcp_reply_first();
+    (void)gli_conn_shake_hands(conn, false);
   } else {
     gli_tcp_attempt_in_vain(attempt, error.message,
                             "this host lacks something");
   }
 }
 
-void gli_tcp_attempt_connected(gli_tcp_attempt *attempt) {
+static void attempt_say_hello(gli_tcp_attempt *attempt) {
   gli_tcp_stream *stream = attempt->stream;
   gli_tcp_pair *pair = stream->pair;
   gli_tcp_hello hello = {
@@ -109,8 +106,7 @@ void gli_tcp_attempt_connected(gli_tcp_attempt *attempt) {
   gli_tcp_hello_encode(&hello, attempt->hello);
   if (!attempt_send(attempt, attempt->hello, sizeof attempt->hello)) return;
   pair->greeted = true;
-  gli_tcp_watch_give(attempt->watch, reply_ready, attempt);
-  gli_tcp_watch_for(attempt->watch, GLI_READABLE);
+  gli_conn_for(attempt->conn, GLI_READABLE);
   gli_tcp_attempt_greets(attempt);
   if (hello.tls != GLI_TLS_NONE) attempt_secure(attempt);
 }
@@ -137,7 +133,7 @@ static gloo_status connect_tags(const gli_tcp_attempt *attempt,
   const gli_tcp_pair *pair = attempt->stream->pair;
   gli_key key = pair->key;
   gloo_status status = GLOO_OK;
-  if (!pair->asks) status = gli_tls_key(attempt->watch->tls, &key, error);
+  if (!pair->asks) status = gli_tls_key(attempt->conn->tls, &key, error);
   if (status == GLOO_OK)
     status =
         gli_tcp_prove_tags(&key, attempt->hello, challenge->nonce, tags, error);
@@ -151,11 +147,11 @@ static void tcp_connect_challenged(gli_tcp_attempt *attempt) {
   gli_tcp_challenge challenge;
   gli_tcp_tags tags;
   gloo_error error;
-  bool in_clear = pair->t->tls != NULL && !attempt->secured;
+  bool in_clear = pair->t->tls != NULL && !attempt->conn->secured;
   if (attempt->proved || in_clear ||
       !gli_tcp_challenge_decode(attempt->reply, &challenge)) {
     connect_nonsense(attempt);
-  } else if (!pair->asks && !attempt->secured) {
+  } else if (!pair->asks && !attempt->conn->secured) {
     connect_denied(attempt, true);
   } else if (connect_tags(attempt, &challenge, &tags, &error) != GLOO_OK) {
     gli_tcp_attempt_in_vain(attempt, error.message,
@@ -167,59 +163,6 @@ static void tcp_connect_challenged(gli_tcp_attempt *attempt) {
     attempt->reply_bytes = 0;
     (void)attempt_send(attempt, tags.of_initiator, sizeof tags.of_initiator);
   }
-}
-
-/* ---- TLS ----------------------------------------------------------------- */
-
-static void connect_shake_hands(gli_tcp_attempt *attempt) {
-  gli_tcp_watch *watch = attempt->watch;
-  switch (gli_tls_shake_hands(watch->tls)) {
-    case GLI_TLS_DONE:
-      attempt->secured = true;
-      break;
-    case GLI_TLS_WAITS:
-      break;
-    case GLI_TLS_FAILED:
-      if (errno == EBADMSG)
-        gli_tcp_attempt_denied(attempt, "%s", gli_tls_why(watch->tls));
-      else
-        gli_tcp_attempt_failed(attempt, errno);
-      break;
-  }
-  if (attempt->watch == watch) gli_tcp_watch_await(watch);
-}
-
-/* With the handshake, or with what TLS has kept. True: what is said now may be
- * looked at. */
-static bool connect_go_on(gli_tcp_attempt *attempt, bool broken) {
-  gli_tcp_watch *watch = attempt->watch;
-  bool secured = attempt->secured;
-  if (!secured) {
-    connect_shake_hands(attempt);
-    if (attempt->watch != watch) return false;
-    if (broken && !attempt->secured)
-      gli_tcp_attempt_failed(attempt, gli_tcp_socket_error(watch->eye.fd));
-  } else if (gli_tls_flush(watch->tls)) {
-    gli_tcp_watch_await(watch);
-  } else {
-    gli_tcp_attempt_failed(attempt, errno);
-  }
-  return attempt->watch == watch && attempt->secured;
-}
-
-/* The peer may refuse our hello before it comes to TLS. True: it says
- * something in clear, and always will. */
-static bool connect_in_clear(gli_tcp_attempt *attempt) {
-  gli_tcp_watch *watch = attempt->watch;
-  uint8_t first;
-  if (watch->tls == NULL) return true;
-  if (attempt->heard || gli_tcp_socket_peek(watch->eye.fd, &first, 1) != 1)
-    return false;
-  attempt->heard = !gli_tcp_reply_begins(first);
-  if (attempt->heard) return false;
-  gli_tls_destroy(watch->tls);
-  watch->tls = NULL;
-  return true;
 }
 
 /* ---- the answer to our hello --------------------------------------------- */
@@ -252,12 +195,12 @@ static void tcp_connect_accepted(gli_tcp_attempt *attempt,
         sensible ? "a wrong key" : "a wrong number of streams");
     return;
   }
-  gli_tcp_watch *watch = attempt->watch;
-  attempt->watch = NULL;
+  gli_conn *conn = attempt->conn;
+  attempt->conn = NULL;
   gli_tcp_pair_set_peer(pair, &attempt->at);
   gli_tcp_dial_drop(stream);
   if (stream->index == 0) gli_tcp_pair_agree(pair, reply->streams, true);
-  gli_tcp_stream_up(stream, watch);
+  gli_tcp_stream_up(stream, conn);
 }
 
 /* The peer is there: patience begins anew. */
@@ -335,18 +278,18 @@ static size_t reply_whole(const gli_tcp_attempt *attempt) {
   return challenge ? GLI_TCP_CHALLENGE_BYTES : GLI_TCP_REPLY_BYTES;
 }
 
-/* True when it is there as a whole. */
+/* Returns true when it is there as a whole. */
 static bool reply_receive(gli_tcp_attempt *attempt, bool broken) {
+  gli_conn *conn = attempt->conn;
   while (attempt->reply_bytes < reply_whole(attempt)) {
-    struct iovec part = {attempt->reply + attempt->reply_bytes,
-                         reply_whole(attempt) - attempt->reply_bytes};
-    ssize_t got = gli_tcp_watch_receive(attempt->watch, &part, 1);
+    ssize_t got = gli_conn_read(conn, attempt->reply + attempt->reply_bytes,
+                                reply_whole(attempt) - attempt->reply_bytes);
     if (got < 0 && gli_would_block(errno)) {
       if (!broken) return false;
-      errno = gli_tcp_socket_error(attempt->watch->eye.fd);
+      errno = gli_tcp_socket_error(conn->watch.fd);
     }
-    if (got < 0 && errno == EBADMSG && attempt->secured) {
-      gli_tcp_attempt_denied(attempt, "%s", gli_tls_why(attempt->watch->tls));
+    if (got < 0 && errno == EBADMSG && conn->secured) {
+      gli_tcp_attempt_denied(attempt, "%s", gli_tls_why(conn->tls));
       return false;
     }
     if (got < 0) {
@@ -363,28 +306,45 @@ static bool reply_receive(gli_tcp_attempt *attempt, bool broken) {
   return true;
 }
 
-static void reply_ready(void *owner, int events) {
+static void attempt_ready(void *owner, int events) {
   gli_tcp_attempt *attempt = owner;
-  if ((events & GLI_UNWATCHED) != 0) {
-    gli_tcp_attempt_failed(attempt, attempt->watch->eye.code);
-    return;
-  }
-  bool broken = (events & GLI_BROKEN) != 0;
-  if (!connect_in_clear(attempt) && !connect_go_on(attempt, broken)) return;
-  if (!reply_receive(attempt, broken)) return;
+  if (!reply_receive(attempt, (events & GLI_BROKEN) != 0)) return;
   if (gli_tcp_challenge_begins(attempt->reply))
     tcp_connect_challenged(attempt);
   else
     tcp_connect_answered(attempt);
 }
 
+/* Connected, or secured: TLS may have read an answer with the end of its
+ * handshake. */
+static void attempt_on_greets(void *owner) {
+  gli_tcp_attempt *attempt = owner;
+  if (attempt->conn->secured)
+    attempt_ready(attempt, GLI_READABLE);
+  else
+    attempt_say_hello(attempt);
+}
+
+static void attempt_ended(void *owner, int code) {
+  gli_tcp_attempt *attempt = owner;
+  const gli_tls *tls = attempt->conn->tls;
+  if (code == EBADMSG && tls != NULL)
+    gli_tcp_attempt_denied(attempt, "%s", gli_tls_why(tls));
+  else
+    gli_tcp_attempt_failed(attempt, code);
+}
+
+const gli_conn_calls gli_tcp_attempt_calls = {.greets = attempt_on_greets,
+                                              .ready = attempt_ready,
+                                              .ended = attempt_ended};
+
 /* ---- a hello from the peer ----------------------------------------------- */
 
-bool gli_tcp_reply_send(gli_tcp_watch *watch, const gli_tcp_reply *reply) {
+bool gli_tcp_reply_send(gli_conn *conn, const gli_tcp_reply *reply) {
   uint8_t bytes[GLI_TCP_REPLY_BYTES];
   gli_tcp_reply_encode(reply, bytes);
   struct iovec part = {bytes, sizeof bytes};
-  return gli_tcp_watch_send(watch, &part, 1) == (ssize_t)sizeof bytes;
+  return gli_conn_send(conn, &part, 1) == (ssize_t)sizeof bytes;
 }
 
 static gli_tcp_answer decide_first(const gli_tcp_pair *pair) {
@@ -422,7 +382,7 @@ static void pair_find_peer(gli_tcp_pair *pair, int fd) {
 }
 
 bool gli_tcp_pair_join(gli_tcp_pair *pair, const gli_tcp_hello *hello,
-                       gli_tcp_watch *watch) {
+                       gli_conn *conn) {
   gli_tcp_reply reply = {
       .version = GLI_TCP_VERSION,
       .key = pair->config.remote_key,
@@ -431,14 +391,14 @@ bool gli_tcp_pair_join(gli_tcp_pair *pair, const gli_tcp_hello *hello,
   };
   bool first = hello->stream == 0;
   reply.answer = first ? decide_first(pair) : decide_other(pair, hello);
-  if (!gli_tcp_reply_send(watch, &reply)) return false;
+  if (!gli_tcp_reply_send(conn, &reply)) return false;
   if (reply.answer != GLI_TCP_ACCEPTED) return false;
 
   gli_tcp_stream *stream = &pair->stream[hello->stream];
   gli_tcp_dial_drop(stream);
-  if (first) pair_find_peer(pair, watch->eye.fd);
+  if (first) pair_find_peer(pair, conn->watch.fd);
   pair->begun = pair->greeted = true;
   if (first) gli_tcp_pair_agree(pair, reply.streams, false);
-  gli_tcp_stream_up(stream, watch);
+  gli_tcp_stream_up(stream, conn);
   return true;
 }

@@ -30,15 +30,15 @@ static const uint64_t answer_head_start_ns = 5000000000;
 /* ---- attempts ------------------------------------------------------------ */
 
 static void attempt_close(gli_tcp_attempt *attempt) {
-  if (attempt->watch != NULL) gli_tcp_watch_close(attempt->watch);
-  attempt->watch = NULL;
+  gli_conn_free(attempt->conn);
+  attempt->conn = NULL;
   attempt->reply_bytes = 0;
-  attempt->heard = attempt->secured = attempt->proved = false;
+  attempt->proved = false;
 }
 
-static bool attempt_under_way(const gli_tcp_attempt *attempt) {
-  return attempt->state == GLI_ATTEMPT_CONNECTING ||
-         attempt->state == GLI_ATTEMPT_GREETING;
+static bool attempt_connects(const gli_tcp_attempt *attempt) {
+  return attempt->state == GLI_ATTEMPT_TRYING &&
+         attempt->conn->state == GLI_CONN_CONNECTING;
 }
 
 static void attempt_note(gli_tcp_attempt *attempt, gli_tcp_attempt_state state,
@@ -58,55 +58,31 @@ static void attempt_note_code(gli_tcp_attempt *attempt, int code) {
   if (gli_lacking(code)) attempt->stream->lack = code;
 }
 
-/* When no socket listens on a local port, a connect to it can pick this very
- * port as its own and reach itself. */
-static bool attempt_reached_itself(int fd) {
-  gli_endpoint self, peer;
-  socklen_t self_bytes = sizeof self, peer_bytes = sizeof peer;
-  if (getsockname(fd, &self.any, &self_bytes) != 0) return false;
-  if (getpeername(fd, &peer.any, &peer_bytes) != 0) return false;
-  return gli_endpoint_equal(&self, &peer);
-}
-
-static void attempt_connect_ready(void *owner, int events) {
-  gli_tcp_attempt *attempt = owner;
-  int code = (events & GLI_UNWATCHED) != 0
-                 ? attempt->watch->eye.code
-                 : gli_tcp_socket_error(attempt->watch->eye.fd);
-  if (code == 0 && attempt_reached_itself(attempt->watch->eye.fd))
-    code = ECONNREFUSED;
-  if (code != 0)
-    gli_tcp_attempt_failed(attempt, code);
-  else
-    gli_tcp_attempt_connected(attempt);
-}
-
 static bool attempt_is_of_this_host(const gli_tcp *t, const gli_endpoint *at) {
   return gli_endpoint_is_loopback(at) ||
          gli_interfaces_find(&t->own, at) != NULL;
 }
 
-/* False when it has failed at once. */
+/* Returns false when it has failed at once. */
 static bool attempt_begin(gli_tcp_attempt *attempt, uint64_t now_ns) {
   gli_tcp *t = attempt->stream->pair->t;
-  int fd = gli_socket_open(attempt->at.any.sa_family, SOCK_STREAM), code = 0;
+  gli_conn *conn = gli_conn_new(&gli_tcp_attempt_calls, attempt);
+  int code = ENOMEM;
   attempt->begun_ns = now_ns;
-  if (fd < 0) {
-    attempt_note_code(attempt, errno);
-    return false;
+  attempt->conn = conn;
+  if (conn != NULL)
+    code = gli_conn_open(conn, t->events, attempt->at.any.sa_family);
+  if (code == 0) {
+    gli_tcp_socket_tune(conn->watch.fd);
+    if (attempt_is_of_this_host(t, &attempt->at))
+      gli_tcp_socket_tune_local(conn->watch.fd);
+    code = gli_conn_connect(conn, &attempt->at.any);
   }
-  gli_tcp_socket_tune(fd);
-  if (attempt_is_of_this_host(t, &attempt->at)) gli_tcp_socket_tune_local(fd);
-  if (connect(fd, &attempt->at.any, gli_endpoint_bytes(&attempt->at)) != 0)
-    code = errno;
-  attempt->watch = gli_tcp_watch_new(t, fd, attempt_connect_ready, attempt);
-  if (attempt->watch == NULL) code = ENOMEM;
-  if (code != 0 && code != EINPROGRESS && code != EINTR) {
+  if (code != 0) {
     attempt_note_code(attempt, code);
     return false;
   }
-  attempt->state = GLI_ATTEMPT_CONNECTING;
-  gli_tcp_watch_for(attempt->watch, GLI_WRITABLE);
+  attempt->state = GLI_ATTEMPT_TRYING;
   return true;
 }
 
@@ -230,10 +206,9 @@ static gli_tcp_attempt *dial_next(gli_tcp_dial *dial) {
 static gli_tcp_stream_state dial_state(const gli_tcp_dial *dial) {
   gli_tcp_stream_state state = GLI_TCP_WAITING;
   for (uint32_t i = 0; i < dial->n; i++) {
-    if (dial->attempts[i].state == GLI_ATTEMPT_GREETING)
-      return GLI_TCP_GREETING;
-    if (dial->attempts[i].state == GLI_ATTEMPT_CONNECTING)
-      state = GLI_TCP_CONNECTING;
+    if (dial->attempts[i].state != GLI_ATTEMPT_TRYING) continue;
+    if (!attempt_connects(&dial->attempts[i])) return GLI_TCP_GREETING;
+    state = GLI_TCP_CONNECTING;
   }
   return state;
 }
@@ -249,7 +224,7 @@ static void dial_settle(gli_tcp_stream *stream) {
   stream->state = dial_state(dial);
   if (dial_next(dial) != NULL) dial_sooner(&due_ns, dial->next_ns);
   for (uint32_t i = 0; i < dial->n; i++)
-    if (dial->attempts[i].state == GLI_ATTEMPT_CONNECTING)
+    if (attempt_connects(&dial->attempts[i]))
       dial_sooner(&due_ns, dial->attempts[i].begun_ns + connect_limit_ns);
   stream->due_ns = due_ns;
   if (due_ns != 0) gli_tcp_schedule(stream->pair->t, due_ns);
@@ -323,7 +298,6 @@ void gli_tcp_attempt_later(gli_tcp_attempt *attempt) {
 
 void gli_tcp_attempt_greets(gli_tcp_attempt *attempt) {
   gli_tcp_dial *dial = attempt->stream->dial;
-  attempt->state = GLI_ATTEMPT_GREETING;
   dial->next_ns = uv_hrtime() + answer_head_start_ns;
   dial_settle(attempt->stream);
 }
@@ -335,7 +309,7 @@ void gli_tcp_attempt_again(gli_tcp_attempt *attempt, uint64_t due_ns) {
   attempt->state = GLI_ATTEMPT_IDLE;
   dial->found = attempt;
   for (uint32_t i = 0; i < dial->n; i++) {
-    if (dial->attempts[i].state != GLI_ATTEMPT_CONNECTING) continue;
+    if (!attempt_connects(&dial->attempts[i])) continue;
     attempt_close(&dial->attempts[i]);
     dial->attempts[i].state = GLI_ATTEMPT_IDLE;
   }
@@ -393,7 +367,7 @@ static bool attempt_times_out(gli_tcp_attempt *attempt, uint64_t now_ns) {
   gli_tcp_stream *stream = attempt->stream;
   uint64_t begun = attempt->begun_ns;
   char why[GLI_ATTEMPT_WHY_BYTES];
-  if (attempt->state != GLI_ATTEMPT_CONNECTING) return false;
+  if (!attempt_connects(attempt)) return false;
   if (now_ns < begun + connect_limit_ns) return false;
   (void)snprintf(why, sizeof why, "no answer within %d s", CONNECT_LIMIT_S);
   attempt_note(attempt, GLI_ATTEMPT_FAILED, ETIMEDOUT, why,
@@ -438,12 +412,12 @@ void gli_tcp_dial_drop(gli_tcp_stream *stream) {
 void gli_tcp_dial_ignore(gli_tcp_stream *stream) {
   gli_tcp_dial *dial = stream->dial;
   for (uint32_t i = 0; dial != NULL && i < dial->n; i++)
-    if (attempt_under_way(&dial->attempts[i]))
-      gli_tcp_watch_for(dial->attempts[i].watch, 0);
+    if (dial->attempts[i].state == GLI_ATTEMPT_TRYING)
+      gli_conn_for(dial->attempts[i].conn, 0);
 }
 
 void gli_tcp_dial_forked(gli_tcp_stream *stream) {
   gli_tcp_dial *dial = stream->dial;
   for (uint32_t i = 0; dial != NULL && i < dial->n; i++)
-    gli_tcp_watch_forked(dial->attempts[i].watch);
+    gli_conn_forked(dial->attempts[i].conn);
 }

@@ -12,9 +12,8 @@
 #include "transport_tcp/tcp.h"
 
 typedef enum gli_tcp_attempt_state {
-  GLI_ATTEMPT_IDLE, /* not begun yet, in this round */
-  GLI_ATTEMPT_CONNECTING,
-  GLI_ATTEMPT_GREETING, /* the hello is sent, and perhaps more */
+  GLI_ATTEMPT_IDLE,   /* not begun yet, in this round */
+  GLI_ATTEMPT_TRYING, /* `conn` is being connected, or greets */
   GLI_ATTEMPT_FAILED, /* to be tried again in the next round, if there is one */
   GLI_ATTEMPT_WRONG /* what listens there is not the peer, or not to be used */
 } gli_tcp_attempt_state;
@@ -26,18 +25,16 @@ typedef struct gli_tcp_attempt {
   gli_tcp_stream *stream;
   gli_endpoint at;
   gli_tcp_attempt_state state;
-  gli_tcp_watch *watch; /* of CONNECTING and GREETING */
+  gli_conn *conn; /* of TRYING */
   uint64_t begun_ns;
   uint8_t hello[GLI_TCP_HELLO_BYTES]; /* as it was sent */
   /* What comes: a reply, or the challenge before it. */
   uint8_t reply[GLI_TCP_CHALLENGE_BYTES];
   size_t reply_bytes;
-  bool heard;   /* the first byte that came is one of TLS */
-  bool secured; /* all that is said goes through TLS */
-  bool proved;  /* each has shown the other that it knows the secret, or is
-                   the other end of the same TLS; and both the same hello */
-  bool denied;  /* of WRONG: it is the secret that is wrong, or lacking */
-  int code;     /* errno, of FAILED; 0: none */
+  bool proved; /* each has shown the other that it knows the secret, or is
+                  the other end of the same TLS; and both the same hello */
+  bool denied; /* of WRONG: it is the secret that is wrong, or lacking */
+  int code;    /* errno, of FAILED; 0: none */
   char why[GLI_ATTEMPT_WHY_BYTES]; /* of FAILED and WRONG */
   const char *guess;               /* what may be the cause */
 } gli_tcp_attempt;
@@ -77,7 +74,7 @@ void gli_tcp_dial_drop(gli_tcp_stream *stream);
 void gli_tcp_dial_ignore(gli_tcp_stream *stream);
 void gli_tcp_dial_forked(gli_tcp_stream *stream);
 
-/* connect.c: connected. Says hello, or fails. */
-void gli_tcp_attempt_connected(gli_tcp_attempt *attempt);
+/* connect.c: what an attempt's connection calls. */
+extern const gli_conn_calls gli_tcp_attempt_calls;
 
 #endif

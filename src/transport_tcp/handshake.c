@@ -57,8 +57,8 @@ bool gli_tcp_hello_decode(const uint8_t in[GLI_TCP_HELLO_BYTES],
   return true;
 }
 
-bool gli_tcp_reply_begins(uint8_t first) {
-  return first == reply_magic[0];
+uint8_t gli_tcp_reply_first(void) {
+  return (uint8_t)reply_magic[0];
 }
 
 void gli_tcp_challenge_encode(const gli_tcp_challenge *challenge,

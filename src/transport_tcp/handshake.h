@@ -72,8 +72,8 @@ bool gli_tcp_hello_decode(const uint8_t in[GLI_TCP_HELLO_BYTES],
 
 void gli_tcp_challenge_encode(const gli_tcp_challenge *challenge,
                               uint8_t out[GLI_TCP_CHALLENGE_BYTES]);
-/* Is that the first byte of what is said in clear, and not of TLS? */
-bool gli_tcp_reply_begins(uint8_t first);
+/* The first byte of what is said in clear, which TLS never begins with. */
+uint8_t gli_tcp_reply_first(void);
 /* Does a challenge begin so, and not a reply? */
 bool gli_tcp_challenge_begins(const uint8_t in[GLI_TCP_REPLY_BYTES]);
 bool gli_tcp_challenge_decode(const uint8_t in[GLI_TCP_CHALLENGE_BYTES],

@@ -74,16 +74,11 @@ void gli_tcp_pair_queue_last(gli_tcp_pair *pair) {
 }
 
 void gli_tcp_stream_shut(gli_tcp_stream *stream) {
-  gli_tcp_watch *watch = stream->watch;
-  if (stream->shut) return;
-  if (watch->tls != NULL) gli_tls_shut(watch->tls);
-  if (gli_tcp_stream_keeps(stream)) { /* that goes first */
-    gli_tcp_watch_for(watch, GLI_READABLE | GLI_WRITABLE);
-    return;
-  }
-  stream->shut = true;
-  (void)shutdown(stream->watch->eye.fd, SHUT_WR);
-  gli_tcp_reckon(stream->pair);
+  if (gli_tcp_stream_is_shut(stream)) return;
+  if (gli_conn_shut(stream->conn, stream->write_error != 0))
+    gli_tcp_reckon(stream->pair);
+  else
+    gli_conn_for(stream->conn, GLI_READABLE | GLI_WRITABLE);
 }
 
 /* The peer never heard of this pair, and a BYE is all that there is to say. */
@@ -144,8 +139,9 @@ void gli_tcp_linger_check(gli_tcp_pair *pair, uint64_t now_ns) {
 /* The peer's kernel has it all, as far as this system can tell. */
 static bool stream_delivered(const gli_tcp_stream *stream) {
   if (stream->state == GLI_TCP_ENDED) return true;
-  if (stream->state != GLI_TCP_UP || !stream->shut) return false;
-  return gli_tcp_socket_unacknowledged(stream->watch->eye.fd) == 0;
+  if (stream->state != GLI_TCP_UP || !gli_tcp_stream_is_shut(stream))
+    return false;
+  return gli_tcp_socket_unacknowledged(stream->conn->watch.fd) == 0;
 }
 
 bool gli_tcp_lingering(const gli_tcp *t) {

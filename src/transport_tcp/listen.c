@@ -86,11 +86,12 @@ static gloo_status listener_take(gli_tcp *t, int fd, gloo_error *error) {
     return gli_fail(error, GLOO_ERR_IO, -1, "getsockname: %s", strerror(errno));
   }
   gli_tcp_socket_tune_listener(fd, t->control);
-  t->listener = gli_tcp_watch_new(t, fd, gli_tcp_listener_ready, t);
-  if (t->listener == NULL)
+  if (!gli_watch_init(&t->listener, t->events, fd, gli_tcp_listener_ready, t)) {
+    close(fd);
     return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
                     "no memory for the listening socket");
-  gli_tcp_watch_for(t->listener, GLI_READABLE);
+  }
+  gli_watch_for(&t->listener, GLI_READABLE);
   return GLOO_OK;
 }
 
@@ -277,7 +278,7 @@ gloo_status gli_tcp_listen(gli_tcp *t, const gli_transport_config *config,
 }
 
 void gli_tcp_listener_pause(gli_tcp *t) {
-  gli_tcp_watch_for(t->listener, 0);
+  gli_watch_for(&t->listener, 0);
   t->listener_full = false;
   t->listener_due_ns = uv_hrtime() + pause_ns;
   gli_tcp_schedule(t, t->listener_due_ns);
@@ -287,7 +288,7 @@ void gli_tcp_listener_resume(gli_tcp *t) {
   if (!t->listener_full) return;
   t->listener_full = false;
   t->listener_due_ns = 0;
-  gli_tcp_watch_for(t->listener, GLI_READABLE);
+  gli_watch_for(&t->listener, GLI_READABLE);
 }
 
 /* Some peer of this pair may be waiting to be accepted. */
@@ -321,5 +322,5 @@ void gli_tcp_listener_due(gli_tcp *t, uint64_t now_ns) {
   }
   t->listener_full = false;
   t->listener_due_ns = 0;
-  gli_tcp_watch_for(t->listener, GLI_READABLE);
+  gli_watch_for(&t->listener, GLI_READABLE);
 }

@@ -43,7 +43,7 @@ static void free_garbage(gli_tcp *t) {
 static bool poll_directly(gli_tcp *t) {
   gli_tcp_stream *stream = t->newest;
   if (t->up != 1 || stream == NULL || !stream->pair->live) return false;
-  if (stream->finished || stream->watch->eye.events != GLI_READABLE)
+  if (stream->finished || stream->conn->watch.events != GLI_READABLE)
     return false;
   if (t->direct >= DIRECT_POLLS) return false;
   gli_tcp_stream_read(stream, false);

@@ -34,7 +34,7 @@ static void stream_note_long(gli_tcp_stream *stream, uint64_t bytes,
                              uint64_t before) {
   gli_tcp_progress now;
   stream->long_limit = UINT64_MAX;
-  if (!gli_tcp_socket_progress(stream->watch->eye.fd, &now)) return;
+  if (!gli_tcp_socket_progress(stream->conn->watch.fd, &now)) return;
   if (bytes < now.segment) stream->long_limit = bytes;
   stream->long_bytes = bytes;
   stream->long_since_ns = uv_hrtime();
@@ -66,8 +66,8 @@ void gli_tcp_stream_note_queued(gli_tcp_stream *stream) {
  * Returns how many bytes that are; 0: it is not so. */
 static uint64_t stream_stuck_bytes(const gli_tcp_stream *stream) {
   gli_tcp_progress now;
-  if (stream->state != GLI_TCP_UP || stream->watch == NULL) return 0;
-  if (!gli_tcp_socket_progress(stream->watch->eye.fd, &now)) return 0;
+  if (stream->state != GLI_TCP_UP || stream->conn == NULL) return 0;
+  if (!gli_tcp_socket_progress(stream->conn->watch.fd, &now)) return 0;
   if (now.repeats == 0 || now.acknowledged == 0) return 0;
   if (stream->long_bytes == 0)
     return now.acknowledged < YOUNG_BYTES && now.queued > GLI_TCP_LONG_BYTES

@@ -138,7 +138,7 @@ void gli_tcp_pair_agree(gli_tcp_pair *pair, uint32_t streams, bool initiator) {
 static bool tcp_pair_owes(const gli_tcp_stream *stream) {
   if (!stream->pair->closed)
     return stream->rest != NULL || gli_tcp_stream_keeps(stream);
-  return stream->state != GLI_TCP_ENDED && !stream->shut;
+  return stream->state != GLI_TCP_ENDED && !gli_tcp_stream_is_shut(stream);
 }
 
 void gli_tcp_reckon(gli_tcp_pair *pair) {
@@ -189,8 +189,7 @@ void gli_tcp_pair_spoil(gli_tcp_pair *pair, const char *format, ...) {
   tcp_pair_fail(pair, GLOO_ERR_PROTOCOL, format, arguments);
   va_end(arguments);
   for (uint32_t i = 0; i < pair->stream_capacity; i++) {
-    if (pair->stream[i].watch != NULL)
-      gli_tcp_watch_for(pair->stream[i].watch, 0);
+    if (pair->stream[i].conn != NULL) gli_conn_for(pair->stream[i].conn, 0);
     gli_tcp_dial_ignore(&pair->stream[i]);
   }
 }

@@ -17,10 +17,6 @@ static void stream_ready(void *owner, int events) {
   gli_tcp_stream *stream = owner;
   gli_tcp_pair *pair = stream->pair;
   bool broken = (events & GLI_BROKEN) != 0;
-  if ((events & GLI_UNWATCHED) != 0) {
-    gli_tcp_pair_lacks(pair, stream->watch->eye.code);
-    return;
-  }
   if (pair->closed) {
     gli_tcp_stream_linger(stream, events);
     return;
@@ -29,6 +25,14 @@ static void stream_ready(void *owner, int events) {
   if ((events & GLI_WRITABLE) == 0) return;
   if (pair->live && stream->state == GLI_TCP_UP) gli_tcp_stream_flush(stream);
 }
+
+/* The system does not watch it any more. */
+static void stream_unwatched(void *owner, int code) {
+  gli_tcp_pair_lacks(((gli_tcp_stream *)owner)->pair, code);
+}
+
+static const gli_conn_calls stream_calls = {.ready = stream_ready,
+                                            .ended = stream_unwatched};
 
 /* Do both ends have the same address? */
 static bool is_local(int fd) {
@@ -39,22 +43,23 @@ static bool is_local(int fd) {
   return gli_endpoint_same_address(&self, &peer);
 }
 
-void gli_tcp_stream_up(gli_tcp_stream *stream, gli_tcp_watch *watch) {
+void gli_tcp_stream_up(gli_tcp_stream *stream, gli_conn *conn) {
   gli_tcp_pair *pair = stream->pair;
   gli_tcp *t = pair->t;
   stream->state = GLI_TCP_UP;
   t->up++;
   t->newest = stream;
-  stream->watch = watch;
+  stream->conn = conn;
   stream->due_ns = 0;
-  if (is_local(watch->eye.fd)) {
-    gli_tcp_socket_tune_local(watch->eye.fd);
+  if (is_local(conn->watch.fd)) {
+    gli_tcp_socket_tune_local(conn->watch.fd);
   } else if (t->control[0] != 0) {
-    gli_tcp_socket_set_control(watch->eye.fd, t->control);
+    gli_tcp_socket_set_control(conn->watch.fd, t->control);
   }
-  gli_tcp_watch_give(watch, stream_ready, stream);
+  gli_conn_move(conn, GLI_CONN_UP);
+  gli_conn_give(conn, &stream_calls, stream);
   bool used = pair->live || pair->closed;
-  gli_tcp_watch_for(watch, used ? GLI_READABLE : 0);
+  gli_conn_for(conn, used ? GLI_READABLE : 0);
   gli_tcp_stream_note_queued(stream);
   if (used) gli_tcp_stream_flush(stream);
   gli_tcp_stream_note_hidden(stream);
@@ -70,8 +75,8 @@ void gli_tcp_stream_end(gli_tcp_stream *stream) {
   /* Closing with unread data would reset the connection. */
   (void)gli_tcp_stream_take_peeked(stream);
   stream->peeked = 0;
-  if (stream->watch != NULL) gli_tcp_watch_close(stream->watch);
-  stream->watch = NULL;
+  gli_conn_free(stream->conn);
+  stream->conn = NULL;
   gli_tcp_dial_drop(stream);
   stream->state = GLI_TCP_ENDED;
   stream->due_ns = 0;
@@ -86,7 +91,7 @@ void gli_tcp_stream_lost(gli_tcp_stream *stream, int code) {
   gli_tcp_pair *pair = stream->pair;
   /* A peer that ends a stream before this side has is closed, too, or gone. It
    * reads no other stream any more, and answers no hello for one. */
-  if (pair->closed && !stream->shut && !gli_lacking(code)) {
+  if (pair->closed && !gli_tcp_stream_is_shut(stream) && !gli_lacking(code)) {
     gli_tcp_pair_dispose(pair);
     return;
   }
@@ -100,11 +105,10 @@ void gli_tcp_stream_lost(gli_tcp_stream *stream, int code) {
   (void)gli_tcp_stream_stuck(stream, stuck);
   if (gli_lacking(code))
     gli_tcp_pair_lacks(pair, code);
-  else if (code == EBADMSG && stream->watch != NULL &&
-           stream->watch->tls != NULL)
+  else if (code == EBADMSG && stream->conn != NULL && stream->conn->tls != NULL)
     gli_tcp_pair_break(pair, GLOO_ERR_PROTOCOL, "rank %" PRIu32 " (%s) %s",
                        pair->config.peer_rank, pair->peer_text,
-                       gli_tls_why(stream->watch->tls));
+                       gli_tls_why(stream->conn->tls));
   else if (code == 0 || code == ECONNRESET || code == EPIPE)
     gli_tcp_pair_break(pair, GLOO_ERR_PEER,
                        "rank %" PRIu32
@@ -125,7 +129,7 @@ void gli_tcp_stream_discard(gli_tcp_stream *stream) {
   struct iovec part = {stream->pair->t->buffer, GLI_TCP_BUFFER_BYTES};
   stream->peeked = 0;
   for (int i = 0; i < DISCARDS_PER_TURN; i++) {
-    ssize_t got = gli_tcp_socket_receive(stream->watch->eye.fd, &part, 1);
+    ssize_t got = gli_tcp_socket_receive(stream->conn->watch.fd, &part, 1);
     if (got < 0 && gli_would_block(errno)) return;
     if (got <= 0) {
       gli_tcp_stream_lost(stream, got < 0 ? errno : 0);

@@ -35,8 +35,8 @@ static size_t min_size(size_t a, size_t b) {
 static void stop_reading(gli_tcp_pair *pair) {
   pair->live = false;
   for (uint32_t i = 0; i < pair->stream_capacity; i++) {
-    gli_tcp_watch *watch = pair->stream[i].watch;
-    if (watch != NULL) gli_tcp_watch_for(watch, 0);
+    gli_conn *conn = pair->stream[i].conn;
+    if (conn != NULL) gli_conn_for(conn, 0);
   }
 }
 
@@ -265,7 +265,7 @@ static ssize_t read_direct(gli_tcp_stream *stream, size_t *asked) {
   uint8_t *to = (uint8_t *)stream->sink.dst + stream->placed;
   struct iovec parts[2] = {{to, direct}, {buffer, ahead}};
   *asked = direct + ahead;
-  ssize_t got = gli_tcp_watch_receive(stream->watch, parts, ahead > 0 ? 2 : 1);
+  ssize_t got = gli_conn_receive(stream->conn, parts, ahead > 0 ? 2 : 1);
   if (got <= 0) return got;
   size_t placed = min_size((size_t)got, direct);
   stream->placed += placed;
@@ -279,7 +279,7 @@ bool gli_tcp_stream_take_peeked(gli_tcp_stream *stream) {
   while (stream->peeked > 0) {
     size_t bytes = min_size(stream->peeked, GLI_TCP_BUFFER_BYTES);
     errno = 0;
-    ssize_t got = gli_tcp_socket_skip(stream->watch->eye.fd,
+    ssize_t got = gli_tcp_socket_skip(stream->conn->watch.fd,
                                       stream->pair->t->buffer, bytes);
     if (got <= 0) return false;
     stream->peeked -= (size_t)got;
@@ -293,17 +293,17 @@ bool gli_tcp_stream_take_peeked(gli_tcp_stream *stream) {
  * at, and the next poll takes it from the socket. */
 static bool should_peek(const gli_tcp_stream *stream) {
   if (stream->in_payload || stream->large) return false;
-  if (stream->watch->tls != NULL) return false;
+  if (stream->conn->tls != NULL) return false;
   gli_tcp *t = stream->pair->t;
   return stream->unanswered && t->up == 1 &&
          !atomic_load_explicit(&t->oversubscribed, memory_order_relaxed);
 }
 
 static ssize_t read_or_peek(gli_tcp_stream *stream, uint8_t *to, size_t bytes) {
-  gli_tcp_watch *watch = stream->watch;
+  gli_conn *conn = stream->conn;
   bool peek = should_peek(stream);
-  ssize_t got = peek ? gli_tcp_socket_peek(watch->eye.fd, to, bytes)
-                     : gli_tcp_watch_read(watch, to, bytes);
+  ssize_t got = peek ? gli_tcp_socket_peek(conn->watch.fd, to, bytes)
+                     : gli_conn_read(conn, to, bytes);
   if (got <= 0) return got;
   stream->peeked = peek ? (size_t)got : 0;
   stream->unanswered = true;
@@ -334,7 +334,7 @@ static void tcp_read_failed(gli_tcp_stream *stream, bool broken) {
     gli_tcp_stream_lost(stream, errno);
     return;
   }
-  int code = broken ? gli_tcp_socket_error(stream->watch->eye.fd) : 0;
+  int code = broken ? gli_tcp_socket_error(stream->conn->watch.fd) : 0;
   if (code != 0) gli_tcp_stream_lost(stream, code);
 }
 
@@ -342,7 +342,7 @@ static void tcp_read_failed(gli_tcp_stream *stream, bool broken) {
  */
 
 static bool tcp_recv_hides(const gli_tcp_stream *stream) {
-  return tcp_recv_readable(stream) && gli_tcp_watch_hidden(stream->watch);
+  return tcp_recv_readable(stream) && gli_conn_hidden(stream->conn);
 }
 
 void gli_tcp_stream_note_hidden(gli_tcp_stream *stream) {

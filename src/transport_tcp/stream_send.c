@@ -60,7 +60,7 @@ static bool add_message(const gli_tcp_stream *stream, batch *b,
 }
 
 static ssize_t write_batch(gli_tcp_stream *stream, const batch *b) {
-  return gli_tcp_watch_send(stream->watch, b->part, b->parts);
+  return gli_conn_send(stream->conn, b->part, b->parts);
 }
 
 /* Take note that `bytes` of the queue are written; those that are complete
@@ -97,20 +97,20 @@ static void tcp_send_complete(gli_tcp_pair *pair, gli_request_queue *done) {
 }
 
 bool gli_tcp_stream_keeps(const gli_tcp_stream *stream) {
-  return stream->watch != NULL && stream->write_error == 0 &&
-         gli_tcp_watch_unsent(stream->watch);
+  return stream->conn != NULL && stream->write_error == 0 &&
+         gli_conn_unsent(stream->conn);
 }
 
 /* What TLS has kept is owed. True: there is some. */
 GLI_COLD static bool tcp_send_keeps(gli_tcp_stream *stream) {
   if (!gli_tcp_stream_keeps(stream)) return false;
   gli_tcp_reckon(stream->pair);
-  gli_tcp_watch_for(stream->watch, GLI_READABLE | GLI_WRITABLE);
+  gli_conn_for(stream->conn, GLI_READABLE | GLI_WRITABLE);
   return true;
 }
 
 static void wait_writable(gli_tcp_stream *stream) {
-  gli_tcp_watch_for(stream->watch, GLI_READABLE | GLI_WRITABLE);
+  gli_conn_for(stream->conn, GLI_READABLE | GLI_WRITABLE);
 }
 
 /* The peer takes no more. What it sent before may still be unread, and be an
@@ -125,7 +125,7 @@ static void write_failed(gli_tcp_stream *stream, int code) {
     return;
   }
   stream->write_error = code;
-  gli_tcp_watch_for(stream->watch, GLI_READABLE);
+  gli_conn_for(stream->conn, GLI_READABLE);
 }
 
 /* A message. A short one in one piece: the system has one part to look at. */
@@ -140,7 +140,7 @@ static ssize_t write_one(gli_tcp_stream *stream, const gli_header *header,
   struct iovec parts[2] = {{bytes, GLI_HEADER_BYTES + (is_short ? length : 0)},
                            {(void *)(uintptr_t)payload, length}};
   stream->unanswered = false;
-  return gli_tcp_watch_send(stream->watch, parts, is_short ? 1 : 2);
+  return gli_conn_send(stream->conn, parts, is_short ? 1 : 2);
 }
 
 static ssize_t write_checked(gli_tcp_stream *stream,
@@ -175,7 +175,7 @@ gli_post gli_tcp_stream_send(gli_tcp_stream *stream,
                         : write_one(stream, &request->header, request->payload);
   if (written >= 0 &&
       (uint64_t)written == GLI_HEADER_BYTES + request->header.length) {
-    if (stream->watch->tls != NULL) (void)tcp_send_keeps(stream);
+    if (stream->conn->tls != NULL) (void)tcp_send_keeps(stream);
     return GLI_POST_DONE;
   }
   int code = errno;
@@ -221,7 +221,7 @@ bool gli_tcp_stream_send_now(gli_tcp_stream *stream, const gli_header *header,
   if (written <= 0) return false; /* it will be met again */
   if ((uint64_t)written < GLI_HEADER_BYTES + header->length)
     keep_rest(stream, header, payload, (size_t)written);
-  else if (stream->watch->tls != NULL)
+  else if (stream->conn->tls != NULL)
     (void)tcp_send_keeps(stream);
   return true;
 }
@@ -237,14 +237,14 @@ void gli_tcp_stream_drop(gli_tcp_stream *stream) {
   gli_request_queue dropped = stream->queue;
   stream->queue = (gli_request_queue){NULL, NULL};
   stream->write_error = EPIPE;
-  if (stream->watch != NULL) gli_tcp_watch_for(stream->watch, GLI_READABLE);
+  if (stream->conn != NULL) gli_conn_for(stream->conn, GLI_READABLE);
   tcp_send_complete(stream->pair, &dropped);
 }
 
 /* False: there is more to be written. */
 static bool flush_kept(gli_tcp_stream *stream) {
-  if (!gli_tcp_watch_unsent(stream->watch)) return true;
-  if (!gli_tls_flush(stream->watch->tls)) {
+  if (!gli_conn_unsent(stream->conn)) return true;
+  if (!gli_tls_flush(stream->conn->tls)) {
     write_failed(stream, errno);
     return false;
   }
@@ -256,7 +256,7 @@ static bool flush_rest(gli_tcp_stream *stream) {
   if (!flush_kept(stream)) return false;
   if (stream->rest == NULL) return true;
   struct iovec part = {stream->rest, stream->rest_bytes};
-  ssize_t written = gli_tcp_watch_send(stream->watch, &part, 1);
+  ssize_t written = gli_conn_send(stream->conn, &part, 1);
   if (written == (ssize_t)stream->rest_bytes) {
     drop_rest(stream);
     return true;
@@ -301,6 +301,6 @@ void gli_tcp_stream_flush(gli_tcp_stream *stream) {
     }
   }
   if (tcp_send_keeps(stream)) return;
-  gli_tcp_watch_for(stream->watch, GLI_READABLE);
+  gli_conn_for(stream->conn, GLI_READABLE);
   if (pair->closed) gli_tcp_stream_shut(stream);
 }

@@ -18,12 +18,10 @@
 #include <uv.h>
 
 #include "core/hints.h"
-#include "net/socket.h"
-#include "net/tls.h"
+#include "net/conn.h"
 #include "transport/request.h"
 #include "transport_tcp/address.h"
 #include "transport_tcp/handshake.h"
-#include "transport_tcp/watch.h"
 
 extern const gli_transport_ops gli_transport_tcp;
 /* Of pairs whose messages have checksums. */
@@ -52,7 +50,7 @@ struct gli_tcp_stream {
   gli_tcp_pair *pair;
   uint32_t index;
   gli_tcp_stream_state state;
-  gli_tcp_watch *watch; /* of UP */
+  gli_conn *conn; /* of UP */
 
   /* making the connection */
   gli_tcp_dial *dial;        /* of CONNECTING, GREETING, WAITING; see dial.h */
@@ -66,7 +64,6 @@ struct gli_tcp_stream {
   gli_request_queue queue;
   uint8_t *rest; /* of a message that send_now was done with; before `queue` */
   size_t rest_bytes;
-  bool shut; /* our direction is closed */
   /* The first long message (obstacle.c): its length (0: none yet), when it was
    * posted, and how many bytes go before it; longer ones take its place. */
   uint64_t long_bytes, long_since_ns, long_at, long_limit;
@@ -163,7 +160,7 @@ typedef struct gli_tcp {
   gli_tcp_stream *looked;
   gli_tcp_stream *hidden; /* those that are, the first to be read first */
 
-  gli_tcp_watch *listener;
+  gli_watch listener;
   uint64_t listener_due_ns;  /* end of a pause; 0: not paused */
   uint64_t lacking_since_ns; /* when accepting began to fail; 0: it does not, */
   int lack;                  /* and for want of what: errno */
@@ -230,11 +227,12 @@ void gli_tcp_stream_begin(gli_tcp_stream *stream);
 void gli_tcp_stream_due(gli_tcp_stream *stream, uint64_t now_ns);
 
 /* connect.c */
-/* Decide about a valid hello that came on `watch` for this pair, which has
- * proved what it has to, and answer. True when the watch was taken over. */
+/* Decide about a valid hello that came on `conn` for this pair, which has
+ * proved what it has to, and answer. True when the connection was taken over.
+ */
 bool gli_tcp_pair_join(gli_tcp_pair *pair, const gli_tcp_hello *hello,
-                       gli_tcp_watch *watch);
-bool gli_tcp_reply_send(gli_tcp_watch *watch, const gli_tcp_reply *reply);
+                       gli_conn *conn);
+bool gli_tcp_reply_send(gli_conn *conn, const gli_tcp_reply *reply);
 
 /* pair.c */
 gloo_status gli_tcp_pair_open(gli_transport *t, const gli_pair_config *config,
@@ -268,7 +266,11 @@ void gli_tcp_pairs_report(gli_tcp *t);
 void gli_tcp_pair_dispose(gli_tcp_pair *pair);
 
 /* stream.c */
-void gli_tcp_stream_up(gli_tcp_stream *stream, gli_tcp_watch *watch);
+/* Our direction is closed. */
+static inline bool gli_tcp_stream_is_shut(const gli_tcp_stream *stream) {
+  return stream->conn != NULL && stream->conn->state == GLI_CONN_DRAINING;
+}
+void gli_tcp_stream_up(gli_tcp_stream *stream, gli_conn *conn);
 void gli_tcp_stream_end(gli_tcp_stream *stream);
 /* Throw away what arrives; until its end, if that comes. */
 void gli_tcp_stream_discard(gli_tcp_stream *stream);

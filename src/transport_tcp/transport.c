@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "core/descriptor.h"
 #include "core/error.h"
 #include "core/lack.h"
 #include "net/socket.h"
@@ -24,7 +25,7 @@ static void tcp_transport_touched(void *user) {
 }
 
 static gloo_status tcp_open_parts(gli_tcp *t, gloo_error *error) {
-  t->wake_read = t->wake_write = -1;
+  t->wake_read = t->wake_write = t->listener.fd = -1;
   t->buffer = malloc(GLI_TCP_BUFFER_BYTES);
   if (t->buffer == NULL)
     return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
@@ -83,7 +84,7 @@ static bool tcp_speaks_verbs(const gli_address *address) {
 static void tcp_transport_end(gli_tcp *t) {
   while (t->leaving != NULL) gli_tcp_pair_dispose(t->leaving);
   gli_tcp_half_open_close(t);
-  gli_tcp_watch_close(t->listener);
+  gli_watch_close(&t->listener);
   while (t->garbage != NULL) {
     gli_tcp_pair *pair = t->garbage;
     t->garbage = pair->next;
@@ -106,7 +107,7 @@ static void tcp_close(gli_transport *base) {
 static void pairs_forked(gli_tcp_pair *list) {
   for (gli_tcp_pair *pair = list; pair != NULL; pair = pair->next)
     for (uint32_t i = 0; i < pair->stream_capacity; i++) {
-      gli_tcp_watch_forked(pair->stream[i].watch);
+      gli_conn_forked(pair->stream[i].conn);
       gli_tcp_dial_forked(&pair->stream[i]);
     }
 }
@@ -116,7 +117,8 @@ static void tcp_forked(gli_transport *base) {
   pairs_forked(t->pairs);
   pairs_forked(t->leaving);
   gli_tcp_half_open_forked(t);
-  gli_tcp_watch_forked(t->listener);
+  gli_fd_close(t->listener.fd);
+  t->listener.fd = -1;
   gli_tcp_wake_close(t);
   gli_events_abandon(t->events);
 }
@@ -139,8 +141,8 @@ static uint64_t tcp_heard_at(const gli_pair *base) {
   uint64_t last_ns = 0, now_ns = uv_hrtime();
   for (uint32_t i = 0; i < pair->stream_capacity; i++) {
     const gli_tcp_stream *stream = &pair->stream[i];
-    if (stream->watch == NULL) continue;
-    int64_t ago_ns = gli_tcp_socket_silence_ns(stream->watch->eye.fd);
+    if (stream->conn == NULL) continue;
+    int64_t ago_ns = gli_tcp_socket_silence_ns(stream->conn->watch.fd);
     if (ago_ns < 0 || (uint64_t)ago_ns >= now_ns) continue;
     uint64_t at_ns = now_ns - (uint64_t)ago_ns;
     if (at_ns > last_ns) last_ns = at_ns;

@@ -1,10 +1,9 @@
-/* In place of net/tcp_socket.c. */
+/* In place of net/socket.c. */
 #include <errno.h>
-#include <netinet/in.h>
-#include <poll.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "net/tcp_socket.h"
+#include "net/conn.h"
 #include "store_use.h"
 
 static const uint8_t *said;
@@ -17,37 +16,36 @@ void said_by_server(const void *data, size_t bytes) {
   said_pieces = 0;
 }
 
-socklen_t gli_store_address_bytes(const struct sockaddr_storage *address) {
-  return address->ss_family == AF_INET6 ? (socklen_t)sizeof(struct sockaddr_in6)
-                                        : (socklen_t)sizeof(struct sockaddr_in);
-}
-
 /* A server is silent as long as it is not waited for. */
-int gli_store_socket_wait(int fd, short events, uint64_t deadline_ns) {
+int gli_tcp_socket_wait(int fd, int events, uint64_t deadline_ns) {
   (void)fd;
-  return events == POLLIN && deadline_ns == 0 ? -1 : 0;
+  return events == GLI_READABLE && deadline_ns == 0 ? -1 : 0;
 }
 
-int gli_store_socket_connect(int fd, const struct sockaddr_storage *address,
-                             uint64_t deadline_ns) {
+int gli_tcp_socket_connect(int fd, const struct sockaddr *to) {
   (void)fd;
-  (void)address;
-  (void)deadline_ns;
+  (void)to;
   return said_bytes > 0 ? 0 : ECONNREFUSED;
 }
 
-void gli_store_socket_tune(int fd) {
+int gli_tcp_socket_error(int fd) {
   (void)fd;
+  return 0;
 }
 
-ssize_t gli_store_socket_send(int fd, const void *data, size_t bytes) {
+ssize_t gli_tcp_socket_send(int fd, const struct iovec *parts, int count) {
+  size_t bytes = 0;
   (void)fd;
-  fuzz_check(bytes == 0 || data != NULL, "there is something to send");
+  for (int i = 0; i < count; i++) {
+    fuzz_check(parts[i].iov_len == 0 || parts[i].iov_base != NULL,
+               "there is something to send");
+    bytes += parts[i].iov_len;
+  }
   return (ssize_t)bytes;
 }
 
 /* Now and then it has to be asked again. */
-ssize_t gli_store_socket_receive(int fd, void *data, size_t bytes) {
+ssize_t gli_tcp_socket_read(int fd, void *data, size_t bytes) {
   size_t n = 1 + ++said_pieces * 7 % 61;
   (void)fd;
   if (said_bytes == 0) return 0;
@@ -61,4 +59,12 @@ ssize_t gli_store_socket_receive(int fd, void *data, size_t bytes) {
   said += n;
   said_bytes -= n;
   return (ssize_t)n;
+}
+
+/* No connection of a client without TLS looks ahead or reads into parts. */
+ssize_t gli_tcp_socket_peek(int fd, void *data, size_t bytes) {
+  (void)fd;
+  (void)data;
+  (void)bytes;
+  abort();
 }

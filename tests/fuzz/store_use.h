@@ -8,7 +8,7 @@
 /* All operations, none of which waits. */
 void fuzz_use_store(gloo_store *store);
 
-/* ---- said.c: in place of net/tcp_socket.c --------------------------
+/* ---- said.c: in place of net/socket.c ------------------------------
  */
 
 /* Whoever connects is told this, in pieces of a few bytes, and then that the

@@ -112,7 +112,7 @@ static void assert_failed(const har_pair *pair, gloo_status status,
 }
 
 static int socket_of(const har_pair *pair, int stream) {
-  return ((gli_tcp_pair *)pair->pair)->stream[stream].watch->eye.fd;
+  return ((gli_tcp_pair *)pair->pair)->stream[stream].conn->watch.fd;
 }
 
 /* ---- two ranks ----------------------------------------------------------- */

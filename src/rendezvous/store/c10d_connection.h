@@ -33,6 +33,7 @@
 
 #include "core/error.h"
 #include "gloo_c/store.h"
+#include "rendezvous/store/store_conn.h"
 #include "rendezvous/store/tcp_protocol.h"
 
 /* `QueryType` in PyTorch's TCPStoreBackend.hpp. */
@@ -61,21 +62,17 @@ void gli_c10d_put_text(gli_frame *frame, const void *first, size_t first_bytes,
 
 /* ---- connections -------------------------------------------------------- */
 
-typedef struct gli_c10d_connection gli_c10d_connection;
+typedef struct gli_c10d_connection {
+  gli_store_conn base;
+  uint64_t too_long; /* bytes of a value that was refused */
+} gli_c10d_connection;
 
-/* Connect, and see that a server of this kind answers. GLOO_ERR_PEER: none is
- * there, or it closes the connection; GLOO_ERR_PROTOCOL: it is something else;
- * GLOO_ERR_IO or GLOO_ERR_NO_MEMORY: this process lacks what it takes. */
+/* Connects to a server and sees that it is of this kind, for a pool
+ * (tcp_pool.h). Errors: those of gli_store_conn_explain. */
 gloo_status gli_c10d_connection_open(const struct sockaddr_storage *address,
                                      uint64_t deadline_ns,
-                                     gli_c10d_connection **connection,
+                                     gli_store_conn **connection,
                                      gloo_error *error);
-void gli_c10d_connection_close(gli_c10d_connection *connection);
-/* In a forked child: the connection stays the parent's. */
-void gli_c10d_connection_abandon(gli_c10d_connection *connection);
-
-/* Is it silent, as it is between requests? */
-bool gli_c10d_connection_usable(gli_c10d_connection *connection);
 
 /* ---- an exchange: send, take what is expected, finish ------------------- */
 
@@ -83,10 +80,6 @@ bool gli_c10d_connection_usable(gli_c10d_connection *connection);
  * follows has to happen until the deadline. */
 void gli_c10d_send(gli_c10d_connection *connection, const gli_frame *frame,
                    uint64_t deadline_ns);
-
-/* Wait until there is a reply, or a failure for `take` to find. False: not
- * until this moment. */
-bool gli_c10d_await(gli_c10d_connection *connection, uint64_t until_ns);
 
 /* The parts of a reply. False: failed, as `finish` will tell; so do all that
  * come after it. */
@@ -101,8 +94,5 @@ void gli_c10d_refuse(gli_c10d_connection *connection);
  * the errors of `open`, or GLOO_ERR_INVALID for a value that is too long;
  * close it. */
 gloo_status gli_c10d_finish(gli_c10d_connection *connection, gloo_error *error);
-
-/* For a list that the owner keeps. */
-void **gli_c10d_connection_next(void *connection);
 
 #endif

@@ -84,7 +84,7 @@ static gloo_status c10d_wait_all(const c10d_batch *batch, bool *all,
   if (cancel.failed) request.failed = true;
   gloo_status status = c10d_batch_begin(batch, &request, &connection, error);
   if (status != GLOO_OK) goto free_cancel;
-  if (gli_c10d_await(connection, batch->deadline_ns)) {
+  if (gli_store_conn_await(&connection->base, batch->deadline_ns)) {
     *all = true;
     if (gli_c10d_take_u8(connection, &answer) && answer != 0)
       gli_c10d_refuse(connection);

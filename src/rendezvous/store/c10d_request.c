@@ -101,7 +101,7 @@ uint64_t gli_c10d_patience(const gli_c10d_store *self, uint64_t deadline_ns) {
 gloo_status gli_c10d_begin(gli_c10d_store *self, gli_frame *request,
                            uint64_t limit, gli_c10d_connection **connection,
                            gloo_error *error) {
-  void *taken;
+  gli_store_conn *taken;
   gloo_status status = GLOO_OK;
   if (request->failed)
     status = gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
@@ -112,7 +112,7 @@ gloo_status gli_c10d_begin(gli_c10d_store *self, gli_frame *request,
     free(request->data);
     return status;
   }
-  *connection = taken;
+  *connection = (gli_c10d_connection *)taken;
   gli_c10d_send(*connection, request, limit);
   return GLOO_OK;
 }
@@ -121,9 +121,9 @@ gloo_status gli_c10d_end(gli_c10d_store *self, gli_frame *request,
                          gli_c10d_connection *connection, gloo_error *error) {
   gloo_status status = gli_c10d_finish(connection, error);
   if (status == GLOO_OK) {
-    gli_tcp_pool_keep(&self->pool, connection);
+    gli_tcp_pool_keep(&self->pool, &connection->base);
   } else {
-    gli_c10d_connection_close(connection);
+    gli_tcp_pool_drop(&self->pool, &connection->base);
   }
   free(request->data);
   return status;

@@ -157,7 +157,8 @@ static gloo_status redis_greet(const gli_redis_client *self,
 /* One attempt at one address. */
 static gloo_status redis_open_one(const void *client,
                                   const struct sockaddr_storage *address,
-                                  uint64_t deadline_ns, void **connection,
+                                  uint64_t deadline_ns,
+                                  gli_store_conn **connection,
                                   gloo_error *error) {
   const gli_redis_client *self = client;
   gli_redis_connection *opened;
@@ -167,43 +168,31 @@ static gloo_status redis_open_one(const void *client,
   if (status != GLOO_OK) return status;
   uint64_t greeted_ns = gli_tcp_within(deadline_ns, GLI_TCP_GREETING_NS);
   if (self->tls != NULL)
-    status = gli_redis_connection_secure(opened, self->tls, self->host,
-                                         greeted_ns, error);
+    status = gli_store_conn_secure((gli_store_conn *)opened, self->tls, NULL,
+                                   self->host, greeted_ns, error);
   if (status == GLOO_OK) status = redis_greet(self, opened, greeted_ns, error);
   if (status == GLOO_OK) {
-    *connection = opened;
+    *connection = (gli_store_conn *)opened;
+    gli_store_conn_greeted(*connection);
   } else {
-    gli_redis_connection_close(opened);
+    gli_redis_connection_close((gli_store_conn *)opened);
   }
   return status;
 }
 
-static void **redis_next(void *connection) {
-  return gli_redis_connection_next(connection);
-}
-
 /* Servers may close connections that are idle for long (`timeout` of
  * redis.conf). */
-static bool redis_usable(void *connection) {
-  return gli_redis_connection_rest(connection, 0);
-}
-
-static void redis_close_one(void *connection) {
-  gli_redis_connection_close(connection);
-}
-
-static void redis_abandon_one(void *connection) {
-  gli_redis_connection_abandon(connection);
+static bool redis_usable(gli_store_conn *connection) {
+  return gli_redis_connection_rests((gli_redis_connection *)connection, 0);
 }
 
 static const gli_tcp_pool_kind redis_pool = {
     .store = "the Redis store",
     .server = "the Redis server",
     .open = redis_open_one,
-    .next = redis_next,
     .usable = redis_usable,
-    .close = redis_close_one,
-    .abandon = redis_abandon_one,
+    .close = gli_redis_connection_close,
+    .abandon = gli_redis_connection_abandon,
 };
 
 /* ---- the client ---------------------------------------------------------- */
@@ -263,18 +252,18 @@ void gli_redis_client_abandon(gli_redis_client *self) {
 gloo_status gli_redis_client_take(gli_redis_client *self, uint64_t deadline_ns,
                                   gli_redis_connection **connection,
                                   gloo_error *error) {
-  void *taken;
+  gli_store_conn *taken = NULL;
   gloo_status status = gli_tcp_pool_take(
       &self->pool, gli_redis_client_patience(self, deadline_ns), &taken, error);
-  if (status == GLOO_OK) *connection = taken;
+  *connection = (gli_redis_connection *)taken;
   return status;
 }
 
 void gli_redis_client_give(gli_redis_client *self,
                            gli_redis_connection *connection, bool fine) {
   if (fine) {
-    gli_tcp_pool_keep(&self->pool, connection);
+    gli_tcp_pool_keep(&self->pool, (gli_store_conn *)connection);
   } else {
-    gli_redis_connection_close(connection);
+    gli_tcp_pool_drop(&self->pool, (gli_store_conn *)connection);
   }
 }

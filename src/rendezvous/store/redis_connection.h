@@ -10,32 +10,21 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/socket.h>
 
 #include <hiredis.h>
 
-#include "core/error.h"
-#include "net/tls.h"
+#include "rendezvous/store/store_conn.h"
 
 typedef struct gli_redis_connection gli_redis_connection;
 
-/* Connect. One attempt, at most until the deadline. `store` is what messages
- * say ("the Redis store at cache:6379"); it stays the caller's and must be
- * there as long as the connection. GLOO_ERR_PEER when no server answers;
- * GLOO_ERR_IO or GLOO_ERR_NO_MEMORY when this process lacks what it takes. */
+/* Connects, at most until the deadline. `store` is what messages say ("the
+ * Redis store at cache:6379"); it stays the caller's and must be there as long
+ * as the connection. Errors: those of gli_store_conn_explain. */
 gloo_status gli_redis_connection_open(const char *store,
                                       const struct sockaddr_storage *address,
                                       uint64_t deadline_ns,
                                       gli_redis_connection **connection,
                                       gloo_error *error);
-
-/* All that follows goes through TLS, with a server at `host` (a name, or an
- * address). GLOO_ERR_AUTH if it does not show that it is that; else the errors
- * above, and the connection is of no further use. `error` is not NULL. */
-gloo_status gli_redis_connection_secure(gli_redis_connection *connection,
-                                        gli_tls_settings *settings,
-                                        const char *host, uint64_t deadline_ns,
-                                        gloo_error *error);
 
 /* A command: its name, and what belongs to it. */
 enum { GLI_REDIS_WORDS = 8 };
@@ -66,16 +55,14 @@ gloo_status gli_redis_connection_receive(gli_redis_connection *connection,
                                          uint64_t deadline_ns,
                                          redisReply **reply, gloo_error *error);
 
-/* Wait until then, with no command under way. False: the server has closed the
- * connection, or speaks without having been asked; receiving says which. */
-bool gli_redis_connection_rest(gli_redis_connection *connection,
-                               uint64_t until_ns);
+/* Waits until then, with no command under way. Returns false if the server has
+ * closed the connection, or speaks without having been asked: receiving says
+ * which. */
+bool gli_redis_connection_rests(gli_redis_connection *connection,
+                                uint64_t until_ns);
 
-void gli_redis_connection_close(gli_redis_connection *connection);
+void gli_redis_connection_close(gli_store_conn *connection);
 /* In a forked child: the connection stays the parent's. */
-void gli_redis_connection_abandon(gli_redis_connection *connection);
-
-/* For a list that the owner keeps. */
-void **gli_redis_connection_next(gli_redis_connection *connection);
+void gli_redis_connection_abandon(gli_store_conn *connection);
 
 #endif

@@ -284,26 +284,16 @@ static const gli_store_ops c10d_ops = {
 
 static gloo_status c10d_open_one(const void *client,
                                  const struct sockaddr_storage *address,
-                                 uint64_t deadline_ns, void **connection,
+                                 uint64_t deadline_ns,
+                                 gli_store_conn **connection,
                                  gloo_error *error) {
-  gli_c10d_connection *opened;
   (void)client;
-  gloo_status status =
-      gli_c10d_connection_open(address, deadline_ns, &opened, error);
-  if (status == GLOO_OK) *connection = opened;
-  return status;
+  return gli_c10d_connection_open(address, deadline_ns, connection, error);
 }
 
-static bool c10d_usable_one(void *connection) {
-  return gli_c10d_connection_usable(connection);
-}
-
-static void c10d_close_one(void *connection) {
-  gli_c10d_connection_close(connection);
-}
-
-static void c10d_abandon_one(void *connection) {
-  gli_c10d_connection_abandon(connection);
+/* Is it silent, as it is between requests? */
+static bool c10d_usable_one(gli_store_conn *connection) {
+  return gli_store_conn_rests(connection, 0);
 }
 
 static const gli_tcp_pool_kind c10d_pool = {
@@ -312,10 +302,7 @@ static const gli_tcp_pool_kind c10d_pool = {
         "the server of that store (torchrun's agent, or the process that "
         "made a TCPStore)",
     .open = c10d_open_one,
-    .next = gli_c10d_connection_next,
     .usable = c10d_usable_one,
-    .close = c10d_close_one,
-    .abandon = c10d_abandon_one,
 };
 
 static gloo_status c10d_check_url(const gli_store_url *url, gloo_error *error) {

@@ -427,7 +427,7 @@ static gloo_status redis_fetch_until(const redis_store *self,
     if (left == 0) return redis_fetch_late(self, connection, f, error);
     if (f->at > before) pause_ns = PAUSE_MIN_NS;
     int64_t rest_ns = left > 0 && left < pause_ns ? left : pause_ns;
-    if (!gli_redis_connection_rest(connection, gli_deadline_after(rest_ns))) {
+    if (!gli_redis_connection_rests(connection, gli_deadline_after(rest_ns))) {
       redisReply *unasked = NULL;
       uint64_t limit = gli_redis_client_patience(self->client, f->deadline_ns);
       status = redis_receive(self, connection, limit, &unasked, error);

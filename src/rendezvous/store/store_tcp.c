@@ -310,7 +310,7 @@ static gloo_status tcp_leave_will(gloo_store *store, const gli_will *will,
   gli_frame_begin(&request, 256);
   gli_frame_put_will(&request, will);
   gloo_status status = simple_call(store, &request, GLI_TCP_WILL, error);
-  if (status == GLOO_OK) gli_tcp_connection_set_will(self->own, will->n > 0);
+  if (status == GLOO_OK) self->own->has_will = will->n > 0;
   return status;
 }
 

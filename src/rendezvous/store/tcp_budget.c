@@ -49,7 +49,7 @@ bool gli_budget_ask(gli_session *session, size_t more, size_t size) {
   gli_tcp_queue_append(&budget->queue, &session->share.place, session);
   session->state = GLI_SESSION_QUEUED;
   gli_budget_count(session);
-  gli_watch_for(&session->watch, 0);
+  gli_conn_for(&session->conn, 0);
   return false;
 }
 

@@ -148,7 +148,7 @@ static gloo_status client_prove(const greeting *g,
   gloo_status status =
       gli_tcp_seal_create(&g->client->key, false, nonces, &seal, g->error);
   if (status != GLOO_OK) return status;
-  gli_tcp_connection_seal(g->connection, seal);
+  g->connection->seal = seal;
   gli_frame_begin(&request, GLI_TAG_BYTES);
   status = greeting_call(g, &request, GLI_TCP_PROVE, &reply);
   if (status != GLOO_OK) return status;
@@ -179,7 +179,8 @@ static gloo_status greet_by_key(const greeting *g) {
 /* One attempt at one address: connect and greet. */
 static gloo_status client_open_one(const void *client,
                                    const struct sockaddr_storage *address,
-                                   uint64_t deadline_ns, void **connection,
+                                   uint64_t deadline_ns,
+                                   gli_store_conn **connection,
                                    gloo_error *error) {
   const gli_tcp_client *self = client;
   gli_tcp_connection *opened;
@@ -197,38 +198,26 @@ static gloo_status client_open_one(const void *client,
   if (status == GLOO_OK)
     status = self->asks ? greet_by_key(&g) : greet_by_name(&g);
   if (status == GLOO_OK) {
-    *connection = opened;
+    gli_store_conn_greeted(&opened->base);
+    *connection = &opened->base;
   } else {
-    gli_tcp_connection_close(opened);
+    gli_tcp_connection_close(&opened->base);
   }
   return status;
 }
 
-static void client_close_one(void *connection) {
-  gli_tcp_connection_close(connection);
-}
-
-static void client_abandon_one(void *connection) {
-  gli_tcp_connection_abandon(connection);
-}
-
-static void **client_next(void *connection) {
-  return gli_tcp_connection_next(connection);
-}
-
 /* The will is to stay. */
-static bool client_must_keep(const void *connection) {
-  return gli_tcp_connection_has_will(connection);
+static bool client_must_keep(const gli_store_conn *connection) {
+  return ((const gli_tcp_connection *)connection)->has_will;
 }
 
 static const gli_tcp_pool_kind client_pool = {
     .store = "the TCP store",
     .server = "the rank that serves the store",
     .open = client_open_one,
-    .next = client_next,
     .must_keep = client_must_keep,
-    .close = client_close_one,
-    .abandon = client_abandon_one,
+    .close = gli_tcp_connection_close,
+    .abandon = gli_tcp_connection_abandon,
 };
 
 static void client_free(gli_tcp_client *self) {
@@ -288,29 +277,32 @@ void gli_tcp_client_abandon(gli_tcp_client *self) {
 /* ---- calls -------------------------------------------------------------- */
 
 gli_tcp_connection *gli_tcp_client_take(gli_tcp_client *self) {
-  return gli_tcp_pool_take_idle(&self->pool);
+  return (gli_tcp_connection *)gli_tcp_pool_take_idle(&self->pool);
 }
 
 void gli_tcp_client_give(gli_tcp_client *self, gli_tcp_connection *connection) {
-  gli_tcp_pool_keep(&self->pool, connection);
+  gli_tcp_pool_keep(&self->pool, &connection->base);
 }
 
 gloo_status gli_tcp_client_call(gli_tcp_client *self, gli_tcp_connection **own,
                                 gli_frame *request, uint64_t limit_ns,
                                 gli_tcp_reply *reply, gloo_error *error) {
   gloo_status status = GLOO_OK;
-  void *connection = own != NULL ? *own : NULL;
+  gli_store_conn *taken = NULL;
+  if (own != NULL && *own != NULL)
+    taken = &(*own)->base;
+  else
+    status = gli_tcp_pool_take(&self->pool, limit_ns, &taken, error);
   if (own != NULL) *own = NULL;
-  if (connection == NULL)
-    status = gli_tcp_pool_take(&self->pool, limit_ns, &connection, error);
   if (status != GLOO_OK) goto free_request;
+  gli_tcp_connection *connection = (gli_tcp_connection *)taken;
   status = gli_tcp_connection_call(connection, request, limit_ns, reply, error);
   if (status != GLOO_OK) {
-    gli_tcp_connection_close(connection);
+    gli_tcp_pool_drop(&self->pool, taken);
   } else if (own != NULL) {
     *own = connection;
   } else {
-    gli_tcp_pool_keep(&self->pool, connection);
+    gli_tcp_pool_keep(&self->pool, taken);
   }
 
 free_request:

@@ -5,10 +5,17 @@
 
 #include "net/tcp_address.h"
 #include "net/tls.h"
+#include "rendezvous/store/store_conn.h"
 #include "rendezvous/store/tcp_auth.h"
+#include "rendezvous/store/tcp_local.h"
 #include "rendezvous/store/tcp_protocol.h"
 
-typedef struct gli_tcp_connection gli_tcp_connection;
+typedef struct gli_tcp_connection {
+  gli_store_conn base;
+  gli_tcp_seal *seal;     /* NULL: frames have no tags; the connection's */
+  bool has_will;          /* the server has a will that was left on it */
+  gli_tcp_process holder; /* of the port, where that is another user's */
+} gli_tcp_connection;
 
 /* Connect. With `own`, a server at an address of this host must be one of this
  * user, or root's, where the system can tell (tcp_local.h). It is GLOO_ERR_AUTH
@@ -35,10 +42,6 @@ gloo_status gli_tcp_connection_secure(gli_tcp_connection *connection,
                                       const gli_key *key, const char *host,
                                       uint64_t deadline_ns, gloo_error *error);
 
-/* From now on frames have tags. Takes over the seal. */
-void gli_tcp_connection_seal(gli_tcp_connection *connection,
-                             gli_tcp_seal *seal);
-
 /* Send a frame, with its tag if it is to have one, and wait for the reply.
  * GLOO_OK: `reply` has come, whatever its status. Otherwise (those above,
  * GLOO_ERR_PROTOCOL, GLOO_ERR_NO_MEMORY) the connection is of no further use;
@@ -48,15 +51,8 @@ gloo_status gli_tcp_connection_call(gli_tcp_connection *connection,
                                     gli_tcp_reply *reply, gloo_error *error);
 
 /* Also takes back a will, as far as that goes without waiting. */
-void gli_tcp_connection_close(gli_tcp_connection *connection);
+void gli_tcp_connection_close(gli_store_conn *connection);
 /* In a forked child: the connection stays the parent's. */
-void gli_tcp_connection_abandon(gli_tcp_connection *connection);
-
-/* The server has a will that was left on it. */
-void gli_tcp_connection_set_will(gli_tcp_connection *connection, bool has);
-bool gli_tcp_connection_has_will(const gli_tcp_connection *connection);
-
-/* For a list that the owner keeps. */
-void **gli_tcp_connection_next(gli_tcp_connection *connection);
+void gli_tcp_connection_abandon(gli_store_conn *connection);
 
 #endif

@@ -68,6 +68,7 @@ static void hello_welcome(gli_session *session) {
   gli_tcp_service *service = session->service;
   gloo_error error;
   if (!session->refused) {
+    session->greeting = GLI_SESSION_GREETED;
     gli_session_stop_timer(session);
     gli_session_reply_status(session, GLOO_OK, NULL);
     return;
@@ -101,8 +102,10 @@ static bool hello_came_from(const gli_session *session, bool *here,
   memset(&its, 0, sizeof its);
   memset(&own, 0, sizeof own);
   int code = 0;
-  if (getpeername(session->watch.fd, (struct sockaddr *)&its, &bytes) != 0 ||
-      getsockname(session->watch.fd, (struct sockaddr *)&own, &own_bytes) != 0)
+  if (getpeername(session->conn.watch.fd, (struct sockaddr *)&its, &bytes) !=
+          0 ||
+      getsockname(session->conn.watch.fd, (struct sockaddr *)&own,
+                  &own_bytes) != 0)
     code = errno;
   if (code == 0) code = gli_tcp_address_is_here(&its, here);
   if (code != 0) {
@@ -204,7 +207,7 @@ static void hello_challenge(gli_session *session,
   gli_frame_begin(&reply, sizeof nonces->server + sizeof tag);
   gli_frame_put_bytes(&reply, nonces->server, sizeof nonces->server);
   gli_frame_put_bytes(&reply, tag, sizeof tag);
-  session->challenged = true;
+  session->greeting = GLI_SESSION_TO_PROVE;
   gli_session_reply(session, &reply, GLOO_OK);
   session->seal = seal;
 }
@@ -237,7 +240,6 @@ void gli_session_prove(gli_session *session, const gli_body *body) {
     gli_session_drop(session, "it sent a broken request");
     return;
   }
-  session->challenged = false;
   hello_welcome(session);
 }
 
@@ -258,12 +260,12 @@ static void hello_other_tls(gli_session *session, gli_tls_kind its) {
 static void hello_by_tls(gli_session *session, gli_body *body) {
   uint32_t kind;
   if (!gli_body_u32(body, &kind) || body->left != 0 || kind == GLI_TLS_NONE ||
-      session->channel.tls != NULL) {
+      session->conn.tls != NULL) {
     gli_session_drop(session, "it sent a broken request");
   } else if (kind != gli_tls_settings_kind(session->service->tls)) {
     hello_other_tls(session, (gli_tls_kind)kind);
   } else {
-    session->to_secure = true;
+    session->greeting = GLI_SESSION_TO_SECURE;
     gli_session_reply_status(session, GLOO_OK, NULL);
   }
 }
@@ -272,17 +274,17 @@ static void hello_by_tls(gli_session *session, gli_body *body) {
  * sent is unread when it is refused, and the reason is not lost. */
 void gli_session_secured(gli_session *session) {
   gli_tcp_service *service = session->service;
-  const gli_tls *tls = session->channel.tls;
+  const gli_tls *tls = session->conn.tls;
   gloo_error error;
   gli_endpoint at;
   struct sockaddr_storage address;
   socklen_t bytes = sizeof address;
   memset(&at, 0, sizeof at);
-  if (getpeername(session->watch.fd, (struct sockaddr *)&address, &bytes) ==
-          0 &&
+  if (getpeername(session->conn.watch.fd, (struct sockaddr *)&address,
+                  &bytes) == 0 &&
       gli_endpoint_from_socket((const struct sockaddr *)&address, bytes, &at))
     gli_endpoint_unmap(&at);
-  if (gli_tls_is_member(session->channel.tls, &at)) {
+  if (gli_tls_is_member(session->conn.tls, &at)) {
     gli_session_reply_status(session, GLOO_OK, NULL);
     return;
   }
@@ -316,7 +318,7 @@ void gli_session_hello(gli_session *session, gli_body *body) {
     gli_session_drop(session, "it sent a broken request");
   } else if (how == GLI_TCP_BY_TLS) {
     hello_by_tls(session, body);
-  } else if (service->tls != NULL && session->channel.tls == NULL) {
+  } else if (service->tls != NULL && session->conn.tls == NULL) {
     hello_other_tls(session, GLI_TLS_NONE);
   } else if (how == GLI_TCP_BY_NAME) {
     hello_by_name(session, body);

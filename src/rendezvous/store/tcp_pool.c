@@ -75,6 +75,20 @@ static gloo_status pool_connect(gli_tcp_pool *self, const char *host,
   }
 }
 
+void gli_tcp_pool_drop(gli_tcp_pool *self, gli_store_conn *connection) {
+  if (self->kind->close != NULL)
+    self->kind->close(connection);
+  else
+    gli_store_conn_free(connection);
+}
+
+static void pool_abandon_one(gli_tcp_pool *self, gli_store_conn *connection) {
+  if (self->kind->abandon != NULL)
+    self->kind->abandon(connection);
+  else
+    gli_store_conn_abandon(connection);
+}
+
 gloo_status gli_tcp_pool_open(gli_tcp_pool *self, const gli_tcp_pool_kind *kind,
                               const void *client, const char *host,
                               uint16_t port, int64_t timeout_ns,
@@ -90,38 +104,39 @@ gloo_status gli_tcp_pool_open(gli_tcp_pool *self, const gli_tcp_pool_kind *kind,
   uv_mutex_destroy(&self->lock);
 
 close_connection:
-  kind->close(self->idle);
+  gli_tcp_pool_drop(self, self->idle);
   return gli_fail(error, GLOO_ERR_NO_MEMORY, -1, "no memory for a client of %s",
                   kind->store);
 }
 
-static bool pool_end(gli_tcp_pool *self, void (*close)(void *connection)) {
+static bool pool_end(gli_tcp_pool *self,
+                     void (*end)(gli_tcp_pool *, gli_store_conn *)) {
   gli_fork_guard_end(&self->forks);
   if (self->forks.torn) return false;
   while (self->idle != NULL) {
-    void *connection = self->idle;
-    self->idle = *self->kind->next(connection);
-    close(connection);
+    gli_store_conn *connection = self->idle;
+    self->idle = connection->next;
+    end(self, connection);
   }
   uv_mutex_destroy(&self->lock);
   return true;
 }
 
 bool gli_tcp_pool_close(gli_tcp_pool *self) {
-  return pool_end(self, self->kind->close);
+  return pool_end(self, gli_tcp_pool_drop);
 }
 
 bool gli_tcp_pool_abandon(gli_tcp_pool *self) {
-  return pool_end(self, self->kind->abandon);
+  return pool_end(self, pool_abandon_one);
 }
 
 /* ---- requests ----------------------------------------------------------- */
 
-void *gli_tcp_pool_take_idle(gli_tcp_pool *self) {
+gli_store_conn *gli_tcp_pool_take_idle(gli_tcp_pool *self) {
   uv_mutex_lock(&self->lock);
-  void *connection = self->idle;
+  gli_store_conn *connection = self->idle;
   if (connection != NULL) {
-    self->idle = *self->kind->next(connection);
+    self->idle = connection->next;
     self->n_idle--;
   }
   uv_mutex_unlock(&self->lock);
@@ -129,29 +144,29 @@ void *gli_tcp_pool_take_idle(gli_tcp_pool *self) {
 }
 
 gloo_status gli_tcp_pool_take(gli_tcp_pool *self, uint64_t deadline_ns,
-                              void **connection, gloo_error *error) {
-  void *idle;
+                              gli_store_conn **connection, gloo_error *error) {
+  gli_store_conn *idle;
   while ((idle = gli_tcp_pool_take_idle(self)) != NULL) {
     if (self->kind->usable == NULL || self->kind->usable(idle)) {
       *connection = idle;
       return GLOO_OK;
     }
-    self->kind->close(idle);
+    gli_tcp_pool_drop(self, idle);
   }
   return self->kind->open(self->client, &self->address, deadline_ns, connection,
                           error);
 }
 
-void gli_tcp_pool_keep(gli_tcp_pool *self, void *connection) {
+void gli_tcp_pool_keep(gli_tcp_pool *self, gli_store_conn *connection) {
   const gli_tcp_pool_kind *kind = self->kind;
   uv_mutex_lock(&self->lock);
   bool keep = self->n_idle < IDLE_MAX ||
               (kind->must_keep != NULL && kind->must_keep(connection));
   if (keep) {
-    *kind->next(connection) = self->idle;
+    connection->next = self->idle;
     self->idle = connection;
     self->n_idle++;
   }
   uv_mutex_unlock(&self->lock);
-  if (!keep) kind->close(connection);
+  if (!keep) gli_tcp_pool_drop(self, connection);
 }

@@ -14,6 +14,7 @@
 
 #include "core/error.h"
 #include "core/fork.h"
+#include "rendezvous/store/store_conn.h"
 
 /* For `open`: one attempt to connect, for other addresses want their turn, too;
  * and how long a server may take to answer the greeting. */
@@ -27,17 +28,17 @@ typedef struct gli_tcp_pool_kind {
    * there, or not yet; because of GLOO_ERR_AUTH: so far only a stranger's. */
   gloo_status (*open)(const void *client,
                       const struct sockaddr_storage *address,
-                      uint64_t deadline_ns, void **connection,
+                      uint64_t deadline_ns, gli_store_conn **connection,
                       gloo_error *error);
-  /* Where a connection has a place for the next one of a list. */
-  void **(*next)(void *connection);
-  /* Is it kept, however many are? NULL: no. */
-  bool (*must_keep)(const void *connection);
+  /* Returns true if a connection is kept, however many are. NULL: it is not. */
+  bool (*must_keep)(const gli_store_conn *connection);
   /* Returns true if an idle connection can still be used. NULL: it can. */
-  bool (*usable)(void *connection);
-  void (*close)(void *connection);
-  /* In a forked child: without a word to the server. */
-  void (*abandon)(void *connection);
+  bool (*usable)(gli_store_conn *connection);
+  /* NULL: gli_store_conn_free. */
+  void (*close)(gli_store_conn *connection);
+  /* In a forked child: without a word to the server. NULL:
+   * gli_store_conn_abandon. */
+  void (*abandon)(gli_store_conn *connection);
 } gli_tcp_pool_kind;
 
 typedef struct gli_tcp_pool {
@@ -47,7 +48,7 @@ typedef struct gli_tcp_pool {
   bool was_first;                  /* connections were refused there at first */
   uv_mutex_t lock;                 /* guards idle and n_idle */
   gli_fork_guard forks;
-  void *idle; /* a list */
+  gli_store_conn *idle;
   size_t n_idle;
 } gli_tcp_pool;
 
@@ -66,13 +67,14 @@ bool gli_tcp_pool_close(gli_tcp_pool *pool);
 bool gli_tcp_pool_abandon(gli_tcp_pool *pool);
 
 /* An idle connection, or NULL. */
-void *gli_tcp_pool_take_idle(gli_tcp_pool *pool);
+gli_store_conn *gli_tcp_pool_take_idle(gli_tcp_pool *pool);
 
-/* An idle connection, or a new one. Afterwards `keep` it, or kind->close it if
- * it failed. */
+/* An idle connection, or a new one. Afterwards it is kept or dropped. */
 gloo_status gli_tcp_pool_take(gli_tcp_pool *pool, uint64_t deadline_ns,
-                              void **connection, gloo_error *error);
-void gli_tcp_pool_keep(gli_tcp_pool *pool, void *connection);
+                              gli_store_conn **connection, gloo_error *error);
+void gli_tcp_pool_keep(gli_tcp_pool *pool, gli_store_conn *connection);
+/* Closes a connection that was taken, because it failed. */
+void gli_tcp_pool_drop(gli_tcp_pool *pool, gli_store_conn *connection);
 
 /* Returns the deadline, or the time `ns` from now if that is earlier. */
 uint64_t gli_tcp_within(uint64_t deadline_ns, int64_t ns);

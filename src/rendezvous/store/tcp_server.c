@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +20,7 @@
 #include "core/text.h"
 #include "net/port_holder.h"
 #include "net/ports.h"
-#include "net/tcp_socket.h"
+#include "net/socket.h"
 #include "rendezvous/store/tcp_local.h"
 #include "rendezvous/store/tcp_session.h"
 
@@ -132,7 +131,7 @@ static void server_accept_failed(gli_tcp_server *server, int code) {
 
 /* Without a descriptor accept() fails whether there is a connection or not. */
 static bool server_is_called(const server_door *door) {
-  return gli_store_socket_wait(door->watch.fd, POLLIN, 0) == 0;
+  return gli_tcp_socket_wait(door->watch.fd, GLI_READABLE, 0) == 0;
 }
 
 /* A connection that says nothing does not keep another one out. */
@@ -330,7 +329,7 @@ static int server_listen_at(gli_tcp_server *server,
   server_take_both(fd, address);
   bool listens =
       bind(fd, (const struct sockaddr *)address,
-           gli_store_address_bytes(address)) == 0 &&
+           gli_tcp_address_bytes(address)) == 0 &&
       listen(fd, BACKLOG) == 0 &&
       getsockname(fd, (struct sockaddr *)&server->address, &bytes) == 0;
   int code = listens ? server_listen_locally(server, privately) : errno;
@@ -347,7 +346,7 @@ static bool is_taken(const struct sockaddr_storage *address) {
   bool taken =
       setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) == 0 &&
       bind(fd, (const struct sockaddr *)address,
-           gli_store_address_bytes(address)) != 0 &&
+           gli_tcp_address_bytes(address)) != 0 &&
       errno == EADDRINUSE;
   close(fd);
   return taken;

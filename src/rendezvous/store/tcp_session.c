@@ -13,6 +13,7 @@
 #include "core/descriptor.h"
 #include "core/lack.h"
 #include "core/log.h"
+#include "rendezvous/store/store_conn.h"
 
 #define HELLO_DEADLINE_NS UINT64_C(5000000000)
 /* The time for a number of bytes of a request that has begun, or of a reply;
@@ -33,7 +34,7 @@ static void session_free(gli_session *session) {
   free(session->out);
   free(session->will);
   gli_tcp_seal_destroy(session->seal);
-  gli_tls_destroy(session->channel.tls);
+  gli_conn_close(&session->conn);
   free(session);
 }
 
@@ -62,7 +63,7 @@ void gli_session_close(gli_session *session) {
   gli_strangers_leave(session);
   session->service->n_sessions--;
   session->service->to_sweep = true;
-  gli_watch_close(&session->watch);
+  gli_conn_close(&session->conn);
 }
 
 void gli_session_drop(gli_session *session, const char *why) {
@@ -80,54 +81,18 @@ static void await_progress(gli_session *session) {
   gli_session_set_timer(session, STALL_NS);
 }
 
-/* ---- TLS ----------------------------------------------------------------- */
+/* ---- reading ------------------------------------------------------------ */
 
 static void session_look_later(gli_session *session) {
-  if (gli_channel_hides(&session->channel)) session->service->hides = true;
+  if (gli_conn_hidden(&session->conn)) session->service->hides = true;
 }
-
-static void session_await(gli_session *session) {
-  bool keeps = gli_channel_keeps(&session->channel);
-  gli_watch_for(&session->watch, GLI_READABLE | (keeps ? GLI_WRITABLE : 0));
-}
-
-static void session_shake_hands(gli_session *session) {
-  gli_tls *tls = session->channel.tls;
-  switch (gli_tls_shake_hands(tls)) {
-    case GLI_TLS_DONE:
-      session->securing = false;
-      session->to_greet = true;
-      gli_session_secured(session);
-      break;
-    case GLI_TLS_FAILED:
-      gli_session_drop(session, errno == EBADMSG
-                                    ? gli_tls_why(tls)
-                                    : "it left while TLS was made");
-      break;
-    default:
-      session_await(session);
-      break;
-  }
-}
-
-static void session_secure(gli_session *session) {
-  gli_tcp_service *service = session->service;
-  gloo_error error;
-  session->to_secure = false;
-  session->securing = true;
-  if (gli_tls_open(service->tls, session->watch.fd, true, &service->tls_key,
-                   &session->channel.tls, &error) != GLOO_OK)
-    gli_session_drop(session, error.message);
-  else
-    session_await(session);
-}
-
-/* ---- reading ------------------------------------------------------------ */
 
 static bool session_expects(const gli_session *session) {
   if (session->state != GLI_SESSION_HELLO)
     return session->op != GLI_TCP_HELLO && session->op != GLI_TCP_PROVE;
-  return session->op == (session->challenged ? GLI_TCP_PROVE : GLI_TCP_HELLO);
+  return session->op == (session->greeting == GLI_SESSION_TO_PROVE
+                             ? GLI_TCP_PROVE
+                             : GLI_TCP_HELLO);
 }
 
 static size_t request_bytes(const gli_session *session) {
@@ -192,12 +157,13 @@ static ssize_t session_read_some(gli_session *session) {
     to = session->head + session->got;
     missing = GLI_TCP_HEAD_BYTES - session->got;
   }
-  return gli_channel_receive(&session->channel, to, missing);
+  return gli_conn_read(&session->conn, to, missing);
 }
 
 /* A client that only looks which of several addresses answers says nothing. */
 void gli_session_lost(gli_session *session) {
-  if (session->state == GLI_SESSION_HELLO && session->challenged)
+  if (session->state == GLI_SESSION_HELLO &&
+      session->greeting == GLI_SESSION_TO_PROVE)
     gli_session_drop(session,
                      "it did not show that it knows the job's secret "
                      "(it has another one, or is of another job)");
@@ -219,7 +185,7 @@ static void read_request(gli_session *session) {
       return;
     }
     if (n < 0 && errno == EBADMSG) {
-      gli_session_drop(session, gli_tls_why(session->channel.tls));
+      gli_session_drop(session, gli_tls_why(session->conn.tls));
       return;
     }
     if (n <= 0) {
@@ -245,7 +211,7 @@ static void read_request(gli_session *session) {
     if (!session_is_complete(session)) continue;
     if (!gli_tcp_seal_holds(session->seal, session->head, session->body,
                             session->body_bytes)) {
-      gli_session_drop(session, session->challenged
+      gli_session_drop(session, session->greeting == GLI_SESSION_TO_PROVE
                                     ? "it does not know the job's secret"
                                     : "a request was changed on its way");
       return;
@@ -268,6 +234,15 @@ static void forget_request(gli_session *session) {
   session->body_room = 0;
 }
 
+static void session_secure(gli_session *session) {
+  gli_tcp_service *service = session->service;
+  gloo_error error;
+  session->greeting = GLI_SESSION_TO_SAY_HELLO;
+  if (gli_conn_secure(&session->conn, service->tls, true, &service->tls_key,
+                      &error) != GLOO_OK)
+    gli_session_drop(session, error.message);
+}
+
 /* Await the next one. */
 static void next_request(gli_session *session) {
   free(session->out);
@@ -275,36 +250,32 @@ static void next_request(gli_session *session) {
   session->got = session->moved = 0;
   gli_budget_leave(session);
   gli_budget_count(session);
-  if (session->to_secure) {
+  if (session->greeting != GLI_SESSION_GREETED) {
     session->state = GLI_SESSION_HELLO;
-    session_secure(session);
+    if (session->greeting == GLI_SESSION_TO_SECURE) session_secure(session);
     return;
   }
-  if (session->challenged || session->to_greet) {
-    session->to_greet = false;
-    session->state = GLI_SESSION_HELLO;
-    return;
-  }
+  gli_conn_move(&session->conn, GLI_CONN_UP);
   session->state = GLI_SESSION_READY;
   gli_session_stop_timer(session);
   gli_strangers_leave(session);
 }
 
 static ssize_t session_write_some(gli_session *session) {
-  const gli_channel *channel = &session->channel;
+  gli_conn *conn = &session->conn;
   if (session->written < session->out_bytes)
-    return gli_channel_send(channel, session->out + session->written,
-                            session->out_bytes - session->written);
-  if (!gli_channel_flush(channel)) return -1;
+    return gli_conn_write(conn, session->out + session->written,
+                          session->out_bytes - session->written);
+  if (!gli_conn_flush(conn)) return -1;
   errno = EAGAIN;
-  return gli_channel_keeps(channel) ? -1 : 0;
+  return gli_conn_unsent(conn) ? -1 : 0;
 }
 
 /* Most replies leave at once; the rest of a long one follows as the client
  * takes it, and no request is read meanwhile. */
 static void write_out(gli_session *session) {
   while (session->written < session->out_bytes ||
-         gli_channel_keeps(&session->channel)) {
+         gli_conn_unsent(&session->conn)) {
     ssize_t n = session_write_some(session);
     if (n < 0 && !gli_would_block(errno)) {
       gli_session_lost(session);
@@ -313,7 +284,7 @@ static void write_out(gli_session *session) {
     if (n < 0) {
       session->state = GLI_SESSION_WRITING;
       await_progress(session);
-      gli_watch_for(&session->watch, GLI_WRITABLE);
+      gli_conn_for(&session->conn, GLI_WRITABLE);
       return;
     }
     session->written += (size_t)n;
@@ -322,21 +293,36 @@ static void write_out(gli_session *session) {
   }
   next_request(session);
   if (session->state == GLI_SESSION_CLOSED) return;
-  gli_watch_for(&session->watch, GLI_READABLE);
+  gli_conn_for(&session->conn, GLI_READABLE);
   session_look_later(session);
 }
 
 static void session_ready(void *owner, int events) {
   gli_session *session = owner;
-  if ((events & GLI_UNWATCHED) != 0)
-    gli_session_drop(session, gli_lack_text(session->watch.code));
-  else if (session->state == GLI_SESSION_WRITING)
+  (void)events;
+  if (session->state == GLI_SESSION_WRITING)
     write_out(session);
-  else if (session->securing)
-    session_shake_hands(session);
   else
     read_request(session);
 }
+
+static void session_greets(void *owner) {
+  gli_session_secured(owner);
+}
+
+static void session_ended(void *owner, int code) {
+  gli_session *session = owner;
+  const gli_conn *conn = &session->conn;
+  if (code == EBADMSG)
+    gli_session_drop(session, gli_tls_why(conn->tls));
+  else if (conn->tls != NULL && !conn->secured)
+    gli_session_drop(session, "it left while TLS was made");
+  else
+    gli_session_drop(session, gli_lack_text(code));
+}
+
+static const gli_conn_calls session_calls = {
+    .greets = session_greets, .ready = session_ready, .ended = session_ended};
 
 /* Sessions that wait for something else stay in the list. */
 void gli_sessions_read_hidden(gli_tcp_service *service) {
@@ -346,7 +332,7 @@ void gli_sessions_read_hidden(gli_tcp_service *service) {
     bool reads = s->state == GLI_SESSION_READY ||
                  s->state == GLI_SESSION_HELLO ||
                  s->state == GLI_SESSION_PARKED;
-    if (!reads || !gli_channel_hides(&s->channel)) continue;
+    if (!reads || !gli_conn_hidden(&s->conn)) continue;
     session_ready(s, GLI_READABLE);
   }
 }
@@ -448,7 +434,7 @@ void gli_sessions_expire(gli_tcp_service *service, uint64_t now_ns) {
 
 void gli_session_go_on(gli_session *session) {
   session->state = GLI_SESSION_READY;
-  gli_watch_for(&session->watch, GLI_READABLE);
+  gli_conn_for(&session->conn, GLI_READABLE);
   if (!session_is_complete(session)) {
     session->due_ns = 0; /* time that it waited does not count */
     read_request(session);
@@ -466,17 +452,18 @@ static void session_meet_peer(gli_session *session) {
   struct sockaddr_storage address;
   socklen_t bytes = sizeof address;
   memset(&address, 0, sizeof address);
-  if (getpeername(session->watch.fd, (struct sockaddr *)&address, &bytes) != 0)
+  if (getpeername(session->conn.watch.fd, (struct sockaddr *)&address,
+                  &bytes) != 0)
     address.ss_family = AF_INET;
   if (address.ss_family == AF_UNIX) {
     session->who =
-        gli_tcp_local_peer(session->watch.fd, &session->service->user);
+        gli_tcp_local_peer(session->conn.watch.fd, &session->service->user);
     snprintf(session->peer, sizeof session->peer,
              "process %" PRId64 " of user %" PRIu32, session->who.process,
              session->who.user);
     return;
   }
-  gli_store_socket_tune(session->watch.fd);
+  gli_store_conn_tune(session->conn.watch.fd);
   memcpy(session->peer, gli_tcp_address_name(&address).text,
          sizeof session->peer);
 }
@@ -493,21 +480,21 @@ static void session_enlist(gli_session *session) {
 
 void gli_session_accept(gli_tcp_service *service, int fd, bool refused) {
   gli_session *session = calloc(1, sizeof *session);
-  if (session == NULL || !gli_watch_init(&session->watch, service->events, fd,
-                                         session_ready, session)) {
+  if (session == NULL) close(fd);
+  if (session != NULL) gli_conn_init(&session->conn, &session_calls, session);
+  if (session == NULL ||
+      gli_conn_adopt(&session->conn, service->events, fd) != 0) {
     gli_log(gli_strangers_level(service),
             "the TCP store at %s has no memory for a client", service->address);
     free(session);
-    close(fd);
     return;
   }
-  session->channel.fd = fd;
   session->service = service;
   session->refused = refused;
   session_enlist(session);
   session_meet_peer(session);
   gli_session_set_timer(session, HELLO_DEADLINE_NS);
-  gli_watch_for(&session->watch, GLI_READABLE);
+  gli_conn_for(&session->conn, GLI_READABLE);
   if (!refused) gli_strangers_join(session);
 }
 
@@ -521,7 +508,7 @@ gli_session *gli_session_own(gli_tcp_service *service, gli_frame *request,
     return NULL;
   }
   session->service = service;
-  session->watch.fd = session->channel.fd = -1;
+  gli_conn_init(&session->conn, NULL, NULL);
   session->state = GLI_SESSION_READY;
   session->answered = answered;
   strcpy(session->peer, "this process");

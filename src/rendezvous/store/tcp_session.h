@@ -5,8 +5,7 @@
 
 #include <uv.h>
 
-#include "net/channel.h"
-#include "net/events.h"
+#include "net/conn.h"
 #include "net/tcp_address.h"
 #include "rendezvous/store/table.h"
 #include "rendezvous/store/tcp_auth.h"
@@ -85,8 +84,16 @@ typedef struct gli_tcp_fetch {
   const char *alarm; /* NULL: none */
 } gli_tcp_fetch;
 
+/* What is to come before requests. */
+typedef enum gli_session_greeting {
+  GLI_SESSION_TO_SAY_HELLO,
+  GLI_SESSION_TO_SECURE, /* TLS, when the reply is written; then hello again */
+  GLI_SESSION_TO_PROVE,  /* it has said hello, and is to show the secret */
+  GLI_SESSION_GREETED
+} gli_session_greeting;
+
 struct gli_session {
-  gli_watch watch;
+  gli_conn conn;
   uint64_t due_ns; /* of its timer; 0: not set */
   gli_tcp_service *service;
   gli_session *next, **link; /* in `sessions` */
@@ -97,12 +104,8 @@ struct gli_session {
   gli_session_state state;
   bool refused; /* there is no room for it: to be told so */
   gli_tcp_process who;
-  gli_channel channel; /* the socket that `watch` looks at */
-  bool to_secure;      /* TLS begins when the reply is written */
-  bool securing;       /* ... and is under way */
-  bool to_greet;       /* TLS is made, and hello is to come */
-  bool challenged;     /* has said hello, and not shown it yet */
-  gli_tcp_seal *seal;  /* NULL: no tags */
+  gli_session_greeting greeting;
+  gli_tcp_seal *seal; /* NULL: no tags */
   /* For a request of the serving process itself, which has no connection:
    * signalled when the reply is in `out`. */
   uv_cond_t *answered;

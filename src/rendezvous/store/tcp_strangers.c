@@ -25,7 +25,8 @@ static bool strangers_take_the_last(const gli_tcp_queue *queue) {
   int highest = 0;
   if (queue->n <= GLI_STRANGERS_FEW) return false;
   for (const gli_tcp_place *p = queue->first; p != NULL; p = p->next)
-    if (p->session->watch.fd > highest) highest = p->session->watch.fd;
+    if (p->session->conn.watch.fd > highest)
+      highest = p->session->conn.watch.fd;
   return gli_fd_is_scarce(highest);
 }
 

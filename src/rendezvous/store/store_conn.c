@@ -1,0 +1,219 @@
+#include "rendezvous/store/store_conn.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uv.h>
+
+#include "core/descriptor.h"
+#include "core/lack.h"
+#include "core/signals.h"
+#include "net/tcp_address.h"
+
+/* A host that vanished is noticed within 20 s. */
+enum { KEEPALIVE_IDLE_S = 10, KEEPALIVE_INTERVAL_S = 1, KEEPALIVE_PROBES = 10 };
+
+void gli_store_conn_tune(int fd) {
+  gli_socket_tune(fd, KEEPALIVE_IDLE_S, KEEPALIVE_INTERVAL_S, KEEPALIVE_PROBES);
+}
+
+void gli_store_conn_init(gli_store_conn *self, const gli_store_words *words,
+                         const char *name,
+                         const struct sockaddr_storage *address) {
+  *self = (gli_store_conn){.words = words, .name = name, .address = *address};
+  gli_conn_init(&self->conn, NULL, NULL);
+}
+
+bool gli_store_conn_open(gli_store_conn *self, uint64_t deadline_ns) {
+  const struct sockaddr *to = (const struct sockaddr *)&self->address;
+  int code = gli_conn_open(&self->conn, NULL, to->sa_family);
+  if (code == 0) code = gli_conn_connect(&self->conn, to);
+  if (code != 0) gli_conn_end(&self->conn, code);
+  if (!gli_conn_finish(&self->conn, deadline_ns)) return false;
+  gli_store_conn_tune(self->conn.watch.fd);
+  return true;
+}
+
+gloo_status gli_store_conn_secure(gli_store_conn *self,
+                                  gli_tls_settings *settings,
+                                  const gli_key *key, const char *host,
+                                  uint64_t deadline_ns, gloo_error *error) {
+  gli_endpoint at;
+  gli_conn *conn = &self->conn;
+  gloo_status status = gli_conn_secure(conn, settings, false, key, error);
+  if (status != GLOO_OK) return status;
+  if (gli_conn_finish(conn, deadline_ns)) {
+    memcpy(&at, &self->address, sizeof at);
+    gli_endpoint_unmap(&at);
+    if (gli_tls_is_host(conn->tls, host, &at)) return GLOO_OK;
+    gli_conn_end(conn, EBADMSG);
+  }
+  return gli_store_conn_explain(self, error);
+}
+
+void gli_store_conn_greeted(gli_store_conn *self) {
+  self->greeted = true;
+  gli_conn_move(&self->conn, GLI_CONN_UP);
+}
+
+/* ---- requests and replies ------------------------------------------------ */
+
+static bool store_conn_unsent(const gli_store_conn *self) {
+  return self->out_sent < self->out_bytes;
+}
+
+/* As much as the system takes now. */
+static void store_conn_send_some(gli_store_conn *self) {
+  gli_signal_guard guard;
+  if (!store_conn_unsent(self) || gli_store_conn_ended(self)) return;
+  gli_signal_guard_enter(&guard);
+  ssize_t n = gli_conn_write(&self->conn, self->out + self->out_sent,
+                             self->out_bytes - self->out_sent);
+  int code = errno;
+  gli_signal_guard_leave(&guard);
+  if (n >= 0)
+    self->out_sent += (size_t)n;
+  else if (code == EPIPE || code == ECONNRESET)
+    self->out_sent = self->out_bytes; /* its reason may be there to be read */
+  else if (!gli_would_block(code))
+    gli_conn_end(&self->conn, code);
+}
+
+void gli_store_conn_send(gli_store_conn *self, const void *data, size_t bytes,
+                         uint64_t deadline_ns) {
+  self->out = data;
+  self->out_bytes = bytes;
+  self->out_sent = 0;
+  gli_store_conn_flush(self, deadline_ns);
+}
+
+void gli_store_conn_flush(gli_store_conn *self, uint64_t deadline_ns) {
+  self->asked = store_conn_unsent(self);
+  self->deadline_ns = deadline_ns;
+  store_conn_send_some(self);
+}
+
+/* Waits until there is room for what is unsent, or with `reads` something to
+ * read. */
+static void store_conn_wait(gli_store_conn *self, bool reads) {
+  gli_signal_guard guard;
+  int events = reads ? GLI_READABLE : 0;
+  if (store_conn_unsent(self)) events |= GLI_WRITABLE;
+  gli_signal_guard_enter(&guard);
+  int code = gli_conn_wait(&self->conn, events, self->deadline_ns);
+  gli_signal_guard_leave(&guard);
+  if (code != 0) gli_conn_end(&self->conn, code);
+  store_conn_send_some(self);
+}
+
+bool gli_store_conn_await(gli_store_conn *self, uint64_t until_ns) {
+  while (store_conn_unsent(self) && !gli_store_conn_ended(self))
+    store_conn_wait(self, false);
+  if (gli_store_conn_ended(self)) return true;
+  int code = gli_conn_wait(&self->conn, GLI_READABLE, until_ns);
+  if (code == GLI_CONN_LATE) return false;
+  if (code != 0) gli_conn_end(&self->conn, code);
+  self->asked = false;
+  return true;
+}
+
+size_t gli_store_conn_receive(gli_store_conn *self, void *to, size_t room) {
+  while (!gli_store_conn_ended(self)) {
+    /* A reply is never there before it was waited for. */
+    ssize_t n = -1;
+    errno = EAGAIN;
+    if (!self->asked) n = gli_conn_read(&self->conn, to, room);
+    if (n > 0) return (size_t)n;
+    if (n == 0)
+      gli_conn_end(&self->conn, GLI_CONN_CLOSED);
+    else if (!gli_would_block(errno))
+      gli_conn_end(&self->conn, errno);
+    else
+      store_conn_wait(self, true);
+    self->asked = false;
+  }
+  return 0;
+}
+
+bool gli_store_conn_take(gli_store_conn *self, void *to, size_t bytes) {
+  uint8_t *at = to;
+  while (bytes > 0) {
+    size_t n = gli_store_conn_receive(self, at, bytes);
+    if (n == 0) return false;
+    at += n;
+    bytes -= n;
+  }
+  return !gli_store_conn_ended(self);
+}
+
+bool gli_store_conn_rests(gli_store_conn *self, uint64_t until_ns) {
+  return gli_conn_wait(&self->conn, GLI_READABLE, until_ns) == GLI_CONN_LATE;
+}
+
+/* ---- ending -------------------------------------------------------------- */
+
+void gli_store_conn_fail(gli_store_conn *self, int code) {
+  gli_conn_end(&self->conn, code);
+}
+
+/* A reply that comes before its request was sent is none. */
+gloo_status gli_store_conn_finish(gli_store_conn *self, gloo_error *error) {
+  if (store_conn_unsent(self)) gli_conn_end(&self->conn, GLI_CONN_NONSENSE);
+  self->out_bytes = self->out_sent = 0;
+  return gli_store_conn_ended(self) ? gli_store_conn_explain(self, error)
+                                    : GLOO_OK;
+}
+
+gloo_status gli_store_conn_explain(const gli_store_conn *self,
+                                   gloo_error *error) {
+  const gli_store_words *words = self->words;
+  gli_tcp_name at = gli_tcp_address_name(&self->address);
+  char named[128];
+  const char *name = self->name;
+  int code = self->conn.code;
+  if (name == NULL) {
+    (void)snprintf(named, sizeof named, "%s at %s", words->server, at.text);
+    name = named;
+  }
+  if (code > 0 && gli_lacking(code))
+    return gli_fail(error, gli_lack_status(code), -1, "cannot talk to %s: %s",
+                    name, gli_lack_text(code));
+  switch (code) {
+    case GLI_CONN_LATE:
+      return gli_fail(error, GLOO_ERR_PEER, -1, "%s did not answer in time",
+                      name);
+    case GLI_CONN_NONSENSE:
+      if (!self->greeted)
+        return gli_fail(error, GLOO_ERR_PROTOCOL, -1,
+                        "%s sent a reply that makes no sense: what listens "
+                        "there is not %s; check host and port",
+                        name, words->kind);
+      return gli_fail(error, GLOO_ERR_PROTOCOL, -1,
+                      "%s sent a reply that makes no sense", name);
+    case EBADMSG: /* a refusal of TLS may come behind the handshake */
+      return gli_fail(error, self->greeted ? GLOO_ERR_PROTOCOL : GLOO_ERR_AUTH,
+                      -1, "%s %s", name, gli_tls_why(self->conn.tls));
+    case GLI_CONN_CLOSED:
+    case ECONNRESET:
+    case EPIPE:
+      return gli_fail(error, GLOO_ERR_PEER, -1, "%s closed the connection: %s",
+                      name, self->greeted ? words->closed : words->early);
+    default:
+      return gli_fail(
+          error, GLOO_ERR_PEER, -1, "%s cannot be reached%s%s%s: %s", name,
+          self->name != NULL ? " (" : "", self->name != NULL ? at.text : "",
+          self->name != NULL ? ")" : "",
+          uv_strerror(uv_translate_sys_error(code)));
+  }
+}
+
+void gli_store_conn_free(gli_store_conn *self) {
+  gli_conn_close(&self->conn);
+  free(self);
+}
+
+void gli_store_conn_abandon(gli_store_conn *self) {
+  gli_conn_forked(&self->conn);
+  gli_store_conn_free(self);
+}
