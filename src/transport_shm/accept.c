@@ -46,65 +46,38 @@ void gli_shm_half_open_close(gli_shm *t) {
 
 /* ---- which rank is it from? ---------------------------------------------- */
 
-/* Closed here, but still delivering, and the peer has only now come to it. */
-static gli_shm_pair *shm_find_leaving(gli_shm *t, const gli_shm_note *hello) {
-  for (gli_shm_pair *pair = t->pairs; pair != NULL; pair = pair->next) {
-    if (!pair->closed || pair->config.local_key != hello->key) continue;
-    if (pair->config.peer_rank == hello->from) return pair;
-  }
-  return NULL;
-}
-
-/* NULL with the answer that refuses. */
-static gli_shm_pair *shm_find_pair(gli_shm *t, const gli_shm_note *hello,
-                                   gli_shm_say *refusal) {
-  *refusal = GLI_SHM_UNKNOWN;
-  gli_shm_pair *pair = shm_find_leaving(t, hello);
-  if (pair == NULL && !t->closing) {
-    gli_pair *accepted =
-        t->upcalls->accept(t->device_user, hello->key, hello->from);
-    if (accepted == GLI_PAIR_LATER)
-      *refusal = GLI_SHM_LATER;
-    else if (accepted == GLI_PAIR_ELSEWHERE)
-      *refusal = GLI_SHM_DECLINED;
-    else
-      pair = (gli_shm_pair *)accepted;
-  }
-  if (pair == NULL || pair->broken) return NULL;
-  if (pair->config.local_key != hello->key) return NULL;
-  if (pair->config.peer_rank != hello->from) return NULL;
-  if (pair->config.self_rank != hello->to) return NULL;
-  return pair;
-}
-
 /* Has a HELLO shown what the pair that it is for asks of it? 0, or the answer
  * that refuses. Nothing is opened or changed. Where there is no such pair, that
  * is found next. */
 static gli_shm_say shm_accept_examine(gli_shm *t, const gli_shm_note *hello,
                                       bool *asks) {
-  const gli_shm_pair *leaving = shm_find_leaving(t, hello);
-  gli_pair_config config;
-  gli_key key = {{0}};
+  const gli_peer_name name = {hello->key, hello->from, hello->to};
+  gli_peer_expected expected;
   gloo_error ignored;
   *asks = false;
-  if (leaving != NULL) {
-    config = leaving->config;
-    *asks = leaving->asks;
-    key = leaving->key;
-  } else if (t->closing || t->upcalls->expect == NULL ||
-             !t->upcalls->expect(t->device_user, hello->key, hello->from,
-                                 &config)) {
-    return 0;
-  } else if (config.job_key != NULL) {
-    *asks = true;
-    if (gli_shm_tag_key(&config, &key, &ignored) != GLOO_OK)
-      return GLI_SHM_LATER;
-  }
-  bool shown =
-      *asks ? gli_shm_tag_holds(&key, config.peer_rank, config.self_rank, hello)
-            : hello->asks == 0;
-  gli_wipe(&key, sizeof key);
+  if (gli_peer_expect(&t->peers, &name, &expected, &ignored) != GLOO_OK)
+    return GLI_SHM_LATER;
+  if (!expected.known) return 0;
+  *asks = expected.asks;
+  bool shown = *asks ? gli_shm_tag_holds(&expected.key, hello->from,
+                                         expected.self_rank, hello)
+                     : hello->asks == 0;
+  gli_wipe(&expected.key, sizeof expected.key);
   return shown ? 0 : GLI_SHM_DENIED;
+}
+
+static gli_shm_pair *shm_accept_find(gli_shm *t, const gli_shm_note *hello,
+                                     gli_shm_say *refusal) {
+  static const gli_shm_say says[] = {
+      [GLI_PEER_UNKNOWN] = GLI_SHM_UNKNOWN,
+      [GLI_PEER_LATER] = GLI_SHM_LATER,
+      [GLI_PEER_ELSEWHERE] = GLI_SHM_DECLINED,
+  };
+  const gli_peer_name name = {hello->key, hello->from, hello->to};
+  gli_peer_refusal why;
+  gli_peer *found = gli_peer_find(&t->peers, &name, &why);
+  *refusal = says[why];
+  return (gli_shm_pair *)found;
 }
 
 static void shm_accept_deny(gli_shm *t, gli_shm_half_open *half_open,
@@ -138,8 +111,8 @@ static void shm_accept_introduced(gli_shm *t, gli_shm_half_open *half_open,
     return;
   }
   gli_shm_pair *pair = NULL;
-  if (refusal == 0) pair = shm_find_pair(t, hello, &refusal);
-  if (pair != NULL && pair->asks && !asks) pair = NULL;
+  if (refusal == 0) pair = shm_accept_find(t, hello, &refusal);
+  if (pair != NULL && pair->peer.asks && !asks) pair = NULL;
   if (pair == NULL) {
     shm_accept_refuse(t, half_open, refusal,
                       refusal == GLI_SHM_LATER
@@ -172,7 +145,7 @@ static void read_hello(gli_shm *t, gli_shm_half_open *half_open) {
 static void shm_half_open_ready(void *owner, int events) {
   gli_shm_half_open *half_open = owner;
   (void)events;
-  half_open->t->happened++;
+  half_open->t->peers.happened++;
   read_hello(half_open->t, half_open);
 }
 
@@ -184,7 +157,7 @@ static void pause_accept(gli_shm *t) {
   (void)gli_watch_now(&t->listener, 0);
   t->accept_paused = true;
   t->accept_paused_until_ns = uv_hrtime() + accept_pause_ns;
-  gli_shm_schedule(t, t->accept_paused_until_ns);
+  gli_peers_schedule(&t->peers, t->accept_paused_until_ns);
 }
 
 static bool is_patient(const gli_shm *t, uint64_t now_ns) {
@@ -203,8 +176,8 @@ static void shm_accept_failed(gli_shm *t, int code) {
             gli_lack_text(code));
   }
   if (!gli_lacking(code) || is_patient(t, now)) return;
-  for (gli_shm_pair *pair = t->pairs; pair != NULL; pair = pair->next)
-    if (pair->live && !pair->up) gli_shm_pair_lacks(pair, code);
+  for (gli_peer *peer = t->peers.pairs; peer != NULL; peer = peer->next)
+    if (peer->live && !peer->up) gli_peer_lacks(peer, code);
 }
 
 /* Closes the longest silent connection, unless it has just sent something. */
@@ -269,14 +242,14 @@ static void shm_accept_welcome(gli_shm *t, int fd) {
     return;
   }
   t->lacking_since_ns = 0;
-  gli_shm_schedule(t, half_open->until_ns);
+  gli_peers_schedule(&t->peers, half_open->until_ns);
   read_hello(t, half_open); /* most have spoken already */
 }
 
 void gli_shm_listener_ready(void *owner, int events) {
   gli_shm *t = owner;
   (void)events;
-  t->happened++;
+  t->peers.happened++;
   for (int i = 0; i < ACCEPTS_PER_POLL; i++) {
     int fd = gli_shm_accept(t->listener.fd);
     if (fd >= 0) {
@@ -298,11 +271,11 @@ void gli_shm_half_open_due(gli_shm *t, uint64_t now_ns) {
       shm_accept_refuse(t, half_open, 0,
                         "it did not say in time which rank it is from");
     else
-      gli_shm_schedule(t, half_open->until_ns);
+      gli_peers_schedule(&t->peers, half_open->until_ns);
   }
   if (!t->accept_paused) return;
   if (t->accept_paused_until_ns > now_ns) {
-    gli_shm_schedule(t, t->accept_paused_until_ns);
+    gli_peers_schedule(&t->peers, t->accept_paused_until_ns);
     return;
   }
   t->accept_paused = false;

@@ -36,7 +36,7 @@ static void shm_wait_until(gli_shm_pair *pair, uint64_t due_ns) {
   gli_watch_close(&pair->watch);
   gli_shm_set_state(pair, GLI_SHM_WAITING);
   pair->due_ns = due_ns;
-  gli_shm_schedule(pair->t, due_ns);
+  gli_peers_schedule(&pair->t->peers, due_ns);
 }
 
 static void shm_try_again(gli_shm_pair *pair, uint64_t now_ns) {
@@ -58,13 +58,12 @@ static void shm_fail_or_retry(gli_shm_pair *pair, int lack, const char *why) {
     return;
   }
   if (pair->lack != 0) { /* which the peer may have given up on meanwhile */
-    gli_shm_pair_lacks(pair, pair->lack);
+    gli_peer_lacks(&pair->peer, pair->lack);
     return;
   }
-  gli_shm_pair_break(pair, GLOO_ERR_PEER,
-                     "rank %" PRIu32
-                     " cannot be reached through shared memory: %s",
-                     pair->config.peer_rank, why);
+  gli_peer_break(&pair->peer, GLOO_ERR_PEER,
+                 "rank %" PRIu32 " cannot be reached through shared memory: %s",
+                 pair->peer.config.peer_rank, why);
 }
 
 static void shm_attempt_failed(gli_shm_pair *pair, const char *why) {
@@ -74,17 +73,16 @@ static void shm_attempt_failed(gli_shm_pair *pair, const char *why) {
 /* Not the peer's fault: another transport may do better. */
 static void shm_connect_impossible(gli_shm_pair *pair, const char *what,
                                    int code) {
-  gli_shm_pair_break(pair, GLOO_ERR_UNSUPPORTED,
-                     "no shared memory with rank %" PRIu32 ": %s%s%s",
-                     pair->config.peer_rank, what, code ? ": " : "",
-                     code ? strerror(code) : "");
+  gli_peer_break(&pair->peer, GLOO_ERR_UNSUPPORTED,
+                 "no shared memory with rank %" PRIu32 ": %s%s%s",
+                 pair->peer.config.peer_rank, what, code ? ": " : "",
+                 code ? strerror(code) : "");
 }
 
 static void shm_connect_nonsense(gli_shm_pair *pair) {
-  gli_shm_pair_break(pair, GLOO_ERR_PROTOCOL,
-                     "what rank %" PRIu32
-                     " said on its connection makes no sense",
-                     pair->config.peer_rank);
+  gli_peer_break(&pair->peer, GLOO_ERR_PROTOCOL,
+                 "what rank %" PRIu32 " said on its connection makes no sense",
+                 pair->peer.config.peer_rank);
 }
 
 /* ---- descriptors --------------------------------------------------------- */
@@ -95,9 +93,9 @@ static gli_shm_note shm_connect_offer(const gli_shm_pair *pair,
   return (gli_shm_note){
       .version = GLI_SHM_VERSION,
       .say = say,
-      .from = pair->config.self_rank,
-      .to = pair->config.peer_rank,
-      .key = pair->config.remote_key,
+      .from = pair->peer.config.self_rank,
+      .to = pair->peer.config.peer_rank,
+      .key = pair->peer.config.remote_key,
       .data_bytes = pair->out.data_bytes,
       .chunk = pair->out.chunk,
       .reads = pair->reads,
@@ -110,9 +108,9 @@ static gli_shm_note shm_connect_offer(const gli_shm_pair *pair,
 /* 0, or errno. */
 static int shm_connect_sign(const gli_shm_pair *pair, gli_shm_note *note) {
   gloo_error ignored;
-  if (!pair->asks) return 0;
+  if (!pair->peer.asks) return 0;
   note->asks = 1;
-  gloo_status status = gli_shm_tag(&pair->key, (gli_shm_say)note->say,
+  gloo_status status = gli_shm_tag(&pair->peer.key, (gli_shm_say)note->say,
                                    note->from, note->to, note->tag, &ignored);
   return status == GLOO_OK ? 0 : ENOMEM;
 }
@@ -121,8 +119,8 @@ static gli_shm_note shm_connect_plain(const gli_shm_pair *pair, gli_shm_say say,
                                       int why) {
   return (gli_shm_note){.version = GLI_SHM_VERSION,
                         .say = say,
-                        .from = pair->config.self_rank,
-                        .to = pair->config.peer_rank,
+                        .from = pair->peer.config.self_rank,
+                        .to = pair->peer.config.peer_rank,
                         .why = (uint32_t)why,
                         .reads = pair->reads,
                         .fds = {-1, -1}};
@@ -174,7 +172,8 @@ static void shm_connect_probe(gli_shm_pair *pair, const gli_shm_note *note,
           "rank %" PRIu32 " cannot read the memory of rank %" PRIu32
           " (process_vm_readv: %s): large messages that are not in memory from "
           "gloo_alloc are copied twice",
-          pair->config.self_rank, pair->config.peer_rank, strerror(code));
+          pair->peer.config.self_rank, pair->peer.config.peer_rank,
+          strerror(code));
 }
 
 static int shm_connect_adopt(gli_shm_pair *pair, gli_shm_note *note,
@@ -192,7 +191,7 @@ static void shm_connect_up(gli_shm_pair *pair) {
 
 /* The liveness socket has ended. What is in the ring is still read. */
 static void hang_up(gli_shm_pair *pair) {
-  pair->peer_closed = true;
+  pair->peer.peer_closed = true;
   gli_watch_close(&pair->watch);
 }
 
@@ -222,14 +221,14 @@ static int watch_liveness(gli_shm_pair *pair, int fd) {
 /* The peer's shared memory cannot be mapped. */
 static void cannot_map(gli_shm_pair *pair, int code) {
   if (gli_lacking(code))
-    gli_shm_pair_lacks(pair, code);
+    gli_peer_lacks(&pair->peer, code);
   else
     shm_connect_impossible(pair, "cannot map what it shares", code);
 }
 
 void gli_shm_begin(gli_shm_pair *pair) {
   gli_shm *t = pair->t;
-  int fd = gli_shm_connect(&pair->peer);
+  int fd = gli_shm_connect(&pair->there);
   if (fd < 0) {
     shm_connect_failed(pair, errno);
     return;
@@ -238,7 +237,7 @@ void gli_shm_begin(gli_shm_pair *pair) {
   if (whose != 0) {
     close(fd);
     if (gli_lacking(whose))
-      gli_shm_pair_lacks(pair, whose);
+      gli_peer_lacks(&pair->peer, whose);
     else if (whose < 0)
       shm_connect_impossible(pair, "another user listens in its place", 0);
     else
@@ -257,37 +256,33 @@ void gli_shm_begin(gli_shm_pair *pair) {
     shm_connect_failed(pair, code);
     return;
   }
-  pair->greeted = true;
+  pair->peer.greeted = true;
   gli_shm_set_state(pair, GLI_SHM_GREETING);
-}
-
-void gli_shm_pair_due(gli_shm_pair *pair, uint64_t now_ns) {
-  (void)now_ns;
-  if (pair->state == GLI_SHM_WAITING && !pair->broken) gli_shm_begin(pair);
 }
 
 /* ---- the answer to our HELLO --------------------------------------------- */
 
 /* One of the two has no secret, or another. */
 static void shm_connect_denied(gli_shm_pair *pair, bool peer_asks) {
-  const gli_pair_config *c = &pair->config;
-  gli_shm_pair_break(
-      pair, GLOO_ERR_AUTH, "rank %" PRIu32 " %s", c->peer_rank,
-      gli_trust_differs(c->self_rank, pair->asks, peer_asks).text);
+  const gli_pair_config *c = &pair->peer.config;
+  gli_peer_break(
+      &pair->peer, GLOO_ERR_AUTH, "rank %" PRIu32 " %s", c->peer_rank,
+      gli_trust_differs(c->self_rank, pair->peer.asks, peer_asks).text);
 }
 
 static void shm_connect_accepted(gli_shm_pair *pair, gli_shm_note *note) {
-  if (pair->asks && !gli_shm_tag_holds(&pair->key, pair->config.peer_rank,
-                                       pair->config.self_rank, note)) {
+  if (pair->peer.asks &&
+      !gli_shm_tag_holds(&pair->peer.key, pair->peer.config.peer_rank,
+                         pair->peer.config.self_rank, note)) {
     gli_shm_note_close(note);
     shm_connect_denied(pair, note->asks != 0);
     return;
   }
-  if (note->key != pair->config.local_key) {
+  if (note->key != pair->peer.config.local_key) {
     gli_shm_note_close(note);
-    gli_shm_pair_break(pair, GLOO_ERR_PROTOCOL,
-                       "rank %" PRIu32 " answered with a wrong key",
-                       pair->config.peer_rank);
+    gli_peer_break(&pair->peer, GLOO_ERR_PROTOCOL,
+                   "rank %" PRIu32 " answered with a wrong key",
+                   pair->peer.config.peer_rank);
     return;
   }
   int code = shm_connect_adopt(pair, note, pair->watch.fd);
@@ -393,7 +388,7 @@ bool gli_shm_pair_ready(gli_shm_pair *pair) {
 /* ---- a HELLO from the peer ----------------------------------------------- */
 
 static gli_shm_say shm_connect_decide(const gli_shm_pair *pair) {
-  bool lower = pair->config.self_rank < pair->config.peer_rank;
+  bool lower = pair->peer.config.self_rank < pair->peer.config.peer_rank;
   switch (pair->state) {
     case GLI_SHM_OFFERED:
     case GLI_SHM_UP:
@@ -425,12 +420,12 @@ bool gli_shm_join(gli_shm_pair *pair, gli_shm_note *hello, int socket) {
 
   gli_watch_close(&pair->watch); /* of our own attempt */
   code = watch_liveness(pair, socket);
-  pair->greeted = true;
+  pair->peer.greeted = true;
   pair->due_ns = 0;
   gli_shm_set_state(pair, GLI_SHM_OFFERED);
   if (sent == 0 && code == 0) return true;
   if (code != 0) {
-    gli_shm_pair_lacks(pair, code);
+    gli_peer_lacks(&pair->peer, code);
     return true;
   }
   /* The peer has closed: everything that it wrote can be read. */

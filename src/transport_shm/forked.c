@@ -16,8 +16,9 @@ static void close_regions(gli_shm_map_cache *map_cache) {
   for (size_t i = 0; i < map_cache->n; i++) close_fd(&map_cache->regions[i].fd);
 }
 
-static void close_pairs(gli_shm_pair *list) {
-  for (gli_shm_pair *pair = list; pair != NULL; pair = pair->next) {
+static void close_pairs(gli_peer *list) {
+  for (; list != NULL; list = list->next) {
+    gli_shm_pair *pair = (gli_shm_pair *)list;
     close_fd(&pair->watch.fd);
     close_fd(&pair->out.fd);
     close_regions(&pair->map_cache);
@@ -26,8 +27,9 @@ static void close_pairs(gli_shm_pair *list) {
 
 void gli_shm_forked(gli_transport *base) {
   gli_shm *t = (gli_shm *)base;
-  close_pairs(t->pairs);
-  close_pairs(t->garbage);
+  close_pairs(t->peers.pairs);
+  close_pairs(t->peers.leaving);
+  close_pairs(t->peers.garbage);
   for (int i = 0; i < GLI_SHM_HALF_OPEN_MAX; i++)
     close_fd(&t->half_opens[i].watch.fd);
   close_fd(&t->listener.fd);
@@ -36,26 +38,27 @@ void gli_shm_forked(gli_transport *base) {
   gli_events_abandon(t->events);
 }
 
-static void free_pairs(gli_shm_pair *list) {
+static void free_pairs(gli_peer *list) {
   while (list != NULL) {
-    gli_shm_pair *pair = list;
-    list = pair->next;
+    gli_shm_pair *pair = (gli_shm_pair *)list;
+    list = list->next;
     /* The requests of open ones are the engine's. */
-    if (pair->closed) gli_request_free_all(&pair->queue);
+    if (pair->peer.closed) gli_request_free_all(&pair->queue);
     gli_shm_memory_drop(pair->out.memory, pair->out.bytes);
     gli_shm_memory_drop(pair->in.memory, pair->in.bytes);
     gli_shm_memory_drop(pair->peer_page, GLI_SHM_PAGE_BYTES);
     gli_shm_map_cache_empty(&pair->map_cache);
     free(pair->announced);
-    gli_wipe(&pair->key, sizeof pair->key);
+    gli_wipe(&pair->peer.key, sizeof pair->peer.key);
     free(pair);
   }
 }
 
 void gli_shm_abandon(gli_transport *base) {
   gli_shm *t = (gli_shm *)base;
-  free_pairs(t->pairs);
-  free_pairs(t->garbage);
+  free_pairs(t->peers.pairs);
+  free_pairs(t->peers.leaving);
+  free_pairs(t->peers.garbage);
   gli_shm_memory_drop(t->page, GLI_SHM_PAGE_BYTES);
   gli_events_close(t->events);
   free(t->up);

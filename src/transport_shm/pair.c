@@ -14,17 +14,6 @@
 #include "transport_shm/shm.h"
 #include "transport_shm/tag.h"
 
-static void shm_link_into(gli_shm_pair *pair, gli_shm_pair **list) {
-  if (pair->link != NULL) {
-    *pair->link = pair->next;
-    if (pair->next != NULL) pair->next->link = pair->link;
-  }
-  pair->next = *list;
-  pair->link = list;
-  if (pair->next != NULL) pair->next->link = &pair->next;
-  *list = pair;
-}
-
 /* ---- opening ------------------------------------------------------------- */
 
 uint32_t gli_shm_data_for(uint64_t used) {
@@ -102,18 +91,14 @@ gloo_status gli_shm_pair_open(gli_transport *base,
                     config->peer_rank, apart);
   gli_shm_pair *made = calloc(1, sizeof *made);
   if (made == NULL) return no_ring(config, ENOMEM, "", error);
-  made->checked = t->here.checksum || peer.checksum;
-  made->base.ops =
-      made->checked ? &gli_transport_shm_checked : &gli_transport_shm;
-  made->out.checked = made->checked;
+  made->peer.checked = t->here.checksum || peer.checksum;
+  made->peer.base.ops =
+      made->peer.checked ? &gli_transport_shm_checked : &gli_transport_shm;
+  made->out.checked = made->peer.checked;
   made->t = t;
-  made->config = *config;
-  made->config.job_key = NULL;
-  made->asks = config->job_key != NULL;
-  made->peer = peer;
+  made->there = peer;
   made->watch.fd = made->out.fd = -1;
-  gloo_status status =
-      made->asks ? gli_shm_tag_key(config, &made->key, error) : GLOO_OK;
+  gloo_status status = gli_peer_init(&made->peer, &t->peers, config, error);
   if (status != GLOO_OK) {
     free(made);
     return status;
@@ -122,23 +107,13 @@ gloo_status gli_shm_pair_open(gli_transport *base,
   int code = gli_random(&made->proof, sizeof made->proof, &what);
   if (code == 0) code = make_ring(made, &what);
   if (code != 0) {
-    gli_wipe(&made->key, sizeof made->key);
+    gli_wipe(&made->peer.key, sizeof made->peer.key);
     free(made);
     return no_ring(config, code, what, error);
   }
-  if (made->checked)
-    gli_log(GLOO_LOG_INFO,
-            "messages between ranks %" PRIu32 " and %" PRIu32
-            " have checksums (CRC32C)",
-            config->self_rank, config->peer_rank);
-  made->live = true;
-  shm_link_into(made, &t->pairs);
   t->connecting++;
-  /* The next poll begins to connect; unless the peer's HELLO, for which this
-   * pair may just be opened, comes first. */
-  t->to_begin = true;
-  gli_shm_touch(t);
-  *pair = &made->base;
+  gli_peer_add(&made->peer);
+  *pair = &made->peer.base;
   return GLOO_OK;
 }
 
@@ -152,8 +127,8 @@ static bool is_up_or_ended(gli_shm_state state) {
  * connection. */
 void gli_shm_reckon(gli_shm_pair *pair) {
   bool in_ring = !is_up_or_ended(pair->state) && pair->out.next != 0;
-  bool owes = in_ring || pair->closed || pair->to_report;
-  gli_owe(&pair->t->base, &pair->base, owes);
+  bool owes = in_ring || pair->peer.closed || pair->peer.to_report;
+  gli_owe(&pair->t->peers.base, &pair->peer.base, owes);
 }
 
 static void leave_up(gli_shm_pair *pair) {
@@ -190,11 +165,11 @@ void gli_shm_set_state(gli_shm_pair *pair, gli_shm_state state) {
   if (is_up_or_ended(state) && !is_up_or_ended(pair->state))
     pair->t->connecting--;
   pair->state = state;
-  pair->up = state == GLI_SHM_UP && enter_up(pair);
+  pair->peer.up = state == GLI_SHM_UP && enter_up(pair);
   gli_shm_reckon(pair);
-  if (state != GLI_SHM_UP || pair->up) return;
+  if (state != GLI_SHM_UP || pair->peer.up) return;
   pair->state = GLI_SHM_ENDED;
-  gli_shm_pair_lacks(pair, ENOMEM);
+  gli_peer_lacks(&pair->peer, ENOMEM);
 }
 
 bool gli_shm_pair_up(const gli_pair *base) {
@@ -202,89 +177,64 @@ bool gli_shm_pair_up(const gli_pair *base) {
   return pair->state == GLI_SHM_UP;
 }
 
-/* ---- failing ------------------------------------------------------------- */
+/* ---- what peer.h asks for ------------------------------------------------ */
 
-static void shm_pair_fail(gli_shm_pair *pair, gloo_status status,
-                          const char *format, va_list arguments) {
-  if (pair->live && !pair->departed) {
-    (void)gli_vfail(&pair->cause, status, (int)pair->config.peer_rank, format,
-                    arguments);
-    pair->to_tell = true;
+static void shm_pair_begin(gli_peer *peer) {
+  gli_shm_pair *pair = (gli_shm_pair *)peer;
+  if (pair->state == GLI_SHM_IDLE && !peer->broken) gli_shm_begin(pair);
+}
+
+static void shm_pair_due(gli_peer *peer, uint64_t now_ns) {
+  gli_shm_pair *pair = (gli_shm_pair *)peer;
+  if (pair->due_ns != 0 && pair->due_ns <= now_ns) {
+    pair->due_ns = 0;
+    if (pair->state == GLI_SHM_WAITING && !peer->broken) gli_shm_begin(pair);
+  } else if (pair->due_ns != 0) {
+    gli_peers_schedule(peer->set, pair->due_ns);
   }
-  pair->live = false;
-  pair->to_report = true;
-  gli_shm_reckon(pair);
-  pair->t->to_tidy = true;
-  gli_shm_touch(pair->t);
+  if (!peer->closed) return;
+  if (peer->linger_until_ns > now_ns)
+    gli_peers_schedule(peer->set, peer->linger_until_ns);
+  gli_shm_linger_check(pair, now_ns);
 }
 
-void gli_shm_pair_lacks(gli_shm_pair *pair, int code) {
-  if (pair->broken) return;
-  gli_shm_pair_break(pair, gli_lack_status(code),
-                     "no shared memory with rank %" PRIu32 ": %s",
-                     pair->config.peer_rank, gli_lack_text(code));
-  pair->cause.rank = pair->cause.root_rank = (int)pair->config.self_rank;
+static void shm_pair_reckon(gli_peer *peer) {
+  gli_shm_reckon((gli_shm_pair *)peer);
 }
 
-void gli_shm_pair_break(gli_shm_pair *pair, gloo_status status,
-                        const char *format, ...) {
-  if (pair->broken) return;
-  pair->broken = true;
-  va_list arguments;
-  va_start(arguments, format);
-  shm_pair_fail(pair, status, format, arguments);
-  va_end(arguments);
-}
-
-void gli_shm_pair_spoil(gli_shm_pair *pair, const char *format, ...) {
-  if (pair->broken) return;
-  va_list arguments;
-  va_start(arguments, format);
-  shm_pair_fail(pair, GLOO_ERR_PROTOCOL, format, arguments);
-  va_end(arguments);
-}
-
-static gli_shm_pair *shm_find_to_report(gli_shm *t) {
-  gli_shm_pair *pair = t->pairs;
-  while (pair != NULL && !pair->to_report) pair = pair->next;
-  return pair;
-}
-
-static void shm_pair_report(gli_shm *t) {
-  gli_shm_pair *pair;
-  while ((pair = shm_find_to_report(t)) != NULL) {
-    pair->to_report = false;
-    t->happened++;
-    if (pair->closed && pair->broken) {
-      gli_shm_pair_dispose(pair);
-      continue;
-    }
-    if (pair->broken) {
-      gli_shm_set_state(pair, GLI_SHM_ENDED);
-      gli_watch_close(&pair->watch);
-    }
-    gli_shm_reckon(pair);
-    if (pair->closed || !pair->to_tell) continue;
-    pair->to_tell = false;
-    t->upcalls->failed(pair->config.user, &pair->cause);
-  }
-}
-
-void gli_shm_pair_dispose(gli_shm_pair *pair) {
+static void shm_pair_end(gli_peer *peer) {
+  gli_shm_pair *pair = (gli_shm_pair *)peer;
   gli_shm_set_state(pair, GLI_SHM_ENDED);
   gli_watch_close(&pair->watch);
+}
+
+static void shm_pair_dispose(gli_peer *peer) {
+  gli_shm_pair_dispose((gli_shm_pair *)peer);
+}
+
+const gli_peer_kind gli_shm_peers = {
+    .without = "no shared memory with rank",
+    .begin = shm_pair_begin,
+    .due = shm_pair_due,
+    .reckon = shm_pair_reckon,
+    .end = shm_pair_end,
+    .dispose = shm_pair_dispose,
+};
+
+void gli_shm_pair_dispose(gli_shm_pair *pair) {
+  shm_pair_end(&pair->peer);
   gli_request_free_all(&pair->queue);
-  pair->to_report = false;
-  gli_wipe(&pair->key, sizeof pair->key);
-  gli_owe(&pair->t->base, &pair->base, false);
-  pair->t->to_tidy = true;
-  shm_link_into(pair, &pair->t->garbage);
+  pair->peer.to_report = false;
+  gli_wipe(&pair->peer.key, sizeof pair->peer.key);
+  gli_owe(&pair->t->peers.base, &pair->peer.base, false);
+  pair->t->peers.to_report = true;
+  gli_peer_move(&pair->peer, &pair->t->peers.garbage);
 }
 
 void gli_shm_free_garbage(gli_shm *t) {
-  while (t->garbage != NULL) {
-    gli_shm_pair *pair = t->garbage;
-    t->garbage = pair->next;
+  while (t->peers.garbage != NULL) {
+    gli_shm_pair *pair = (gli_shm_pair *)t->peers.garbage;
+    t->peers.garbage = pair->peer.next;
     t->memory_bytes -= pair->out.bytes;
     gli_shm_memory_drop(pair->out.memory, pair->out.bytes);
     gli_shm_memory_drop(pair->in.memory, pair->in.bytes);
@@ -297,7 +247,6 @@ void gli_shm_free_garbage(gli_shm *t) {
 }
 
 void gli_shm_tidy(gli_shm *t) {
-  t->to_tidy = false;
-  shm_pair_report(t);
+  gli_peers_report(&t->peers);
   gli_shm_free_garbage(t);
 }

@@ -20,7 +20,7 @@ void gli_shm_bell_ready(void *owner, int events) {
 void gli_shm_liveness_ready(void *owner, int events) {
   gli_shm_pair *pair = owner;
   (void)events;
-  pair->t->happened++;
+  pair->t->peers.happened++;
   gli_shm_pair_ready(pair);
 }
 
@@ -44,47 +44,26 @@ static bool time_to_look(gli_shm *t) {
   return ++t->polls % POLLS_PER_CLOCK == 0 && time_has_come(t);
 }
 
-GLI_COLD static void shm_begin_pairs(gli_shm *t) {
-  t->to_begin = false;
-  gli_shm_pair *next;
-  for (gli_shm_pair *pair = t->pairs; pair != NULL; pair = next) {
-    next = pair->next;
-    if (pair->state == GLI_SHM_IDLE && !pair->broken) gli_shm_begin(pair);
-  }
-}
-
 /* All deadlines, once the earliest has passed. They are not sharp: the clock is
  * looked at as rarely as the descriptors. */
 static void shm_meet_deadlines(gli_shm *t) {
-  uint64_t due = atomic_load_explicit(&t->next_due_ns, memory_order_relaxed);
+  uint64_t due =
+      atomic_load_explicit(&t->peers.next_due_ns, memory_order_relaxed);
   if (due == 0) return;
   uint64_t now = uv_hrtime();
   if (now < due) return;
-  atomic_store(&t->next_due_ns, 0);
+  atomic_store(&t->peers.next_due_ns, 0);
   gli_shm_half_open_due(t, now);
-  gli_shm_pair *next;
-  for (gli_shm_pair *pair = t->pairs; pair != NULL; pair = next) {
-    next = pair->next;
-    if (pair->due_ns != 0 && pair->due_ns <= now) {
-      pair->due_ns = 0;
-      gli_shm_pair_due(pair, now);
-    } else if (pair->due_ns != 0) {
-      gli_shm_schedule(t, pair->due_ns);
-    }
-    if (!pair->closed) continue;
-    if (pair->linger_until_ns > now) gli_shm_schedule(t, pair->linger_until_ns);
-    gli_shm_linger_check(pair, now);
-  }
+  gli_peers_due(&t->peers, now);
 }
 
 /* A dead peer's last records are read before its death is reported. */
 static void report_death(gli_shm_pair *pair) {
   if (gli_shm_ready(&pair->in, memory_order_acquire)) return;
-  gli_shm_pair_break(
-      pair, GLOO_ERR_PEER,
-      "rank %u closed the connection without a word; it may have "
-      "been killed",
-      (unsigned)pair->config.peer_rank);
+  gli_peer_break(&pair->peer, GLOO_ERR_PEER,
+                 "rank %u closed the connection without a word; it may have "
+                 "been killed",
+                 (unsigned)pair->peer.config.peer_rank);
 }
 
 static void shm_poll_spread(gli_shm *t) {
@@ -108,20 +87,21 @@ void gli_shm_rested(gli_transport *base) {
 
 /* Is there nothing to see to but what may come? So it is most of the time. */
 static inline bool is_quiet(const gli_shm_pair *pair) {
-  return pair->queue.head == NULL && pair->pending_work == 0;
+  return pair->queue.head == NULL && pair->peer.pending_work == 0;
 }
 
 GLI_COLD static int end_turn(gli_shm_pair *pair) {
   int events = gli_shm_flush(pair);
-  if (pair->peer_closed && pair->live && !pair->departed) report_death(pair);
-  if (pair->closed) gli_shm_linger_check(pair, 0);
+  if (pair->peer.peer_closed && pair->peer.live && !pair->peer.departed)
+    report_death(pair);
+  if (pair->peer.closed) gli_shm_linger_check(pair, 0);
   return events;
 }
 
 static inline int shm_poll_turn(gli_shm_pair *pair) {
   int events = 0;
-  if (gli_shm_ready(&pair->in, memory_order_acquire) && pair->live &&
-      !pair->departed) {
+  if (gli_shm_ready(&pair->in, memory_order_acquire) && pair->peer.live &&
+      !pair->peer.departed) {
     events = gli_shm_receive(pair);
   } else if (gli_shm_unacked(&pair->in) > 0 && pair->state == GLI_SHM_UP) {
     gli_shm_give_back(pair);
@@ -131,14 +111,15 @@ static inline int shm_poll_turn(gli_shm_pair *pair) {
 
 int gli_shm_poll(gli_transport *base) {
   gli_shm *t = (gli_shm *)base;
-  t->happened = 0;
-  t->in_poll = true;
-  if (atomic_load_explicit(&t->needs_poll, memory_order_relaxed))
-    atomic_store(&t->needs_poll, false);
+  t->peers.happened = 0;
+  t->peers.in_poll = true;
+  if (atomic_load_explicit(&t->peers.needs_poll, memory_order_relaxed))
+    atomic_store(&t->peers.needs_poll, false);
   if (time_to_look(t)) look_around(t);
-  if (t->to_begin) shm_begin_pairs(t);
-  for (size_t i = 0; i < t->n_up; i++) t->happened += shm_poll_turn(t->up[i]);
-  if (t->to_tidy) gli_shm_tidy(t);
-  t->in_poll = false;
-  return t->happened;
+  if (t->peers.to_begin) gli_peers_begin(&t->peers);
+  for (size_t i = 0; i < t->n_up; i++)
+    t->peers.happened += shm_poll_turn(t->up[i]);
+  if (t->peers.to_report) gli_shm_tidy(t);
+  t->peers.in_poll = false;
+  return t->peers.happened;
 }

@@ -16,29 +16,29 @@ enum { RECORDS_PER_POLL = 64 };
 enum { ACK_BYTES = GLI_SHM_ACK_BYTES, ACK_RECORDS = GLI_SHM_ACK_RECORDS };
 
 static void shm_recv_garbled(gli_shm_pair *pair) {
-  if (pair->checked)
-    gli_shm_pair_spoil(
-        pair,
+  if (pair->peer.checked)
+    gli_peer_spoil(
+        &pair->peer,
         "a message from rank %" PRIu32 " to rank %" PRIu32
         " came damaged: a header in shared memory is not what was written "
         "(CRC32C); check the memory of the host",
-        pair->config.peer_rank, pair->config.self_rank);
+        pair->peer.config.peer_rank, pair->peer.config.self_rank);
   else
-    gli_shm_pair_spoil(
-        pair,
+    gli_peer_spoil(
+        &pair->peer,
         "what rank %" PRIu32 " wrote into shared memory for rank %" PRIu32
         " makes no sense; do all ranks run the same version of the library?",
-        pair->config.peer_rank, pair->config.self_rank);
+        pair->peer.config.peer_rank, pair->peer.config.self_rank);
 }
 
 static void shm_recv_damaged(gli_shm_pair *pair, uint64_t bytes) {
-  gli_shm_pair_spoil(pair,
-                     "a message of %" PRIu64 " bytes from rank %" PRIu32
-                     " to rank %" PRIu32
-                     " came damaged: its checksum (CRC32C) is %08" PRIx32
-                     ", and was %08" PRIx32 "; check the memory of the host",
-                     bytes, pair->config.peer_rank, pair->config.self_rank,
-                     pair->sum, pair->expected_sum);
+  gli_peer_spoil(&pair->peer,
+                 "a message of %" PRIu64 " bytes from rank %" PRIu32
+                 " to rank %" PRIu32
+                 " came damaged: its checksum (CRC32C) is %08" PRIx32
+                 ", and was %08" PRIx32 "; check the memory of the host",
+                 bytes, pair->peer.config.peer_rank,
+                 pair->peer.config.self_rank, pair->sum, pair->expected_sum);
 }
 
 /* Chunks begin on whole elements: their length is a multiple of a line, and the
@@ -64,32 +64,32 @@ static void shm_recv_take(gli_shm_pair *pair, size_t bytes) {
 }
 
 static void ask_where(gli_shm_pair *pair) {
-  gloo_status status =
-      pair->t->upcalls->header(pair->config.user, &pair->header, &pair->sink);
-  if (status != GLOO_OK) pair->live = false;
-  pair->in_message = pair->live;
+  gloo_status status = pair->t->peers.upcalls->header(
+      pair->peer.config.user, &pair->header, &pair->sink);
+  if (status != GLOO_OK) pair->peer.live = false;
+  pair->peer.in_message = pair->peer.live;
 }
 
 /* Its only record is here. False: ask where it goes, if the pair lives. */
 static bool shm_take_whole(gli_shm_pair *pair, const gli_header *header,
                            const uint8_t *data) {
-  const gli_upcalls *upcalls = pair->t->upcalls;
+  const gli_upcalls *upcalls = pair->t->peers.upcalls;
   bool taken = false;
   if (upcalls->message == NULL) return false;
   gloo_status status =
-      upcalls->message(pair->config.user, header, data, &taken);
-  if (status != GLOO_OK) pair->live = false;
+      upcalls->message(pair->peer.config.user, header, data, &taken);
+  if (status != GLOO_OK) pair->peer.live = false;
   return taken;
 }
 
 static void message_done(gli_shm_pair *pair) {
-  pair->in_message = false;
+  pair->peer.in_message = false;
   uint8_t type = pair->header.type;
   if (type == GLI_MESSAGE_BYE || type == GLI_MESSAGE_ABORT) {
-    pair->departed = true;
-    if (pair->queue.head != NULL) gli_shm_touch(pair->t);
+    pair->peer.departed = true;
+    if (pair->queue.head != NULL) gli_peers_touch(&pair->t->peers);
   }
-  pair->t->upcalls->received(pair->config.user, pair->sink.token);
+  pair->t->peers.upcalls->received(pair->peer.config.user, pair->sink.token);
 }
 
 static void receive_more(gli_shm_pair *pair, const uint8_t *data,
@@ -104,8 +104,8 @@ GLI_APART static void receive_rest(gli_shm_pair *pair, const gli_header *header,
                                    const uint8_t *data, size_t bytes) {
   pair->header = *header;
   pair->placed = 0;
-  if (pair->live) ask_where(pair);
-  if (pair->live) receive_more(pair, data, bytes);
+  if (pair->peer.live) ask_where(pair);
+  if (pair->peer.live) receive_more(pair, data, bytes);
 }
 
 GLI_APART static void receive_first(gli_shm_pair *pair,
@@ -137,8 +137,8 @@ static inline bool much_unacked(const gli_shm_pair *pair) {
 
 /* Nothing but a whole message can come next, and it is read. */
 static inline bool reads_whole(const gli_shm_pair *pair) {
-  static const gli_shm_pair open = {.live = true, .up = true};
-  return pair->rx_state == open.rx_state;
+  static const gli_peer open = {.live = true, .up = true};
+  return pair->peer.rx_state == open.rx_state;
 }
 
 /* This record has to be read before the sender is notified of it; earlier ones
@@ -167,7 +167,7 @@ bool gli_shm_take_now(gli_pair *base, const gli_header *expected,
  * made of it, for only then it is known to be what was sent. */
 GLI_APART static void receive_checked(gli_shm_pair *pair,
                                       const gli_shm_record *record) {
-  if (!pair->checked ||
+  if (!pair->peer.checked ||
       !gli_shm_begins_checked(&pair->in, record, &pair->expected_sum)) {
     shm_recv_garbled(pair);
     return;
@@ -188,12 +188,12 @@ GLI_APART static void receive_checked(gli_shm_pair *pair,
 /* One that follows. */
 GLI_APART static void go_on_checked(gli_shm_pair *pair,
                                     const gli_shm_record *record) {
-  if (pair->checked && record->header.mark == GLI_SHM_CHECKED_CUT) {
-    pair->in_message = false;
+  if (pair->peer.checked && record->header.mark == GLI_SHM_CHECKED_CUT) {
+    pair->peer.in_message = false;
     gli_shm_take(&pair->in);
     return;
   }
-  if (!pair->checked || !gli_shm_continues_checked(&pair->in, record)) {
+  if (!pair->peer.checked || !gli_shm_continues_checked(&pair->in, record)) {
     shm_recv_garbled(pair);
     return;
   }
@@ -210,7 +210,7 @@ GLI_APART static void go_on_checked(gli_shm_pair *pair,
 /* Continues a message, or marks its end. */
 GLI_APART static void go_on(gli_shm_pair *pair, const gli_shm_record *record) {
   if (record->header.mark == GLI_SHM_CUT) {
-    pair->in_message = false;
+    pair->peer.in_message = false;
     gli_shm_take(&pair->in);
   } else if (gli_shm_continues(&pair->in, record)) {
     size_t bytes = chunk_of(pair, pair->header.length - pair->placed);
@@ -224,7 +224,7 @@ GLI_APART static void go_on(gli_shm_pair *pair, const gli_shm_record *record) {
 GLI_INLINE void receive_one(gli_shm_pair *pair) {
   gli_shm_record record;
   gli_shm_get(&pair->in, &record);
-  if (pair->in_message) {
+  if (pair->peer.in_message) {
     go_on(pair, &record);
   } else if (!gli_shm_begins(&pair->in, &record)) {
     receive_checked(pair, &record);
@@ -244,7 +244,7 @@ int gli_shm_receive(gli_shm_pair *pair) {
   int n = 0;
   do {
     receive_one(pair);
-  } while (++n < RECORDS_PER_POLL && pair->live && !pair->departed &&
+  } while (++n < RECORDS_PER_POLL && pair->peer.live && !pair->peer.departed &&
            gli_shm_ready(&pair->in, memory_order_acquire));
   /* The fence is too expensive for each small message: it is done for several
    * at once, or by the next poll that finds nothing new. */

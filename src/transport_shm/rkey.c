@@ -52,8 +52,8 @@ static int send_region_note(gli_shm_pair *pair, gli_shm_say what, uint32_t id,
                             size_t bytes, int fd) {
   const gli_shm_note note = {.version = GLI_SHM_VERSION,
                              .say = what,
-                             .from = pair->config.self_rank,
-                             .to = pair->config.peer_rank,
+                             .from = pair->peer.config.self_rank,
+                             .to = pair->peer.config.peer_rank,
                              .region = id,
                              .region_bytes = bytes,
                              .fds = {fd, -1}};
@@ -95,7 +95,7 @@ void gli_shm_forget_freed(gli_shm *t) {
   bool all = true;
   for (size_t i = 0; i < t->n_up; i++) {
     gli_shm_pair *pair = t->up[i];
-    if (pair->watch.fd >= 0 && !pair->closed && !forget_freed(pair))
+    if (pair->watch.fd >= 0 && !pair->peer.closed && !forget_freed(pair))
       all = false;
   }
   if (all) t->region_generation = generation;
@@ -135,7 +135,8 @@ static bool announce_region(gli_shm_pair *pair, const gli_region *region) {
 bool gli_shm_rkey_pack(gli_pair *base, const void *memory, size_t bytes,
                        bool write, uint64_t *rkey) {
   gli_shm_pair *pair = (gli_shm_pair *)base;
-  if (pair->state != GLI_SHM_UP || !pair->live || pair->departed) return false;
+  if (pair->state != GLI_SHM_UP || !pair->peer.live || pair->peer.departed)
+    return false;
   if (pair->watch.fd < 0 || bytes == 0) return false;
   if (!write && bytes < EXPOSE_MIN) return false;
   gli_region region;
@@ -171,7 +172,7 @@ static int take_region(gli_shm_pair *pair, gli_shm_note *note) {
 }
 
 bool gli_shm_region_note(gli_shm_pair *pair, gli_shm_note *note) {
-  if (pair->closed) return true;
+  if (pair->peer.closed) return true;
   if (note->say == GLI_SHM_FORGET) {
     gli_shm_map_cache_forget(&pair->map_cache, note->region);
     return true;
@@ -182,7 +183,8 @@ bool gli_shm_region_note(gli_shm_pair *pair, gli_shm_note *note) {
 static const gli_shm_region *find_region(gli_shm_pair *pair, uint32_t id) {
   const gli_shm_region *found = gli_shm_map_cache_find(&pair->map_cache, id);
   for (int i = 0; found == NULL && i < NOTES_MAX; i++) {
-    if (pair->watch.fd < 0 || pair->broken || !gli_shm_pair_ready(pair)) break;
+    if (pair->watch.fd < 0 || pair->peer.broken || !gli_shm_pair_ready(pair))
+      break;
     found = gli_shm_map_cache_find(&pair->map_cache, id);
   }
   return found;
@@ -190,8 +192,8 @@ static const gli_shm_region *find_region(gli_shm_pair *pair, uint32_t id) {
 
 static gloo_status shm_rkey_nonsense(const gli_shm_pair *pair,
                                      gloo_error *error) {
-  uint32_t rank = pair->config.peer_rank;
-  if (pair->peer_closed)
+  uint32_t rank = pair->peer.config.peer_rank;
+  if (pair->peer.peer_closed)
     return gli_fail(error, GLOO_ERR_PEER, (int)rank,
                     "rank %" PRIu32
                     " closed the connection; the memory it referred to is gone",
@@ -207,7 +209,7 @@ static gloo_status out_of_reach(const gli_shm_pair *pair, gloo_error *error) {
                   "the memory that rank %" PRIu32
                   " shares can neither be mapped nor read: this process has no "
                   "descriptors left; raise the limit on open files",
-                  pair->config.peer_rank);
+                  pair->peer.config.peer_rank);
 }
 
 static gloo_status shm_rkey_missed(const gli_shm_pair *pair,
@@ -215,7 +217,7 @@ static gloo_status shm_rkey_missed(const gli_shm_pair *pair,
   return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
                   "out of memory for what rank %" PRIu32
                   " shares with this rank",
-                  pair->config.peer_rank);
+                  pair->peer.config.peer_rank);
 }
 
 gloo_status gli_shm_rkey_map(gli_pair *base, uint64_t rkey, size_t bytes,
@@ -231,7 +233,7 @@ gloo_status gli_shm_rkey_map(gli_pair *base, uint64_t rkey, size_t bytes,
   const gli_shm_region *region =
       find_region(pair, (uint32_t)(rkey >> OFFSET_BITS));
   uint64_t offset = rkey & OFFSET_MASK;
-  if (region == NULL && pair->missed_region && !pair->peer_closed)
+  if (region == NULL && pair->missed_region && !pair->peer.peer_closed)
     return shm_rkey_missed(pair, error);
   if (region == NULL || !gli_in_bounds(offset, bytes, region->bytes))
     return shm_rkey_nonsense(pair, error);
@@ -244,7 +246,7 @@ gloo_status gli_shm_rkey_map(gli_pair *base, uint64_t rkey, size_t bytes,
 
 static gloo_status shm_rkey_unreadable(const gli_shm_pair *pair, int code,
                                        gloo_error *error) {
-  uint32_t rank = pair->config.peer_rank;
+  uint32_t rank = pair->peer.config.peer_rank;
   if (code == EFAULT) return shm_rkey_nonsense(pair, error);
   if (code == ESRCH)
     return gli_fail(error, GLOO_ERR_PEER, (int)rank,
@@ -291,7 +293,8 @@ gloo_status gli_shm_rkey_get(gli_pair *base, uint64_t rkey, void *dst,
 
 bool gli_shm_pair_revoked(gli_pair *base) {
   gli_shm_pair *pair = (gli_shm_pair *)base;
-  if (pair->peer_closed || pair->broken || pair->in.memory == NULL) return true;
+  if (pair->peer.peer_closed || pair->peer.broken || pair->in.memory == NULL)
+    return true;
   return gli_shm_revoked(&pair->in);
 }
 

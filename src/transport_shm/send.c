@@ -13,16 +13,16 @@
 #include "transport_shm/shm.h"
 
 static void shm_send_nonsense(gli_shm_pair *pair) {
-  gli_shm_pair_break(pair, GLOO_ERR_PROTOCOL,
-                     "rank %u spoiled the shared memory: it says that it has "
-                     "read what was never written",
-                     (unsigned)pair->config.peer_rank);
+  gli_peer_break(&pair->peer, GLOO_ERR_PROTOCOL,
+                 "rank %u spoiled the shared memory: it says that it has "
+                 "read what was never written",
+                 (unsigned)pair->peer.config.peer_rank);
 }
 
 static bool shm_send_put(gli_shm_pair *pair, gli_send_request *request) {
   uint32_t before = pair->out.next;
   bool (*put_in)(gli_shm_out *, gli_header *, const uint8_t *, uint64_t *) =
-      pair->checked ? gli_shm_put_checked : gli_shm_put;
+      pair->peer.checked ? gli_shm_put_checked : gli_shm_put;
   bool all = put_in(&pair->out, &request->header, request->payload,
                     &request->private_);
   if (pair->out.next != before && gli_shm_peer_sleeps(pair)) gli_shm_ring(pair);
@@ -43,16 +43,17 @@ GLI_APART static bool send_longer(gli_shm_pair *pair, gli_header *header,
 
 /* A sent message is in the ring, and the peer's from then on. */
 static inline bool is_open(const gli_shm_pair *pair) {
-  static const gli_shm_pair open = {.live = true, .up = true},
+  static const gli_peer open = {.live = true, .up = true},
                             seen = {.live = true, .up = true, .departed = true};
-  return (pair->rx_state & seen.rx_state) == open.rx_state;
+  return (pair->peer.rx_state & seen.rx_state) == open.rx_state;
 }
 
 /* A message that is in the ring before the peer has that: making the connection
  * is what is left to do for it. The same goes for post_early. */
 GLI_COLD static bool send_early(gli_shm_pair *pair, gli_header *header,
                                 const void *payload) {
-  if (!pair->live || pair->departed || pair->queue.head != NULL) return false;
+  if (!pair->peer.live || pair->peer.departed || pair->queue.head != NULL)
+    return false;
   if (!send_longer(pair, header, payload)) return false;
   gli_shm_reckon(pair);
   return true;
@@ -74,7 +75,7 @@ static void await_room(gli_shm_pair *pair) {
   atomic_store(&pair->waiting, true);
   /* Made before the receiver could see that: it will not ring, and a thread
    * that sleeps already knows of nothing to wait for. */
-  if (gli_shm_room_made(&pair->out)) gli_shm_touch(pair->t);
+  if (gli_shm_room_made(&pair->out)) gli_peers_touch(&pair->t->peers);
 }
 
 static inline gli_post shm_send_post(gli_shm_pair *pair,
@@ -88,8 +89,8 @@ static inline gli_post shm_send_post(gli_shm_pair *pair,
 
 GLI_COLD static gli_post post_early(gli_shm_pair *pair,
                                     gli_send_request *request) {
-  if (pair->departed) return GLI_POST_DONE;
-  if (!pair->live) return GLI_POST_IN_PROGRESS;
+  if (pair->peer.departed) return GLI_POST_DONE;
+  if (!pair->peer.live) return GLI_POST_IN_PROGRESS;
   gli_post posted = shm_send_post(pair, request);
   gli_shm_reckon(pair);
   return posted;
@@ -110,23 +111,23 @@ static void all_sent(gli_shm_pair *pair) {
 /* The request at the head is done with. */
 static void shm_send_finish(gli_shm_pair *pair) {
   gli_send_request *request = gli_request_pop(&pair->queue);
-  if (pair->closed) {
+  if (pair->peer.closed) {
     free(request);
     return;
   }
   if (pair->queue.head == NULL) all_sent(pair);
-  pair->t->upcalls->sent(pair->config.user, request);
+  pair->t->peers.upcalls->sent(pair->peer.config.user, request);
 }
 
 int gli_shm_flush(gli_shm_pair *pair) {
   int done = 0;
-  if (pair->cut) {
+  if (pair->peer.cut) {
     if (!gli_shm_put_cut(&pair->out)) return 0;
-    pair->cut = false;
+    pair->peer.cut = false;
   }
-  while (pair->queue.head != NULL && (pair->live || pair->closed)) {
+  while (pair->queue.head != NULL && (pair->peer.live || pair->peer.closed)) {
     /* A peer that has left reads nothing more. */
-    if (!pair->departed && !shm_send_put(pair, pair->queue.head)) break;
+    if (!pair->peer.departed && !shm_send_put(pair, pair->queue.head)) break;
     shm_send_finish(pair);
     done++;
   }
@@ -155,20 +156,20 @@ static bool shm_own_queue(gli_shm_pair *pair) {
 
 static void shm_drop_queue(gli_shm_pair *pair) {
   const gli_send_request *head = pair->queue.head;
-  pair->cut = head != NULL && head->private_ > 0;
+  pair->peer.cut = head != NULL && head->private_ > 0;
   pair->queue = (gli_request_queue){NULL, NULL};
 }
 
 /* The peer does not know this pair, and only a BYE is left to send. */
 static bool shm_never_spoke(const gli_shm_pair *pair, bool bye) {
-  return bye && !pair->greeted && pair->out.next == 0 &&
+  return bye && !pair->peer.greeted && pair->out.next == 0 &&
          pair->queue.head == NULL;
 }
 
 static bool shm_worth_lingering(gli_shm_pair *pair,
                                 const gli_send_request *last) {
   bool bye = last != NULL && last->header.type == GLI_MESSAGE_BYE;
-  if (pair->broken || pair->departed || last == NULL ||
+  if (pair->peer.broken || pair->peer.departed || last == NULL ||
       shm_never_spoke(pair, bye)) {
     pair->queue = (gli_request_queue){NULL, NULL};
     return false;
@@ -185,32 +186,30 @@ static bool shm_worth_lingering(gli_shm_pair *pair,
 void gli_shm_pair_close(gli_pair *base, const gli_send_request *last) {
   gli_shm_pair *pair = (gli_shm_pair *)base;
   gli_shm *t = pair->t;
-  pair->live = false;
-  pair->closed = true;
+  gli_peer_leave(&pair->peer);
   gli_shm_reckon(pair);
   gli_shm_revoke(&pair->out);
   if (shm_worth_lingering(pair, last)) {
     uint64_t now_ns = uv_hrtime();
-    pair->linger_until_ns = now_ns + (uint64_t)GLI_LINGER_NS;
-    gli_shm_schedule(t, pair->linger_until_ns);
+    pair->peer.linger_until_ns = now_ns + (uint64_t)GLI_LINGER_NS;
+    gli_peers_schedule(&t->peers, pair->peer.linger_until_ns);
     (void)gli_shm_flush(pair);
     if (pair->queue.head != NULL) await_room(pair);
     gli_shm_linger_check(pair, now_ns);
   } else {
     gli_shm_pair_dispose(pair);
   }
-  if (!t->in_poll) gli_shm_free_garbage(t);
+  if (!t->peers.in_poll) gli_shm_free_garbage(t);
 }
 
 void gli_shm_linger_check(gli_shm_pair *pair, uint64_t now_ns) {
   bool delivered = pair->state == GLI_SHM_UP && pair->queue.head == NULL;
-  if (!delivered && !pair->peer_closed && now_ns < pair->linger_until_ns)
+  if (!delivered && !pair->peer.peer_closed &&
+      now_ns < pair->peer.linger_until_ns)
     return;
   gli_shm_pair_dispose(pair);
 }
 
 bool gli_shm_lingering(const gli_shm *t) {
-  for (const gli_shm_pair *pair = t->pairs; pair != NULL; pair = pair->next)
-    if (pair->closed) return true;
-  return false;
+  return t->peers.leaving != NULL;
 }

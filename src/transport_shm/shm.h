@@ -13,9 +13,7 @@
  * What short messages need of it is reserved when a pair is opened, the rest
  * when a longer one comes (ring.h).
  *
- * Failures are noted where they are seen (gli_shm_pair_break) and reported at
- * the end of poll; upcalls may close any pair, so after each one look at
- * `pair->live`. Pairs are freed at the end of poll only. */
+ * transport/peer.h says how pairs fail and end. */
 #ifndef GLI_TRANSPORT_SHM_SHM_H
 #define GLI_TRANSPORT_SHM_SHM_H
 
@@ -24,6 +22,7 @@
 
 #include "core/hints.h"
 #include "net/events.h"
+#include "transport/peer.h"
 #include "transport/request.h"
 #include "transport_shm/address.h"
 #include "transport_shm/foreign.h"
@@ -66,51 +65,17 @@ typedef struct gli_shm_announced {
 } gli_shm_announced;
 
 struct gli_shm_pair {
-  gli_pair base;
+  gli_peer peer;
   gli_watch watch; /* the liveness socket */
   struct gli_shm *t;
-  gli_shm_pair *next, **link; /* in one of the transport's lists */
-  gli_pair_config config;     /* without the job's key */
-  gli_shm_endpoint peer;
-
+  gli_shm_endpoint there;
   gli_shm_state state;
-  /* Whether what comes is read. */
-  union {
-    struct {
-      bool live;       /* upcalls may be made */
-      bool up;         /* its state is GLI_SHM_UP */
-      bool departed;   /* the peer's BYE or ABORT is here: it reads nothing
-                      more */
-      bool in_message; /* its first bytes are here */
-    };
-    uint32_t rx_state;
-  };
-  bool greeted;   /* the peer may know of this pair */
-  bool checked;   /* messages have checksums */
-  bool broken;    /* failed, for `cause`, and its connection is to end */
-  bool to_report; /* poll has to deal with that */
-  bool to_tell;   /* by the `failed` upcall */
-  /* Work of every poll. */
-  union {
-    struct {
-      bool closed;      /* pair_close was called: the pair lingers */
-      bool peer_closed; /* the peer's end of the liveness socket is closed */
-      bool cut;         /* closed in the middle of a message: write a CUT */
-      bool spare;
-    };
-    uint32_t pending_work; /* 0: nothing of this */
-  };
-  gloo_error cause;
 
   /* making the connection */
   uint64_t due_ns;           /* when to act next; 0: never */
   uint64_t failing_since_ns; /* 0: no attempt has failed */
   int lack; /* errno of what failed for want of something here; 0: nothing */
   uint32_t attempts, answers;
-  uint64_t linger_until_ns; /* of a closed pair */
-  /* In a job with a secret: the key that the peer has to prove. */
-  bool asks;
-  gli_key key;
 
   /* sending: private_ of a request is its progress in gli_shm_put */
   gli_shm_out out;
@@ -137,24 +102,15 @@ struct gli_shm_pair {
 };
 
 typedef struct gli_shm {
-  gli_transport base;
-  const gli_upcalls *upcalls;
-  void *device_user;
+  gli_peers peers;
   gli_shm_endpoint here;
   uint64_t memory_bytes;      /* in our rings */
   uint64_t read_min;          /* see gli_shm_read_min */
   uint64_t region_generation; /* all peers know what was freed until then */
-  bool in_poll;
-  bool closing;  /* only what lingers is still served */
-  bool to_begin; /* a pair of `pairs` has not begun to connect; needs_poll */
-  bool to_tidy;  /* a pair is newly broken, or garbage */
-  int happened;  /* in this poll */
   unsigned polls;
   uint64_t next_look_ns; /* at the descriptors */
   unsigned connecting;   /* pairs whose connection is being made */
 
-  gli_shm_pair *pairs,
-      *garbage; /* closed ones that linger are in `pairs` too */
   /* Connected pairs, indexed for polling. `up_lock` is held to change the
    * array, and by sleepers that read it; a thread that has the engine's lock
    * reads it without. */
@@ -174,17 +130,12 @@ typedef struct gli_shm {
   /* sleeping; see wait.c */
   gli_shm_page *page;
   int page_fd;
-  atomic_int sleepers;
   atomic_uint wakes;
-  atomic_bool needs_poll;     /* something changed that only poll acts on */
   atomic_bool oversubscribed; /* ranks outnumber processors */
   atomic_bool look;           /* poll must look at the descriptors */
-  atomic_ullong next_due_ns;
 } gli_shm;
 
 /* wait.c */
-void gli_shm_schedule(gli_shm *t, uint64_t due_ns);
-void gli_shm_touch(gli_shm *t);
 void gli_shm_wake(gli_transport *t);
 void gli_shm_sleep(gli_transport *t, int64_t timeout_ns);
 bool gli_shm_sleep_begin(gli_transport *t, gli_sleep *sleep);
@@ -216,7 +167,6 @@ void gli_shm_half_open_close(gli_shm *t);
 
 /* connect.c */
 void gli_shm_begin(gli_shm_pair *pair);
-void gli_shm_pair_due(gli_shm_pair *pair, uint64_t now_ns);
 /* Read a note on its connection. False: there was none. */
 bool gli_shm_pair_ready(gli_shm_pair *pair);
 /* Answer a HELLO that came on `socket`, with the right tag where one is needed.
@@ -234,15 +184,7 @@ bool gli_shm_pair_up(const gli_pair *pair);
 void gli_shm_set_state(gli_shm_pair *pair, gli_shm_state state);
 /* Something changed that decides whether the pair owes anything (gli_owe). */
 void gli_shm_reckon(gli_shm_pair *pair);
-void gli_shm_pair_break(gli_shm_pair *pair, gloo_status status,
-                        const char *format, ...) GLI_PRINTF(3, 4);
-/* Breaks the pair because a local resource ran out (errno); the error names
- * this rank. */
-void gli_shm_pair_lacks(gli_shm_pair *pair, int code);
-/* Breaks the pair for a protocol error: nothing more is read, but the peer can
- * still be notified. */
-void gli_shm_pair_spoil(gli_shm_pair *pair, const char *format, ...)
-    GLI_PRINTF(2, 3);
+extern const gli_peer_kind gli_shm_peers;
 /* Report pairs that broke, and free what is garbage. */
 void gli_shm_tidy(gli_shm *t);
 void gli_shm_pair_dispose(gli_shm_pair *pair);

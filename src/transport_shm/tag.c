@@ -1,14 +1,6 @@
 #include "transport_shm/tag.h"
 
 #include "core/bytes.h"
-#include "security/trust.h"
-
-gloo_status gli_shm_tag_key(const gli_pair_config *config, gli_key *key,
-                            gloo_error *error) {
-  const gli_trust_end self = {config->self_rank, config->local_key};
-  const gli_trust_end peer = {config->peer_rank, config->remote_key};
-  return gli_trust_pair_key(config->job_key, self, peer, key, error);
-}
 
 gloo_status gli_shm_tag(const gli_key *key, gli_shm_say say, uint32_t from,
                         uint32_t to, uint8_t tag[GLI_TAG_BYTES],

@@ -8,10 +8,6 @@
 #include "transport/transport.h"
 #include "transport_shm/note.h"
 
-/* Derives the key of both ends from the job's key, which must exist. */
-gloo_status gli_shm_tag_key(const gli_pair_config *config, gli_key *key,
-                            gloo_error *error);
-
 /* Computes the tag of a HELLO or an ACCEPTED from one rank to another. */
 gloo_status gli_shm_tag(const gli_key *key, gli_shm_say say, uint32_t from,
                         uint32_t to, uint8_t tag[GLI_TAG_BYTES],

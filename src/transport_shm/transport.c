@@ -60,12 +60,13 @@ static gloo_status shm_open_endpoint(const gli_transport_config *config,
     return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
                     "no memory for the shared memory transport");
   }
-  t->base.ops = &gli_transport_shm;
-  t->base.owed = config->owed;
+  t->peers.base.ops = &gli_transport_shm;
+  t->peers.base.owed = config->owed;
+  t->peers.kind = &gli_shm_peers;
   t->region_generation = gli_region_generation();
-  t->upcalls = config->upcalls;
+  t->peers.upcalls = config->upcalls;
   t->here.checksum = config->checksum;
-  t->device_user = config->device_user;
+  t->peers.device_user = config->device_user;
   t->page_fd = t->listener.fd = t->bell.fd = -1;
   for (int i = 0; i < GLI_SHM_HALF_OPEN_MAX; i++) {
     t->half_opens[i].t = t;
@@ -87,7 +88,7 @@ static gloo_status shm_open_endpoint(const gli_transport_config *config,
         "%s",
         what, gli_lack_text(code));
   }
-  *transport = &t->base;
+  *transport = &t->peers.base;
   return GLOO_OK;
 }
 
@@ -126,7 +127,7 @@ static bool shm_reachable(const gli_transport *t, const gli_address *address,
 
 static void shm_close_endpoint(gli_transport *base) {
   gli_shm *t = (gli_shm *)base;
-  t->closing = true;
+  t->peers.closing = true;
   gli_shm_poll(base);
   while (gli_shm_lingering(t)) {
     gli_shm_sleep(base, close_nap_ns);
@@ -152,7 +153,7 @@ static uint64_t shm_heard(const gli_pair *base) {
 
 static bool shm_obstacle(const gli_pair *base, gli_obstacle *obstacle) {
   const gli_shm_pair *pair = (const gli_shm_pair *)base;
-  *obstacle = (gli_obstacle){.lack = pair->up ? 0 : pair->lack};
+  *obstacle = (gli_obstacle){.lack = pair->peer.up ? 0 : pair->lack};
   return obstacle->lack != 0;
 }
 

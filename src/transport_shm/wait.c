@@ -33,27 +33,15 @@ void gli_shm_wake(gli_transport *base) {
 }
 
 void gli_shm_heard(gli_shm *t) {
-  if (atomic_load(&t->sleepers) > 0) return;
+  if (atomic_load(&t->peers.sleepers) > 0) return;
   unsigned wakes = atomic_load(&t->wakes);
   gli_shm_bell_quiet(t->bell.fd);
-  if (atomic_load(&t->wakes) != wakes || atomic_load(&t->sleepers) > 0)
+  if (atomic_load(&t->wakes) != wakes || atomic_load(&t->peers.sleepers) > 0)
     gli_shm_bell_ring(t->bell.fd);
 }
 
 void gli_shm_rung(gli_shm *t) {
-  if (atomic_load(&t->sleepers) > 0) gli_shm_bell_ring(t->bell.fd);
-}
-
-void gli_shm_touch(gli_shm *t) {
-  atomic_store(&t->needs_poll, true);
-  if (!t->in_poll && atomic_load(&t->sleepers) > 0) gli_shm_wake(&t->base);
-}
-
-void gli_shm_schedule(gli_shm *t, uint64_t due_ns) {
-  uint64_t known = atomic_load(&t->next_due_ns);
-  if (known != 0 && known <= due_ns) return;
-  atomic_store(&t->next_due_ns, due_ns);
-  gli_shm_touch(t); /* a present sleeper knows only the old one */
+  if (atomic_load(&t->peers.sleepers) > 0) gli_shm_bell_ring(t->bell.fd);
 }
 
 static bool something_came(gli_shm *t) {
@@ -71,15 +59,16 @@ static bool something_came(gli_shm *t) {
 
 bool gli_shm_sleep_begin(gli_transport *base, gli_sleep *sleep) {
   gli_shm *t = (gli_shm *)base;
-  atomic_fetch_add(&t->sleepers, 1);
+  atomic_fetch_add(&t->peers.sleepers, 1);
   atomic_store(&t->page->asleep, 1);
-  gli_sleep_add(sleep, gli_events_fd(t->events), atomic_load(&t->next_due_ns));
-  return !atomic_load(&t->needs_poll) && !something_came(t);
+  gli_sleep_add(sleep, gli_events_fd(t->events),
+                atomic_load(&t->peers.next_due_ns));
+  return !atomic_load(&t->peers.needs_poll) && !something_came(t);
 }
 
 void gli_shm_sleep_end(gli_transport *base) {
   gli_shm *t = (gli_shm *)base;
-  atomic_fetch_sub(&t->sleepers, 1);
+  atomic_fetch_sub(&t->peers.sleepers, 1);
   atomic_store(&t->look, true);
 }
 

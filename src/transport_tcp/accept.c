@@ -108,47 +108,33 @@ void gli_tcp_half_open_close(gli_tcp *t) {
 
 /* ---- hello --------------------------------------------------------------- */
 
-/* Closed here, but still delivering, and the peer has only now come to it. */
-static gli_tcp_pair *tcp_find_leaving(gli_tcp *t, const gli_tcp_hello *hello) {
-  for (gli_tcp_pair *pair = t->leaving; pair != NULL; pair = pair->next) {
-    if (pair->config.local_key != hello->key) continue;
-    if (pair->config.peer_rank == hello->from) return pair;
-  }
-  return NULL;
+static gli_peer_name half_open_name(const gli_tcp_half_open *half_open) {
+  const gli_tcp_hello *said = &half_open->said;
+  return (gli_peer_name){said->key, said->from, said->to};
 }
 
-/* NULL with the answer that refuses. */
-static gli_tcp_pair *tcp_find_pair(gli_tcp *t, const gli_tcp_hello *hello,
-                                   gli_tcp_answer *refusal) {
-  *refusal = GLI_TCP_UNKNOWN;
-  gli_tcp_pair *pair = tcp_find_leaving(t, hello);
-  if (pair == NULL && !t->closing) {
-    gli_pair *accepted =
-        t->upcalls->accept(t->device_user, hello->key, hello->from);
-    if (accepted == GLI_PAIR_LATER)
-      *refusal = GLI_TCP_LATER;
-    else if (accepted != GLI_PAIR_ELSEWHERE)
-      pair = (gli_tcp_pair *)accepted;
-  }
-  if (pair == NULL || pair->broken) return NULL;
-  if (pair->config.local_key != hello->key) return NULL;
-  if (pair->config.peer_rank != hello->from) return NULL;
-  if (pair->config.self_rank != hello->to) return NULL;
-  return pair;
+static gloo_status half_open_expect(gli_tcp_half_open *half_open,
+                                    gli_peer_expected *expected,
+                                    gloo_error *error) {
+  const gli_peer_name name = half_open_name(half_open);
+  return gli_peer_expect(&half_open->t->peers, &name, expected, error);
 }
 
 /* All that it has to say is said. */
 static void half_open_join(gli_tcp_half_open *half_open) {
   const gli_tcp_hello hello = half_open->said;
-  gli_tcp_answer refusal;
-  gli_tcp_pair *pair = tcp_find_pair(half_open->t, &hello, &refusal);
-  bool proves = pair != NULL && (pair->asks || half_open->t->tls != NULL);
+  const gli_peer_name name = half_open_name(half_open);
+  gli_peer_refusal refusal;
+  gli_tcp_pair *pair =
+      (gli_tcp_pair *)gli_peer_find(&half_open->t->peers, &name, &refusal);
+  bool proves = pair != NULL && (pair->peer.asks || half_open->t->tls != NULL);
   if (proves && half_open->state != HALF_OPEN_PROOF) pair = NULL;
   if (pair == NULL) {
-    half_open_refuse_politely(half_open, refusal,
-                              refusal == GLI_TCP_LATER
-                                  ? "its context is still being made here"
-                                  : "no context here has this key and rank");
+    bool later = refusal == GLI_PEER_LATER;
+    half_open_refuse_politely(half_open,
+                              later ? GLI_TCP_LATER : GLI_TCP_UNKNOWN,
+                              later ? "its context is still being made here"
+                                    : "no context here has this key and rank");
     return;
   }
   gli_conn *conn = half_open->conn;
@@ -158,44 +144,13 @@ static void half_open_join(gli_tcp_half_open *half_open) {
 
 /* ---- challenge and proof ------------------------------------------------- */
 
-/* What is known of the pair that a hello is for, without any change to it. */
-typedef struct gli_tcp_expected {
-  bool known; /* else there is none */
-  bool asks;
-  uint32_t self_rank;
-  gli_key key; /* of one that asks */
-  gli_address address;
-} gli_tcp_expected;
-
-static gloo_status half_open_expect(gli_tcp *t, const gli_tcp_hello *hello,
-                                    gli_tcp_expected *expected,
-                                    gloo_error *error) {
-  const gli_tcp_pair *leaving = tcp_find_leaving(t, hello);
-  if (leaving != NULL) {
-    *expected =
-        (gli_tcp_expected){true, leaving->asks, leaving->config.self_rank,
-                           leaving->key, leaving->config.address};
-    return GLOO_OK;
-  }
-  gli_pair_config config;
-  if (t->closing || t->upcalls->expect == NULL) return GLOO_OK;
-  if (!t->upcalls->expect(t->device_user, hello->key, hello->from, &config))
-    return GLOO_OK;
-  expected->known = true;
-  expected->asks = config.job_key != NULL;
-  expected->self_rank = config.self_rank;
-  expected->address = config.address;
-  if (!expected->asks) return GLOO_OK;
-  return gli_tcp_prove_key(&config, &expected->key, error);
-}
-
 static void half_open_enter(gli_tcp_half_open *half_open,
                             half_open_state state) {
   half_open->state = state;
   half_open->bytes = 0;
   half_open->since_ns = uv_hrtime();
-  gli_tcp_schedule(half_open->t,
-                   half_open->since_ns + half_open_named_limit_ns);
+  gli_peers_schedule(&half_open->t->peers,
+                     half_open->since_ns + half_open_named_limit_ns);
 }
 
 static bool challenge_send(const gli_tcp_half_open *half_open,
@@ -234,7 +189,7 @@ static void half_open_challenge(gli_tcp_half_open *half_open,
 /* In a job without a secret the tags go by a key of TLS: what was said in clear
  * may have been changed. */
 static void half_open_greeted(gli_tcp_half_open *half_open,
-                              const gli_tcp_expected *expected) {
+                              const gli_peer_expected *expected) {
   gli_key key = expected->key;
   gloo_error error;
   if (!expected->asks && !half_open->conn->secured)
@@ -251,10 +206,9 @@ static void half_open_greeted(gli_tcp_half_open *half_open,
 
 /* The handshake is over: it was with the rank that the hello speaks of. */
 static void half_open_secured(gli_tcp_half_open *half_open) {
-  gli_tcp_expected expected = {.known = false};
+  gli_peer_expected expected = {.known = false};
   gloo_error error;
-  if (half_open_expect(half_open->t, &half_open->said, &expected, &error) ==
-      GLOO_OK)
+  if (half_open_expect(half_open, &expected, &error) == GLOO_OK)
     half_open_greeted(half_open, &expected);
   else
     half_open_refuse(half_open, error.message);
@@ -262,7 +216,7 @@ static void half_open_secured(gli_tcp_half_open *half_open) {
 }
 
 static void half_open_secure(gli_tcp_half_open *half_open,
-                             const gli_tcp_expected *expected) {
+                             const gli_peer_expected *expected) {
   gli_conn *conn = half_open->conn;
   gli_tcp_contact contact = {.n = 0};
   gli_key key = {{0}};
@@ -287,7 +241,7 @@ static void half_open_secure(gli_tcp_half_open *half_open,
 /* ---- what has come ------------------------------------------------------- */
 
 static void half_open_introduced(gli_tcp_half_open *half_open) {
-  gli_tcp_expected expected = {.known = false};
+  gli_peer_expected expected = {.known = false};
   gloo_error error;
   gli_tcp_hello *said = &half_open->said;
   gli_tls_kind own = gli_tls_settings_kind(half_open->t->tls);
@@ -296,7 +250,7 @@ static void half_open_introduced(gli_tcp_half_open *half_open) {
   else if (said->tls != own)
     half_open_refuse_politely(half_open, GLI_TCP_OTHER_TLS,
                               gli_tls_differs(own, said->tls).text);
-  else if (half_open_expect(half_open->t, said, &expected, &error) != GLOO_OK)
+  else if (half_open_expect(half_open, &expected, &error) != GLOO_OK)
     half_open_refuse(half_open, error.message);
   else if (expected.asks && expected.self_rank != said->to)
     half_open_refuse_politely(half_open, GLI_TCP_UNKNOWN,
@@ -405,7 +359,7 @@ void gli_tcp_half_open_expire(gli_tcp *t, uint64_t now_ns) {
     if (now_ns >= until_ns)
       half_open_give_way(half_open);
     else
-      gli_tcp_schedule(t, until_ns);
+      gli_peers_schedule(&t->peers, until_ns);
   }
 }
 
@@ -492,7 +446,8 @@ static void tcp_accept_welcome(gli_tcp *t, int fd) {
   half_open->since_ns = uv_hrtime();
   half_open_add(t, half_open);
   gli_conn_for(conn, GLI_READABLE);
-  gli_tcp_schedule(t, half_open->since_ns + half_open_silent_limit_ns);
+  gli_peers_schedule(&t->peers,
+                     half_open->since_ns + half_open_silent_limit_ns);
   (void)half_open_read(half_open, false); /* most have spoken already */
 }
 

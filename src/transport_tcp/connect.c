@@ -65,15 +65,16 @@ static void attempt_secure(gli_tcp_attempt *attempt) {
   gli_key key = {{0}};
   gloo_error error;
   gloo_status status = GLOO_OK;
-  if (pair->asks)
-    status = gli_tcp_prove_tls_key(&pair->key, attempt->hello, &key, &error);
+  if (pair->peer.asks)
+    status =
+        gli_tcp_prove_tls_key(&pair->peer.key, attempt->hello, &key, &error);
   if (status == GLOO_OK)
     status = gli_conn_secure(conn, pair->t->tls, false, &key, &error);
   gli_wipe(&key, sizeof key);
   if (status == GLOO_OK) {
     gli_tcp_contact contact = {.n = 0};
-    (void)gli_tcp_contact_decode(&pair->config.address, &contact);
-    gli_tls_expect_rank(conn->tls, pair->config.peer_rank, contact.at,
+    (void)gli_tcp_contact_decode(&pair->peer.config.address, &contact);
+    gli_tls_expect_rank(conn->tls, pair->peer.config.peer_rank, contact.at,
                         contact.n);
     conn->plain = gli_tcp_reply_first();
     (void)gli_conn_shake_hands(conn, false);
@@ -90,14 +91,14 @@ static void attempt_say_hello(gli_tcp_attempt *attempt) {
       .version = GLI_TCP_VERSION,
       .stream = stream->index,
       .streams = pair->streams != 0 ? pair->streams : pair->stream_capacity,
-      .from = pair->config.self_rank,
-      .to = pair->config.peer_rank,
-      .key = pair->config.remote_key,
-      .asks = pair->asks,
+      .from = pair->peer.config.self_rank,
+      .to = pair->peer.config.peer_rank,
+      .key = pair->peer.config.remote_key,
+      .asks = pair->peer.asks,
       .tls = gli_tls_settings_kind(pair->t->tls),
   };
   gloo_error error;
-  if ((pair->asks || hello.tls != GLI_TLS_NONE) &&
+  if ((pair->peer.asks || hello.tls != GLI_TLS_NONE) &&
       gli_random_draw(hello.nonce, sizeof hello.nonce, &error) != GLOO_OK) {
     gli_tcp_attempt_in_vain(attempt, error.message,
                             "this host lacks something");
@@ -105,7 +106,7 @@ static void attempt_say_hello(gli_tcp_attempt *attempt) {
   }
   gli_tcp_hello_encode(&hello, attempt->hello);
   if (!attempt_send(attempt, attempt->hello, sizeof attempt->hello)) return;
-  pair->greeted = true;
+  pair->peer.greeted = true;
   gli_conn_for(attempt->conn, GLI_READABLE);
   gli_tcp_attempt_greets(attempt);
   if (hello.tls != GLI_TLS_NONE) attempt_secure(attempt);
@@ -123,7 +124,8 @@ static void connect_denied(gli_tcp_attempt *attempt, bool peer_asks) {
   const gli_tcp_pair *pair = attempt->stream->pair;
   gli_tcp_attempt_denied(
       attempt, "%s",
-      gli_trust_differs(pair->config.self_rank, pair->asks, peer_asks).text);
+      gli_trust_differs(pair->peer.config.self_rank, pair->peer.asks, peer_asks)
+          .text);
 }
 
 /* In a job without a secret they go by a key of TLS. */
@@ -131,9 +133,9 @@ static gloo_status connect_tags(const gli_tcp_attempt *attempt,
                                 const gli_tcp_challenge *challenge,
                                 gli_tcp_tags *tags, gloo_error *error) {
   const gli_tcp_pair *pair = attempt->stream->pair;
-  gli_key key = pair->key;
+  gli_key key = pair->peer.key;
   gloo_status status = GLOO_OK;
-  if (!pair->asks) status = gli_tls_key(attempt->conn->tls, &key, error);
+  if (!pair->peer.asks) status = gli_tls_key(attempt->conn->tls, &key, error);
   if (status == GLOO_OK)
     status =
         gli_tcp_prove_tags(&key, attempt->hello, challenge->nonce, tags, error);
@@ -151,7 +153,7 @@ static void tcp_connect_challenged(gli_tcp_attempt *attempt) {
   if (attempt->proved || in_clear ||
       !gli_tcp_challenge_decode(attempt->reply, &challenge)) {
     connect_nonsense(attempt);
-  } else if (!pair->asks && !attempt->conn->secured) {
+  } else if (!pair->peer.asks && !attempt->conn->secured) {
     connect_denied(attempt, true);
   } else if (connect_tags(attempt, &challenge, &tags, &error) != GLOO_OK) {
     gli_tcp_attempt_in_vain(attempt, error.message,
@@ -171,7 +173,7 @@ static void tcp_connect_challenged(gli_tcp_attempt *attempt) {
  * there. */
 static bool connect_has_proved(const gli_tcp_attempt *attempt) {
   const gli_tcp_pair *pair = attempt->stream->pair;
-  return attempt->proved || (!pair->asks && pair->t->tls == NULL);
+  return attempt->proved || (!pair->peer.asks && pair->t->tls == NULL);
 }
 
 static bool connect_may_believe(const gli_tcp_attempt *attempt,
@@ -189,7 +191,7 @@ static void tcp_connect_accepted(gli_tcp_attempt *attempt,
       stream->index == 0
           ? reply->streams >= 1 && reply->streams <= pair->stream_capacity
           : reply->streams == pair->streams;
-  if (!sensible || reply->key != pair->config.local_key) {
+  if (!sensible || reply->key != pair->peer.config.local_key) {
     gli_tcp_attempt_wrong(
         attempt, "answered with %s; another job may use its port",
         sensible ? "a wrong key" : "a wrong number of streams");
@@ -348,7 +350,7 @@ bool gli_tcp_reply_send(gli_conn *conn, const gli_tcp_reply *reply) {
 }
 
 static gli_tcp_answer decide_first(const gli_tcp_pair *pair) {
-  bool lower = pair->config.self_rank < pair->config.peer_rank;
+  bool lower = pair->peer.config.self_rank < pair->peer.config.peer_rank;
   switch (pair->stream[0].state) {
     case GLI_TCP_UP:
     case GLI_TCP_ENDED:
@@ -373,7 +375,7 @@ static void pair_find_peer(gli_tcp_pair *pair, int fd) {
   gli_tcp_contact contact;
   socklen_t bytes = sizeof from;
   if (getpeername(fd, &from.any, &bytes) != 0) return;
-  if (!gli_tcp_contact_decode(&pair->config.address, &contact)) return;
+  if (!gli_tcp_contact_decode(&pair->peer.config.address, &contact)) return;
   gli_endpoint_unmap(&from);
   gli_endpoint_set_port(&from, contact.port);
   for (uint32_t i = 0; i < contact.n; i++)
@@ -385,7 +387,7 @@ bool gli_tcp_pair_join(gli_tcp_pair *pair, const gli_tcp_hello *hello,
                        gli_conn *conn) {
   gli_tcp_reply reply = {
       .version = GLI_TCP_VERSION,
-      .key = pair->config.remote_key,
+      .key = pair->peer.config.remote_key,
       .streams = hello->streams < pair->stream_capacity ? hello->streams
                                                         : pair->stream_capacity,
   };
@@ -397,7 +399,7 @@ bool gli_tcp_pair_join(gli_tcp_pair *pair, const gli_tcp_hello *hello,
   gli_tcp_stream *stream = &pair->stream[hello->stream];
   gli_tcp_dial_drop(stream);
   if (first) pair_find_peer(pair, conn->watch.fd);
-  pair->begun = pair->greeted = true;
+  pair->begun = pair->peer.greeted = true;
   if (first) gli_tcp_pair_agree(pair, reply.streams, false);
   gli_tcp_stream_up(stream, conn);
   return true;

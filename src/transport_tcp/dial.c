@@ -118,7 +118,7 @@ static const char *dial_guess(const gli_tcp_stream *stream) {
   }
   gli_tcp_contact contact;
   if (loopback &&
-      gli_tcp_contact_decode(&stream->pair->config.address, &contact) &&
+      gli_tcp_contact_decode(&stream->pair->peer.config.address, &contact) &&
       contact.place != stream->pair->t->contact.place && !contact.translated)
     return "it listens where ranks of its own host alone can connect: it was "
            "told loopback, by MASTER_ADDR or GLOO_SOCKET_IFNAME";
@@ -142,23 +142,23 @@ static void dial_break(gli_tcp_stream *stream, bool wrong) {
   if (denied != NULL) {
     char at[GLI_ENDPOINT_TEXT_BYTES];
     gli_endpoint_text(&denied->at, at);
-    gli_tcp_pair_break(pair, GLOO_ERR_AUTH, "rank %" PRIu32 " (%s) %s",
-                       pair->config.peer_rank, at, denied->why);
+    gli_peer_break(&pair->peer, GLOO_ERR_AUTH, "rank %" PRIu32 " (%s) %s",
+                   pair->peer.config.peer_rank, at, denied->why);
   } else if (dial->n == 1 && wrong) {
-    gli_tcp_pair_break(pair, GLOO_ERR_PROTOCOL, "rank %" PRIu32 " (%s) %s",
-                       pair->config.peer_rank, pair->peer_text,
-                       dial->attempts[0].why);
+    gli_peer_break(&pair->peer, GLOO_ERR_PROTOCOL, "rank %" PRIu32 " (%s) %s",
+                   pair->peer.config.peer_rank, pair->peer_text,
+                   dial->attempts[0].why);
   } else if (dial->n == 1) {
-    gli_tcp_pair_break(pair, GLOO_ERR_PEER,
-                       "rank %" PRIu32 " (%s) cannot be reached: %s; %s",
-                       pair->config.peer_rank, pair->peer_text,
-                       dial->attempts[0].why, dial_guess(stream));
+    gli_peer_break(&pair->peer, GLOO_ERR_PEER,
+                   "rank %" PRIu32 " (%s) cannot be reached: %s; %s",
+                   pair->peer.config.peer_rank, pair->peer_text,
+                   dial->attempts[0].why, dial_guess(stream));
   } else {
     char all[340];
     dial_text(dial, all, sizeof all);
-    gli_tcp_pair_break(pair, wrong ? GLOO_ERR_PROTOCOL : GLOO_ERR_PEER,
-                       "rank %" PRIu32 " cannot be reached: %s; %s",
-                       pair->config.peer_rank, all, dial_guess(stream));
+    gli_peer_break(&pair->peer, wrong ? GLOO_ERR_PROTOCOL : GLOO_ERR_PEER,
+                   "rank %" PRIu32 " cannot be reached: %s; %s",
+                   pair->peer.config.peer_rank, all, dial_guess(stream));
   }
 }
 
@@ -177,7 +177,7 @@ static void dial_round_over(gli_tcp_stream *stream, uint64_t now_ns) {
   /* A rank listens before it publishes where: no listener there means that the
    * rank is gone, and a closed pair that was never connected has no peer to
    * tell. */
-  bool pointless = refused && pair->closed && pair->streams == 0;
+  bool pointless = refused && pair->peer.closed && pair->streams == 0;
   bool given_up = stream->failing_since_ns != 0 &&
                   now_ns - stream->failing_since_ns >=
                       (all_refused ? refused_patience_ns : patience_ns);
@@ -188,7 +188,7 @@ static void dial_round_over(gli_tcp_stream *stream, uint64_t now_ns) {
     return;
   }
   if (stream->lack != 0) /* which the peer may have given up on meanwhile */
-    gli_tcp_pair_lacks(pair, stream->lack);
+    gli_peer_lacks(&pair->peer, stream->lack);
   else
     dial_break(stream, wrong);
 }
@@ -227,7 +227,7 @@ static void dial_settle(gli_tcp_stream *stream) {
     if (attempt_connects(&dial->attempts[i]))
       dial_sooner(&due_ns, dial->attempts[i].begun_ns + connect_limit_ns);
   stream->due_ns = due_ns;
-  if (due_ns != 0) gli_tcp_schedule(stream->pair->t, due_ns);
+  if (due_ns != 0) gli_peers_schedule(&stream->pair->t->peers, due_ns);
 }
 
 /* Begin the next attempt that does not fail at once. */
@@ -323,10 +323,10 @@ void gli_tcp_attempt_again(gli_tcp_attempt *attempt, uint64_t due_ns) {
 static gli_tcp_dial *dial_new(gli_tcp_stream *stream) {
   gli_tcp_pair *pair = stream->pair;
   gli_tcp_contact contact;
-  gli_endpoints list = {.n = 1, .at = {pair->peer}};
+  gli_endpoints list = {.n = 1, .at = {pair->there}};
   /* It was decoded when the pair was opened. */
   if (stream->index == 0 &&
-      gli_tcp_contact_decode(&pair->config.address, &contact))
+      gli_tcp_contact_decode(&pair->peer.config.address, &contact))
     gli_tcp_order(&contact, pair->t->contact.place, &pair->t->own, &list);
   gli_tcp_dial *dial =
       calloc(1, sizeof *dial + list.n * sizeof dial->attempts[0]);
@@ -346,11 +346,11 @@ static void dial_lacks_memory(gli_tcp_stream *stream, uint64_t now_ns) {
   if (stream->failing_since_ns == 0) stream->failing_since_ns = now_ns;
   if (now_ns - stream->failing_since_ns >= patience_ns) {
     stream->due_ns = 0;
-    gli_tcp_pair_lacks(stream->pair, ENOMEM);
+    gli_peer_lacks(&stream->pair->peer, ENOMEM);
     return;
   }
   stream->due_ns = now_ns + (backoff_ns << BACKOFF_DOUBLINGS);
-  gli_tcp_schedule(stream->pair->t, stream->due_ns);
+  gli_peers_schedule(&stream->pair->t->peers, stream->due_ns);
 }
 
 void gli_tcp_stream_begin(gli_tcp_stream *stream) {

@@ -83,7 +83,7 @@ void gli_tcp_stream_shut(gli_tcp_stream *stream) {
 
 /* The peer never heard of this pair, and a BYE is all that there is to say. */
 static bool tcp_never_spoke(const gli_tcp_pair *pair, bool bye) {
-  return bye && !pair->greeted && pair->waiting.head == NULL;
+  return bye && !pair->peer.greeted && pair->waiting.head == NULL;
 }
 
 static bool tcp_worth_lingering(gli_tcp_pair *pair,
@@ -91,27 +91,25 @@ static bool tcp_worth_lingering(gli_tcp_pair *pair,
   bool bye = last != NULL && last->header.type == GLI_MESSAGE_BYE;
   /* Also when the pair goes at once: afterwards all queues are ours to free. */
   if (!own_queues(pair, bye)) return false;
-  if (pair->broken || pair->departed || tcp_never_spoke(pair, bye))
+  if (pair->peer.broken || pair->peer.departed || tcp_never_spoke(pair, bye))
     return false;
   if (last == NULL) return pair->streams != 0;
   pair->last = tcp_copy_request(last);
-  if (pair->last != NULL && pair->checked) gli_tcp_request_sum(pair->last);
+  if (pair->last != NULL && pair->peer.checked) gli_tcp_request_sum(pair->last);
   return pair->last != NULL;
 }
 
 void gli_tcp_pair_close(gli_pair *base, const gli_send_request *last) {
   gli_tcp_pair *pair = (gli_tcp_pair *)base;
   gli_tcp *t = pair->t;
-  pair->live = false;
-  pair->closed = true;
-  gli_tcp_pair_move(pair, &t->leaving);
+  gli_peer_leave(&pair->peer);
   if (!tcp_worth_lingering(pair, last)) {
     gli_tcp_pair_dispose(pair);
     return;
   }
   gli_tcp_reckon(pair);
-  pair->linger_until_ns = uv_hrtime() + (uint64_t)GLI_TCP_LINGER_NS;
-  gli_tcp_schedule(t, pair->linger_until_ns);
+  pair->peer.linger_until_ns = uv_hrtime() + (uint64_t)GLI_TCP_LINGER_NS;
+  gli_peers_schedule(&t->peers, pair->peer.linger_until_ns);
   gli_tcp_pair_queue_last(pair);
   for (uint32_t i = 0; i < pair->streams; i++) {
     gli_tcp_stream *stream = &pair->stream[i];
@@ -127,8 +125,8 @@ void gli_tcp_stream_linger(gli_tcp_stream *stream, int events) {
 }
 
 void gli_tcp_linger_check(gli_tcp_pair *pair, uint64_t now_ns) {
-  if (now_ns < pair->linger_until_ns) {
-    gli_tcp_schedule(pair->t, pair->linger_until_ns);
+  if (now_ns < pair->peer.linger_until_ns) {
+    gli_peers_schedule(&pair->t->peers, pair->peer.linger_until_ns);
     if (pair->streams == 0) return;
     for (uint32_t i = 0; i < pair->streams; i++)
       if (pair->stream[i].state != GLI_TCP_ENDED) return;
@@ -145,7 +143,9 @@ static bool stream_delivered(const gli_tcp_stream *stream) {
 }
 
 bool gli_tcp_lingering(const gli_tcp *t) {
-  for (const gli_tcp_pair *pair = t->leaving; pair != NULL; pair = pair->next) {
+  for (const gli_peer *peer = t->peers.leaving; peer != NULL;
+       peer = peer->next) {
+    const gli_tcp_pair *pair = (const gli_tcp_pair *)peer;
     if (pair->streams == 0) return true;
     for (uint32_t i = 0; i < pair->streams; i++)
       if (!stream_delivered(&pair->stream[i])) return true;

@@ -281,7 +281,7 @@ void gli_tcp_listener_pause(gli_tcp *t) {
   gli_watch_for(&t->listener, 0);
   t->listener_full = false;
   t->listener_due_ns = uv_hrtime() + pause_ns;
-  gli_tcp_schedule(t, t->listener_due_ns);
+  gli_peers_schedule(&t->peers, t->listener_due_ns);
 }
 
 void gli_tcp_listener_resume(gli_tcp *t) {
@@ -293,7 +293,7 @@ void gli_tcp_listener_resume(gli_tcp *t) {
 
 /* Some peer of this pair may be waiting to be accepted. */
 static bool is_unconnected(const gli_tcp_pair *pair) {
-  if (!pair->live || !pair->begun) return false;
+  if (!pair->peer.live || !pair->begun) return false;
   if (pair->streams == 0) return true;
   for (uint32_t i = 0; i < pair->streams; i++)
     if (pair->stream[i].state != GLI_TCP_UP) return true;
@@ -310,14 +310,14 @@ void gli_tcp_listener_lacks(gli_tcp *t, int code) {
             gli_lack_text(code));
   }
   if (!gli_lacking(code) || now - t->lacking_since_ns < patience_ns) return;
-  for (gli_tcp_pair *pair = t->pairs; pair != NULL; pair = pair->next)
-    if (is_unconnected(pair)) gli_tcp_pair_lacks(pair, code);
+  for (gli_peer *peer = t->peers.pairs; peer != NULL; peer = peer->next)
+    if (is_unconnected((const gli_tcp_pair *)peer)) gli_peer_lacks(peer, code);
 }
 
 void gli_tcp_listener_due(gli_tcp *t, uint64_t now_ns) {
   if (t->listener_due_ns == 0) return;
   if (t->listener_due_ns > now_ns) {
-    gli_tcp_schedule(t, t->listener_due_ns);
+    gli_peers_schedule(&t->peers, t->listener_due_ns);
     return;
   }
   t->listener_full = false;

@@ -94,7 +94,7 @@ bool gli_tcp_stream_stuck(const gli_tcp_stream *stream,
       " bytes in long packets were not%s: check the MTU of the path (ip link; "
       "ping -M do -s 1400), and firewalls that drop the ICMP message "
       "'fragmentation needed'",
-      stream->pair->config.peer_rank, bytes, within);
+      stream->pair->peer.config.peer_rank, bytes, within);
   return true;
 }
 

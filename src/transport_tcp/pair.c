@@ -1,29 +1,14 @@
 /* Pairs: opening them, choosing streams, and what happens when they fail. */
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdlib.h>
 
 #include "core/error.h"
-#include "core/lack.h"
-#include "core/log.h"
 #include "transport_tcp/dial.h"
-#include "transport_tcp/prove.h"
 #include "transport_tcp/tcp.h"
 
 void gli_tcp_pair_set_peer(gli_tcp_pair *pair, const gli_endpoint *peer) {
-  pair->peer = *peer;
+  pair->there = *peer;
   gli_endpoint_text(peer, pair->peer_text);
-}
-
-void gli_tcp_pair_move(gli_tcp_pair *pair, gli_tcp_pair **list) {
-  if (pair->link != NULL) {
-    *pair->link = pair->next;
-    if (pair->next != NULL) pair->next->link = pair->link;
-  }
-  pair->next = *list;
-  pair->link = list;
-  if (pair->next != NULL) pair->next->link = &pair->next;
-  *list = pair;
 }
 
 gloo_status gli_tcp_pair_open(gli_transport *base,
@@ -43,39 +28,26 @@ gloo_status gli_tcp_pair_open(gli_transport *base,
     return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
                     "no memory for a connection to rank %u",
                     (unsigned)config->peer_rank);
-  made->checked = t->checksum || contact.checksum;
-  made->base.ops =
-      made->checked ? &gli_transport_tcp_checked : &gli_transport_tcp;
+  made->peer.checked = t->checksum || contact.checksum;
+  made->peer.base.ops =
+      made->peer.checked ? &gli_transport_tcp_checked : &gli_transport_tcp;
   made->t = t;
-  made->config = *config;
-  made->config.job_key = NULL;
-  made->asks = config->job_key != NULL;
-  gloo_status status =
-      made->asks ? gli_tcp_prove_key(config, &made->key, error) : GLOO_OK;
+  gloo_status status = gli_peer_init(&made->peer, &t->peers, config, error);
   if (status != GLOO_OK) {
     free(made);
     return status;
   }
   gli_tcp_order(&contact, t->contact.place, &t->own, &order);
   gli_tcp_pair_set_peer(made, &order.at[0]);
-  if (made->checked)
-    gli_log(GLOO_LOG_INFO,
-            "messages between ranks %u and %u have checksums (CRC32C)",
-            (unsigned)config->self_rank, (unsigned)config->peer_rank);
-  made->live = true;
   made->stream_capacity = t->streams;
   for (uint32_t i = 0; i < t->streams; i++) {
     made->stream[i].pair = made;
     made->stream[i].index = i;
     made->stream[i].long_limit = GLI_TCP_LONG_BYTES;
-    made->stream[i].checked = made->checked;
+    made->stream[i].checked = made->peer.checked;
   }
-  gli_tcp_pair_move(made, &t->pairs);
-  /* The next poll begins to connect; unless the peer's hello, for which this
-   * pair may just be opened, comes first. */
-  t->to_begin = true;
-  gli_tcp_touch(t);
-  *pair = &made->base;
+  gli_peer_add(&made->peer);
+  *pair = &made->peer.base;
   return GLOO_OK;
 }
 
@@ -90,9 +62,9 @@ gli_post gli_tcp_send(gli_pair *base, gli_send_request *request) {
   gli_tcp_pair *pair = (gli_tcp_pair *)base;
   request->private_ = 0;
   request->next = NULL;
-  if (pair->departed) return GLI_POST_DONE;
-  if (!pair->live) return GLI_POST_IN_PROGRESS;
-  if (pair->checked) gli_tcp_request_sum(request);
+  if (pair->peer.departed) return GLI_POST_DONE;
+  if (!pair->peer.live) return GLI_POST_IN_PROGRESS;
+  if (pair->peer.checked) gli_tcp_request_sum(request);
   if (pair->streams == 0) {
     gli_request_push(&pair->waiting, request);
     return GLI_POST_IN_PROGRESS;
@@ -104,7 +76,8 @@ gli_post gli_tcp_send(gli_pair *base, gli_send_request *request) {
 
 bool gli_tcp_send_now(gli_pair *base, gli_header *header, const void *payload) {
   gli_tcp_pair *pair = (gli_tcp_pair *)base;
-  if (!pair->live || pair->departed || pair->streams == 0) return false;
+  if (!pair->peer.live || pair->peer.departed || pair->streams == 0)
+    return false;
   gli_tcp_stream *stream = gli_tcp_pair_stream(pair, header);
   return gli_tcp_stream_send_now(stream, header, payload);
 }
@@ -124,7 +97,7 @@ void gli_tcp_pair_agree(gli_tcp_pair *pair, uint32_t streams, bool initiator) {
   while ((request = gli_request_pop(&pair->waiting)) != NULL)
     gli_request_push(&gli_tcp_pair_stream(pair, &request->header)->queue,
                      request);
-  if (pair->closed) gli_tcp_pair_queue_last(pair);
+  if (pair->peer.closed) gli_tcp_pair_queue_last(pair);
   if (!initiator) return;
   for (uint32_t i = 1; i < streams; i++)
     if (pair->stream[i].state != GLI_TCP_ENDED)
@@ -136,103 +109,79 @@ void gli_tcp_pair_agree(gli_tcp_pair *pair, uint32_t streams, bool initiator) {
 /* Of a message that counts as sent; or, when the pair is closed, of all that is
  * to be written before it shuts this direction. */
 static bool tcp_pair_owes(const gli_tcp_stream *stream) {
-  if (!stream->pair->closed)
+  if (!stream->pair->peer.closed)
     return stream->rest != NULL || gli_tcp_stream_keeps(stream);
   return stream->state != GLI_TCP_ENDED && !gli_tcp_stream_is_shut(stream);
 }
 
 void gli_tcp_reckon(gli_tcp_pair *pair) {
-  bool any = pair->to_report || (pair->closed && pair->streams == 0);
+  bool any = pair->peer.to_report || (pair->peer.closed && pair->streams == 0);
   for (uint32_t i = 0; i < pair->streams && !any; i++)
     any = tcp_pair_owes(&pair->stream[i]);
-  gli_owe(&pair->t->base, &pair->base, any);
+  gli_owe(&pair->t->peers.base, &pair->peer.base, any);
 }
 
-/* ---- failing ------------------------------------------------------------- */
+/* ---- what peer.h asks for ------------------------------------------------ */
 
-static void tcp_pair_fail(gli_tcp_pair *pair, gloo_status status,
-                          const char *format, va_list arguments) {
-  if (pair->live && !pair->departed) {
-    (void)gli_vfail(&pair->cause, status, (int)pair->config.peer_rank, format,
-                    arguments);
-    pair->to_tell = true;
+static void tcp_pair_begin(gli_peer *peer) {
+  gli_tcp_pair *pair = (gli_tcp_pair *)peer;
+  if (pair->begun) return;
+  pair->begun = true;
+  gli_tcp_stream_begin(&pair->stream[0]);
+}
+
+static void tcp_pair_due(gli_peer *peer, uint64_t now_ns) {
+  gli_tcp_pair *pair = (gli_tcp_pair *)peer;
+  for (uint32_t i = 0; i < pair->stream_capacity; i++) {
+    gli_tcp_stream *stream = &pair->stream[i];
+    if (stream->due_ns == 0) continue;
+    if (stream->due_ns <= now_ns)
+      gli_tcp_stream_due(stream, now_ns);
+    else
+      gli_peers_schedule(peer->set, stream->due_ns);
   }
-  pair->live = false;
-  pair->to_report = true;
-  gli_tcp_reckon(pair);
-  pair->t->to_report = true;
-  gli_tcp_touch(pair->t);
+  if (peer->closed) gli_tcp_linger_check(pair, now_ns);
 }
 
-void gli_tcp_pair_lacks(gli_tcp_pair *pair, int code) {
-  if (pair->broken) return;
-  gli_tcp_pair_break(pair, gli_lack_status(code),
-                     "no connection with rank %" PRIu32 ": %s",
-                     pair->config.peer_rank, gli_lack_text(code));
-  pair->cause.rank = pair->cause.root_rank = (int)pair->config.self_rank;
+static void tcp_pair_reckon(gli_peer *peer) {
+  gli_tcp_reckon((gli_tcp_pair *)peer);
 }
 
-void gli_tcp_pair_break(gli_tcp_pair *pair, gloo_status status,
-                        const char *format, ...) {
-  if (pair->broken) return;
-  pair->broken = true;
-  va_list arguments;
-  va_start(arguments, format);
-  tcp_pair_fail(pair, status, format, arguments);
-  va_end(arguments);
-}
-
-void gli_tcp_pair_spoil(gli_tcp_pair *pair, const char *format, ...) {
-  if (pair->broken) return;
-  va_list arguments;
-  va_start(arguments, format);
-  tcp_pair_fail(pair, GLOO_ERR_PROTOCOL, format, arguments);
-  va_end(arguments);
+static void tcp_pair_ignore(gli_peer *peer) {
+  gli_tcp_pair *pair = (gli_tcp_pair *)peer;
   for (uint32_t i = 0; i < pair->stream_capacity; i++) {
     if (pair->stream[i].conn != NULL) gli_conn_for(pair->stream[i].conn, 0);
     gli_tcp_dial_ignore(&pair->stream[i]);
   }
 }
 
-static void end_streams(gli_tcp_pair *pair) {
+static void tcp_pair_end(gli_peer *peer) {
+  gli_tcp_pair *pair = (gli_tcp_pair *)peer;
   for (uint32_t i = 0; i < pair->stream_capacity; i++)
     gli_tcp_stream_end(&pair->stream[i]);
 }
 
-static gli_tcp_pair *tcp_find_to_report(gli_tcp *t) {
-  gli_tcp_pair *lists[2] = {t->pairs, t->leaving};
-  for (int i = 0; i < 2; i++) {
-    for (gli_tcp_pair *pair = lists[i]; pair != NULL; pair = pair->next)
-      if (pair->to_report) return pair;
-  }
-  return NULL;
+static void tcp_pair_dispose(gli_peer *peer) {
+  gli_tcp_pair_dispose((gli_tcp_pair *)peer);
 }
 
-void gli_tcp_pairs_report(gli_tcp *t) {
-  t->to_report = false;
-  gli_tcp_pair *pair;
-  while ((pair = tcp_find_to_report(t)) != NULL) {
-    pair->to_report = false;
-    t->happened++;
-    if (pair->closed && pair->broken) {
-      gli_tcp_pair_dispose(pair);
-      continue;
-    }
-    if (pair->broken) end_streams(pair);
-    gli_tcp_reckon(pair);
-    if (pair->closed || !pair->to_tell) continue;
-    pair->to_tell = false;
-    t->upcalls->failed(pair->config.user, &pair->cause);
-  }
-}
+const gli_peer_kind gli_tcp_peers = {
+    .without = "no connection with rank",
+    .begin = tcp_pair_begin,
+    .due = tcp_pair_due,
+    .reckon = tcp_pair_reckon,
+    .ignore = tcp_pair_ignore,
+    .end = tcp_pair_end,
+    .dispose = tcp_pair_dispose,
+};
 
 void gli_tcp_pair_dispose(gli_tcp_pair *pair) {
-  end_streams(pair);
+  tcp_pair_end(&pair->peer);
   gli_request_free_all(&pair->waiting);
   free(pair->last);
   pair->last = NULL;
-  gli_wipe(&pair->key, sizeof pair->key);
-  pair->to_report = false;
-  gli_owe(&pair->t->base, &pair->base, false);
-  gli_tcp_pair_move(pair, &pair->t->garbage);
+  gli_wipe(&pair->peer.key, sizeof pair->peer.key);
+  pair->peer.to_report = false;
+  gli_owe(&pair->t->peers.base, &pair->peer.base, false);
+  gli_peer_move(&pair->peer, &pair->t->peers.garbage);
 }

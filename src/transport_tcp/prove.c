@@ -1,14 +1,5 @@
 #include "transport_tcp/prove.h"
 
-#include "security/trust.h"
-
-gloo_status gli_tcp_prove_key(const gli_pair_config *config, gli_key *key,
-                              gloo_error *error) {
-  const gli_trust_end self = {config->self_rank, config->local_key};
-  const gli_trust_end peer = {config->peer_rank, config->remote_key};
-  return gli_trust_pair_key(config->job_key, self, peer, key, error);
-}
-
 gloo_status gli_tcp_prove_tls_key(const gli_key *key,
                                   const uint8_t hello[GLI_TCP_HELLO_BYTES],
                                   gli_key *tls_key, gloo_error *error) {

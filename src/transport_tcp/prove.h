@@ -9,10 +9,6 @@
 #include "transport/transport.h"
 #include "transport_tcp/handshake.h"
 
-/* What both ends derive from the job's key, which is there. */
-gloo_status gli_tcp_prove_key(const gli_pair_config *config, gli_key *key,
-                              gloo_error *error);
-
 typedef struct gli_tcp_tags {
   uint8_t of_acceptor[GLI_TAG_BYTES];  /* in its challenge */
   uint8_t of_initiator[GLI_TAG_BYTES]; /* its proof */

@@ -17,18 +17,19 @@ static void stream_ready(void *owner, int events) {
   gli_tcp_stream *stream = owner;
   gli_tcp_pair *pair = stream->pair;
   bool broken = (events & GLI_BROKEN) != 0;
-  if (pair->closed) {
+  if (pair->peer.closed) {
     gli_tcp_stream_linger(stream, events);
     return;
   }
   if ((events & GLI_READABLE) != 0) gli_tcp_stream_read(stream, broken);
   if ((events & GLI_WRITABLE) == 0) return;
-  if (pair->live && stream->state == GLI_TCP_UP) gli_tcp_stream_flush(stream);
+  if (pair->peer.live && stream->state == GLI_TCP_UP)
+    gli_tcp_stream_flush(stream);
 }
 
 /* The system does not watch it any more. */
 static void stream_unwatched(void *owner, int code) {
-  gli_tcp_pair_lacks(((gli_tcp_stream *)owner)->pair, code);
+  gli_peer_lacks(&((gli_tcp_stream *)owner)->pair->peer, code);
 }
 
 static const gli_conn_calls stream_calls = {.ready = stream_ready,
@@ -58,7 +59,7 @@ void gli_tcp_stream_up(gli_tcp_stream *stream, gli_conn *conn) {
   }
   gli_conn_move(conn, GLI_CONN_UP);
   gli_conn_give(conn, &stream_calls, stream);
-  bool used = pair->live || pair->closed;
+  bool used = pair->peer.live || pair->peer.closed;
   gli_conn_for(conn, used ? GLI_READABLE : 0);
   gli_tcp_stream_note_queued(stream);
   if (used) gli_tcp_stream_flush(stream);
@@ -80,7 +81,7 @@ void gli_tcp_stream_end(gli_tcp_stream *stream) {
   gli_tcp_dial_drop(stream);
   stream->state = GLI_TCP_ENDED;
   stream->due_ns = 0;
-  if (stream->pair->closed) gli_request_free_all(&stream->queue);
+  if (stream->pair->peer.closed) gli_request_free_all(&stream->queue);
   stream->queue = (gli_request_queue){NULL, NULL};
   free(stream->rest);
   stream->rest = NULL;
@@ -91,37 +92,38 @@ void gli_tcp_stream_lost(gli_tcp_stream *stream, int code) {
   gli_tcp_pair *pair = stream->pair;
   /* A peer that ends a stream before this side has is closed, too, or gone. It
    * reads no other stream any more, and answers no hello for one. */
-  if (pair->closed && !gli_tcp_stream_is_shut(stream) && !gli_lacking(code)) {
+  if (pair->peer.closed && !gli_tcp_stream_is_shut(stream) &&
+      !gli_lacking(code)) {
     gli_tcp_pair_dispose(pair);
     return;
   }
-  if (pair->closed || pair->departed || stream->finished) {
+  if (pair->peer.closed || pair->peer.departed || stream->finished) {
     gli_tcp_stream_end(stream);
-    if (pair->closed) gli_tcp_linger_check(pair, uv_hrtime());
+    if (pair->peer.closed) gli_tcp_linger_check(pair, uv_hrtime());
     return;
   }
   if (code == 0) code = stream->write_error;
   char stuck[GLI_OBSTACLE_BYTES];
   (void)gli_tcp_stream_stuck(stream, stuck);
   if (gli_lacking(code))
-    gli_tcp_pair_lacks(pair, code);
+    gli_peer_lacks(&pair->peer, code);
   else if (code == EBADMSG && stream->conn != NULL && stream->conn->tls != NULL)
-    gli_tcp_pair_break(pair, GLOO_ERR_PROTOCOL, "rank %" PRIu32 " (%s) %s",
-                       pair->config.peer_rank, pair->peer_text,
-                       gli_tls_why(stream->conn->tls));
+    gli_peer_break(&pair->peer, GLOO_ERR_PROTOCOL, "rank %" PRIu32 " (%s) %s",
+                   pair->peer.config.peer_rank, pair->peer_text,
+                   gli_tls_why(stream->conn->tls));
   else if (code == 0 || code == ECONNRESET || code == EPIPE)
-    gli_tcp_pair_break(pair, GLOO_ERR_PEER,
-                       "rank %" PRIu32
-                       " (%s) closed the connection unexpectedly; it may have "
-                       "been killed%s",
-                       pair->config.peer_rank, pair->peer_text, stuck);
+    gli_peer_break(&pair->peer, GLOO_ERR_PEER,
+                   "rank %" PRIu32
+                   " (%s) closed the connection unexpectedly; it may have "
+                   "been killed%s",
+                   pair->peer.config.peer_rank, pair->peer_text, stuck);
   else
-    gli_tcp_pair_break(pair, GLOO_ERR_PEER,
-                       "the connection to rank %" PRIu32
-                       " (%s) was lost: %s; its host or the network may be "
-                       "down%s",
-                       pair->config.peer_rank, pair->peer_text, strerror(code),
-                       stuck);
+    gli_peer_break(&pair->peer, GLOO_ERR_PEER,
+                   "the connection to rank %" PRIu32
+                   " (%s) was lost: %s; its host or the network may be "
+                   "down%s",
+                   pair->peer.config.peer_rank, pair->peer_text, strerror(code),
+                   stuck);
 }
 
 /* With TLS, in its encrypted form. */

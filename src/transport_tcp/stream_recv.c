@@ -33,7 +33,7 @@ static size_t min_size(size_t a, size_t b) {
 }
 
 static void stop_reading(gli_tcp_pair *pair) {
-  pair->live = false;
+  pair->peer.live = false;
   for (uint32_t i = 0; i < pair->stream_capacity; i++) {
     gli_conn *conn = pair->stream[i].conn;
     if (conn != NULL) gli_conn_for(conn, 0);
@@ -46,9 +46,10 @@ static bool ask_for_sink(gli_tcp_pair *pair, const gli_header *header,
                          gli_sink *sink) {
   gli_tcp *t = pair->t;
   *sink = (gli_sink){0};
-  t->happened++;
-  gloo_status status = t->upcalls->header(pair->config.user, header, sink);
-  if (!pair->live) return false;
+  t->peers.happened++;
+  gloo_status status =
+      t->peers.upcalls->header(pair->peer.config.user, header, sink);
+  if (!pair->peer.live) return false;
   if (status == GLOO_OK) return true;
   stop_reading(pair);
   return false;
@@ -56,14 +57,14 @@ static bool ask_for_sink(gli_tcp_pair *pair, const gli_header *header,
 
 static void payload_damaged(gli_tcp_stream *stream, uint32_t sum) {
   const gli_tcp_pair *pair = stream->pair;
-  gli_tcp_pair_spoil(
-      stream->pair,
+  gli_peer_spoil(
+      &stream->pair->peer,
       "a message of %" PRIu64 " bytes from rank %" PRIu32
       " (%s) to rank %" PRIu32
       " came damaged: its checksum (CRC32C) is %08" PRIx32
       ", and was %08" PRIx32 "; check the memory and the network of both hosts",
-      stream->header.length, pair->config.peer_rank, pair->peer_text,
-      pair->config.self_rank, sum, stream->expected_sum);
+      stream->header.length, pair->peer.config.peer_rank, pair->peer_text,
+      pair->peer.config.self_rank, sum, stream->expected_sum);
 }
 
 static void payload_complete(gli_tcp_stream *stream) {
@@ -76,9 +77,9 @@ static void payload_complete(gli_tcp_stream *stream) {
   stream->in_payload = false;
   stream->large = stream->header.length >= LARGE_PAYLOAD;
   if (stream->header.type == GLI_MESSAGE_ABORT)
-    pair->departed = stream->finished = true;
-  t->happened++;
-  t->upcalls->received(pair->config.user, stream->sink.token);
+    pair->peer.departed = stream->finished = true;
+  t->peers.happened++;
+  t->peers.upcalls->received(pair->peer.config.user, stream->sink.token);
 }
 
 /* The peer has left when all streams say so. */
@@ -88,12 +89,12 @@ static void bye_arrived(gli_tcp_stream *stream) {
   if (stream->index == 0) pair->bye = stream->header;
   for (uint32_t i = 0; i < pair->streams; i++)
     if (!pair->stream[i].bye) return;
-  pair->departed = true;
+  pair->peer.departed = true;
   gli_sink sink;
   if (!ask_for_sink(pair, &pair->bye, &sink)) return;
-  pair->t->happened++;
-  pair->t->upcalls->received(pair->config.user, sink.token);
-  for (uint32_t i = 0; i < pair->streams && pair->live; i++)
+  pair->t->peers.happened++;
+  pair->t->peers.upcalls->received(pair->peer.config.user, sink.token);
+  for (uint32_t i = 0; i < pair->streams && pair->peer.live; i++)
     gli_tcp_stream_drop(&pair->stream[i]);
 }
 
@@ -110,12 +111,12 @@ static bool tcp_take_whole(gli_tcp_stream *stream, const uint8_t *payload,
   gli_tcp_pair *pair = stream->pair;
   gli_tcp *t = pair->t;
   bool taken = false;
-  if (t->upcalls->message == NULL || stream->header.length > bytes)
+  if (t->peers.upcalls->message == NULL || stream->header.length > bytes)
     return false;
-  gloo_status status =
-      t->upcalls->message(pair->config.user, &stream->header, payload, &taken);
-  if (taken) t->happened++;
-  if (pair->live && status != GLOO_OK) stop_reading(pair);
+  gloo_status status = t->peers.upcalls->message(
+      pair->peer.config.user, &stream->header, payload, &taken);
+  if (taken) t->peers.happened++;
+  if (pair->peer.live && status != GLOO_OK) stop_reading(pair);
   return taken;
 }
 
@@ -125,10 +126,10 @@ static void begin_payload(gli_tcp_stream *stream) {
   stream->sum = 0;
   if (!ask_for_sink(pair, &stream->header, &stream->sink)) return;
   if (!sink_is_sound(&stream->sink, &stream->header)) {
-    gli_tcp_pair_break(pair, GLOO_ERR_INTERNAL,
-                       "a message of %" PRIu64
-                       " bytes was to be reduced in elements of %" PRIu32,
-                       stream->header.length, stream->sink.elem_bytes);
+    gli_peer_break(&pair->peer, GLOO_ERR_INTERNAL,
+                   "a message of %" PRIu64
+                   " bytes was to be reduced in elements of %" PRIu32,
+                   stream->header.length, stream->sink.elem_bytes);
     return;
   }
   stream->in_payload = true;
@@ -154,7 +155,7 @@ static size_t message_arrived(gli_tcp_stream *stream, const uint8_t *payload,
     stream->large = false;
     return (size_t)stream->header.length;
   }
-  if (pair->live) begin_payload(stream);
+  if (pair->peer.live) begin_payload(stream);
   return 0;
 }
 
@@ -162,23 +163,24 @@ static size_t message_arrived(gli_tcp_stream *stream, const uint8_t *payload,
 GLI_COLD static size_t other_arrived(gli_tcp_stream *stream,
                                      const uint8_t *header, size_t bytes) {
   gli_tcp_pair *pair = stream->pair;
-  if (!pair->checked) {
-    gli_tcp_pair_spoil(pair,
-                       "rank %" PRIu32 " (%s) sent rank %" PRIu32
-                       " bytes that are no message; the connection or the peer "
-                       "is damaged",
-                       pair->config.peer_rank, pair->peer_text,
-                       pair->config.self_rank);
+  if (!pair->peer.checked) {
+    gli_peer_spoil(&pair->peer,
+                   "rank %" PRIu32 " (%s) sent rank %" PRIu32
+                   " bytes that are no message; the connection or the peer "
+                   "is damaged",
+                   pair->peer.config.peer_rank, pair->peer_text,
+                   pair->peer.config.self_rank);
     return 0;
   }
   if (!gli_header_decode_checked(header, &stream->header,
                                  &stream->expected_sum)) {
-    gli_tcp_pair_spoil(
-        pair,
+    gli_peer_spoil(
+        &pair->peer,
         "a message from rank %" PRIu32 " (%s) to rank %" PRIu32
         " came damaged: the checksum (CRC32C) of its header is wrong; check "
         "the memory and the network of both hosts",
-        pair->config.peer_rank, pair->peer_text, pair->config.self_rank);
+        pair->peer.config.peer_rank, pair->peer_text,
+        pair->peer.config.self_rank);
     return 0;
   }
   const uint8_t *payload = header + GLI_HEADER_BYTES;
@@ -221,7 +223,7 @@ static size_t tcp_recv_place(gli_tcp_stream *stream, const uint8_t *data,
 }
 
 static bool tcp_recv_readable(const gli_tcp_stream *stream) {
-  if (!stream->pair->live || stream->finished) return false;
+  if (!stream->pair->peer.live || stream->finished) return false;
   return stream->state == GLI_TCP_UP;
 }
 
@@ -353,7 +355,7 @@ void gli_tcp_stream_note_hidden(gli_tcp_stream *stream) {
   *end = stream;
   stream->hidden = true;
   stream->next_hidden = NULL;
-  gli_tcp_touch(t);
+  gli_peers_touch(&t->peers);
 }
 
 void gli_tcp_stream_forget_hidden(gli_tcp_stream *stream) {
@@ -403,7 +405,7 @@ static void stream_read_turn(gli_tcp_stream *stream, bool broken) {
     if ((size_t)got >= budget) return;
     budget -= (size_t)got;
   }
-  if (!stream->pair->live || stream->state != GLI_TCP_UP) return;
+  if (!stream->pair->peer.live || stream->state != GLI_TCP_UP) return;
   if (stream->finished) gli_tcp_stream_discard(stream);
 }
 
@@ -428,7 +430,7 @@ static void nothing_taken(gli_tcp_stream *stream, ssize_t got) {
   if (gli_would_block(errno))
     stream->pair->t->looked = stream;
   else if (gli_lacking(errno))
-    gli_tcp_pair_lacks(stream->pair, errno);
+    gli_peer_lacks(&stream->pair->peer, errno);
   else if (stream->write_error == 0)
     stream->write_error = errno;
 }
@@ -453,7 +455,7 @@ bool gli_tcp_stream_take_now(gli_tcp_stream *stream, const gli_header *expected,
       !gli_header_is(header, expected)) {
     t->held = stream;
     t->held_bytes = (size_t)got;
-    gli_tcp_touch(t);
+    gli_peers_touch(&t->peers);
     return false;
   }
   taken->eager = header->eager;
@@ -466,6 +468,6 @@ void gli_tcp_stream_read_held(gli_tcp *t) {
   gli_tcp_stream *stream = t->held;
   if (stream == NULL) return;
   t->held = NULL;
-  t->happened++;
+  t->peers.happened++;
   tcp_recv_consume(stream, t->buffer, t->held_bytes);
 }

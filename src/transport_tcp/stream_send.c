@@ -82,17 +82,17 @@ static gli_request_queue tcp_send_advance(gli_request_queue *queue,
 }
 
 static void tcp_send_complete(gli_tcp_pair *pair, gli_request_queue *done) {
-  if (pair->closed) {
+  if (pair->peer.closed) {
     gli_request_free_all(done);
     return;
   }
   gli_tcp *t = pair->t;
   /* An upcall may close the pair, and with it give up its requests. */
-  while (pair->live) {
+  while (pair->peer.live) {
     gli_send_request *request = gli_request_pop(done);
     if (request == NULL) return;
-    t->happened++;
-    t->upcalls->sent(pair->config.user, request);
+    t->peers.happened++;
+    t->peers.upcalls->sent(pair->peer.config.user, request);
   }
 }
 
@@ -116,12 +116,12 @@ static void wait_writable(gli_tcp_stream *stream) {
 /* The peer takes no more. What it sent before may still be unread, and be an
  * ABORT or a BYE that tells why: so it is reading that finds the end. */
 static void write_failed(gli_tcp_stream *stream, int code) {
-  if (stream->pair->closed) {
+  if (stream->pair->peer.closed) {
     gli_tcp_stream_lost(stream, code);
     return;
   }
   if (gli_lacking(code)) {
-    gli_tcp_pair_lacks(stream->pair, code);
+    gli_peer_lacks(&stream->pair->peer, code);
     return;
   }
   stream->write_error = code;
@@ -198,7 +198,7 @@ GLI_COLD static void keep_rest(gli_tcp_stream *stream, const gli_header *header,
   size_t left = GLI_HEADER_BYTES + length - written;
   stream->rest = malloc(left);
   if (stream->rest == NULL) {
-    gli_tcp_pair_lacks(stream->pair, ENOMEM);
+    gli_peer_lacks(&stream->pair->peer, ENOMEM);
     return;
   }
   gli_header_encode(header, bytes);
@@ -294,7 +294,7 @@ void gli_tcp_stream_flush(gli_tcp_stream *stream) {
       tcp_send_complete(pair, &done);
     }
     if (stream->state != GLI_TCP_UP) return;
-    if (!pair->live && !pair->closed) return;
+    if (!pair->peer.live && !pair->peer.closed) return;
     if (written != (ssize_t)b.bytes) {
       wait_writable(stream);
       return;
@@ -302,5 +302,5 @@ void gli_tcp_stream_flush(gli_tcp_stream *stream) {
   }
   if (tcp_send_keeps(stream)) return;
   gli_conn_for(stream->conn, GLI_READABLE);
-  if (pair->closed) gli_tcp_stream_shut(stream);
+  if (pair->peer.closed) gli_tcp_stream_shut(stream);
 }

@@ -6,9 +6,7 @@
  * moved by sendmsg and recvmsg; a small message is one system call on either
  * side.
  *
- * Failures are noted where they are seen (gli_tcp_pair_break) and reported at
- * the end of poll; upcalls may close any pair, so after each one look at
- * `pair->live`. Memory of pairs is freed at the end of poll only. */
+ * transport/peer.h says how pairs fail and end. */
 #ifndef GLI_TRANSPORT_TCP_TCP_H
 #define GLI_TRANSPORT_TCP_TCP_H
 
@@ -19,6 +17,7 @@
 
 #include "core/hints.h"
 #include "net/conn.h"
+#include "transport/peer.h"
 #include "transport/request.h"
 #include "transport_tcp/address.h"
 #include "transport_tcp/handshake.h"
@@ -93,36 +92,20 @@ struct gli_tcp_stream {
 };
 
 struct gli_tcp_pair {
-  gli_pair base;
+  gli_peer peer;
   struct gli_tcp *t;
-  gli_tcp_pair *next, **link; /* in one of the transport's lists */
-  gli_pair_config config;     /* without the job's key */
-  gli_endpoint peer; /* where it is connected; before, what is tried first */
+  gli_endpoint there; /* where it is connected; before, what is tried first */
   char peer_text[GLI_ENDPOINT_TEXT_BYTES];
 
-  /* Of a job with a secret: what the peer has to prove that it knows. */
-  bool asks;
-  gli_key key;
-
-  bool live;      /* upcalls may be made */
   bool begun;     /* connecting has begun, or the peer has come */
-  bool greeted;   /* the peer may know of this pair */
   bool initiator; /* we made stream 0 */
-  bool closed;    /* pair_close was called: the pair lingers */
-  bool checked;   /* messages have checksums */
-  bool broken;    /* failed, for `cause`, and its connections are to end */
-  bool to_report; /* poll has to deal with that */
-  bool to_tell;   /* by the `failed` upcall */
   bool aborting;  /* the peer's ABORT is arriving */
-  bool departed;  /* the peer's BYE or ABORT is here: it reads nothing more */
-  gloo_error cause;
   gli_header bye; /* the peer's, as it came on stream 0 */
 
   gli_request_queue
       waiting;            /* requests until the number of streams is agreed */
   gli_send_request *last; /* of a closed pair: ends every stream; owned */
-  uint64_t linger_until_ns;
-  uint64_t heard; /* bytes that came, and answers, at least */
+  uint64_t heard;         /* bytes that came, and answers, at least */
 
   uint32_t streams; /* agreed; 0: not yet */
   uint32_t stream_capacity;
@@ -130,9 +113,7 @@ struct gli_tcp_pair {
 };
 
 typedef struct gli_tcp {
-  gli_transport base;
-  const gli_upcalls *upcalls;
-  void *device_user;
+  gli_peers peers;
   uint32_t streams;
   bool checksum;
   gli_tls_settings *tls;   /* NULL: none */
@@ -144,14 +125,6 @@ typedef struct gli_tcp {
   char control[GLI_TCP_CONTROL_BYTES];
 
   gli_events *events;
-  int happened; /* in this poll */
-  bool in_poll;
-  bool closing;   /* only what lingers is still served */
-  bool to_begin;  /* a pair of `pairs` has not begun to connect */
-  bool to_report; /* a pair is newly broken */
-
-  gli_tcp_pair *pairs, *leaving, *garbage;
-
   /* With one stream only there is no need to ask which one is ready. */
   uint32_t up;            /* streams that are */
   gli_tcp_stream *newest; /* the last that came up, if it still is */
@@ -173,9 +146,6 @@ typedef struct gli_tcp {
   int wake_read, wake_write;
   atomic_bool wake_signalled;
   atomic_uint wake_generation;
-  atomic_int sleepers;
-  atomic_bool needs_poll; /* the kernel does not know all that we wait for */
-  atomic_ullong next_due_ns;
   atomic_bool oversubscribed;
 
   /* Of GLI_TCP_BUFFER_BYTES: what arrives, before it is placed. Between polls,
@@ -188,8 +158,6 @@ typedef struct gli_tcp {
 /* loop.c */
 uint64_t gli_tcp_now(gli_transport *t);
 int gli_tcp_poll(gli_transport *t);
-/* Have the deadlines looked at no later than due_ns. */
-void gli_tcp_schedule(gli_tcp *t, uint64_t due_ns);
 
 /* wake.c */
 bool gli_tcp_wake_open(gli_tcp *t);
@@ -199,8 +167,6 @@ void gli_tcp_wake(gli_transport *t);
 void gli_tcp_sleep(gli_transport *t, int64_t timeout_ns);
 bool gli_tcp_sleep_begin(gli_transport *t, gli_sleep *sleep);
 void gli_tcp_sleep_end(gli_transport *t);
-/* Something changed that only the next poll acts on: do not sleep before. */
-void gli_tcp_touch(gli_tcp *t);
 
 /* listen.c */
 gloo_status gli_tcp_listen(gli_tcp *t, const gli_transport_config *config,
@@ -243,25 +209,14 @@ bool gli_tcp_take_now(gli_pair *pair, const gli_header *expected,
                       gli_taken *taken);
 /* Messages name the peer by this address. */
 void gli_tcp_pair_set_peer(gli_tcp_pair *pair, const gli_endpoint *peer);
-void gli_tcp_pair_move(gli_tcp_pair *pair, gli_tcp_pair **list);
 /* The stream that a message travels on; the number is agreed. */
 gli_tcp_stream *gli_tcp_pair_stream(gli_tcp_pair *pair,
                                     const gli_header *header);
 /* Stream 0 is up: both sides know the number of streams. */
 void gli_tcp_pair_agree(gli_tcp_pair *pair, uint32_t streams, bool initiator);
-void gli_tcp_pair_break(gli_tcp_pair *pair, gloo_status status,
-                        const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
 /* Something changed that decides whether the pair owes anything (gli_owe). */
 void gli_tcp_reckon(gli_tcp_pair *pair);
-/* The same for what this process lacks, by errno: that is not the peer's fault.
- */
-void gli_tcp_pair_lacks(gli_tcp_pair *pair, int code);
-/* What came makes no sense: nothing more is read, but the peer can still be
- * told. */
-void gli_tcp_pair_spoil(gli_tcp_pair *pair, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-void gli_tcp_pairs_report(gli_tcp *t);
+extern const gli_peer_kind gli_tcp_peers;
 /* Drop all connections and have the memory freed. */
 void gli_tcp_pair_dispose(gli_tcp_pair *pair);
 

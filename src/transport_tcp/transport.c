@@ -21,7 +21,7 @@ static void tcp_transport_release(gli_tcp *t) {
 }
 
 static void tcp_transport_touched(void *user) {
-  gli_tcp_touch(user);
+  gli_peers_touch(&((gli_tcp *)user)->peers);
 }
 
 static gloo_status tcp_open_parts(gli_tcp *t, gloo_error *error) {
@@ -54,10 +54,11 @@ static gloo_status tcp_open(const gli_transport_config *config,
     tcp_transport_release(t);
     return status;
   }
-  t->base.ops = &gli_transport_tcp;
-  t->base.owed = config->owed;
-  t->upcalls = config->upcalls;
-  t->device_user = config->device_user;
+  t->peers.base.ops = &gli_transport_tcp;
+  t->peers.base.owed = config->owed;
+  t->peers.kind = &gli_tcp_peers;
+  t->peers.upcalls = config->upcalls;
+  t->peers.device_user = config->device_user;
   t->streams = (uint32_t)config->streams;
   t->checksum = config->checksum;
   t->tls = gli_tls_settings_hold(config->tls);
@@ -67,7 +68,7 @@ static gloo_status tcp_open(const gli_transport_config *config,
     return status;
   }
   t->contact.verbs = config->verbs;
-  *transport = &t->base;
+  *transport = &t->peers.base;
   return GLOO_OK;
 }
 
@@ -82,12 +83,13 @@ static bool tcp_speaks_verbs(const gli_address *address) {
 
 /* With no pair but those that linger. */
 static void tcp_transport_end(gli_tcp *t) {
-  while (t->leaving != NULL) gli_tcp_pair_dispose(t->leaving);
+  while (t->peers.leaving != NULL)
+    gli_tcp_pair_dispose((gli_tcp_pair *)t->peers.leaving);
   gli_tcp_half_open_close(t);
   gli_watch_close(&t->listener);
-  while (t->garbage != NULL) {
-    gli_tcp_pair *pair = t->garbage;
-    t->garbage = pair->next;
+  while (t->peers.garbage != NULL) {
+    gli_peer *pair = t->peers.garbage;
+    t->peers.garbage = pair->next;
     free(pair);
   }
   tcp_transport_release(t);
@@ -95,7 +97,7 @@ static void tcp_transport_end(gli_tcp *t) {
 
 static void tcp_close(gli_transport *base) {
   gli_tcp *t = (gli_tcp *)base;
-  t->closing = true;
+  t->peers.closing = true;
   gli_tcp_poll(base);
   while (gli_tcp_lingering(t)) {
     gli_tcp_sleep(base, close_nap_ns);
@@ -104,18 +106,20 @@ static void tcp_close(gli_transport *base) {
   tcp_transport_end(t);
 }
 
-static void pairs_forked(gli_tcp_pair *list) {
-  for (gli_tcp_pair *pair = list; pair != NULL; pair = pair->next)
+static void pairs_forked(gli_peer *list) {
+  for (gli_peer *peer = list; peer != NULL; peer = peer->next) {
+    gli_tcp_pair *pair = (gli_tcp_pair *)peer;
     for (uint32_t i = 0; i < pair->stream_capacity; i++) {
       gli_conn_forked(pair->stream[i].conn);
       gli_tcp_dial_forked(&pair->stream[i]);
     }
+  }
 }
 
 static void tcp_forked(gli_transport *base) {
   gli_tcp *t = (gli_tcp *)base;
-  pairs_forked(t->pairs);
-  pairs_forked(t->leaving);
+  pairs_forked(t->peers.pairs);
+  pairs_forked(t->peers.leaving);
   gli_tcp_half_open_forked(t);
   gli_fd_close(t->listener.fd);
   t->listener.fd = -1;
@@ -125,9 +129,10 @@ static void tcp_forked(gli_transport *base) {
 
 static void tcp_tcp_abandon(gli_transport *base) {
   gli_tcp *t = (gli_tcp *)base;
-  while (t->pairs != NULL) {
-    t->pairs->waiting = (gli_request_queue){NULL, NULL}; /* the engine's */
-    gli_tcp_pair_dispose(t->pairs);
+  while (t->peers.pairs != NULL) {
+    gli_tcp_pair *pair = (gli_tcp_pair *)t->peers.pairs;
+    pair->waiting = (gli_request_queue){NULL, NULL}; /* the engine's */
+    gli_tcp_pair_dispose(pair);
   }
   tcp_transport_end(t);
 }
@@ -151,7 +156,7 @@ static uint64_t tcp_heard_at(const gli_pair *base) {
 }
 
 static void tcp_rested(gli_transport *base) {
-  atomic_store(&((gli_tcp *)base)->needs_poll, true);
+  atomic_store(&((gli_tcp *)base)->peers.needs_poll, true);
 }
 
 static void tcp_set_oversubscribed(gli_transport *base, bool oversubscribed) {

@@ -37,7 +37,7 @@ void gli_tcp_wake(gli_transport *base) {
 
 void gli_tcp_wake_reset(gli_tcp *t) {
   if (!atomic_load_explicit(&t->wake_signalled, memory_order_relaxed)) return;
-  if (atomic_load(&t->sleepers) > 0) return;
+  if (atomic_load(&t->peers.sleepers) > 0) return;
   unsigned generation = atomic_load(&t->wake_generation);
   char byte;
   ssize_t taken = read(t->wake_read, &byte, 1);
@@ -47,22 +47,18 @@ void gli_tcp_wake_reset(gli_tcp *t) {
   if (atomic_load(&t->wake_generation) != generation) signal_once(t);
 }
 
-void gli_tcp_touch(gli_tcp *t) {
-  atomic_store(&t->needs_poll, true);
-  if (!t->in_poll && atomic_load(&t->sleepers) > 0) gli_tcp_wake(&t->base);
-}
-
 bool gli_tcp_sleep_begin(gli_transport *base, gli_sleep *sleep) {
   gli_tcp *t = (gli_tcp *)base;
-  atomic_fetch_add(&t->sleepers, 1);
-  gli_sleep_add(sleep, gli_events_fd(t->events), atomic_load(&t->next_due_ns));
+  atomic_fetch_add(&t->peers.sleepers, 1);
+  gli_sleep_add(sleep, gli_events_fd(t->events),
+                atomic_load(&t->peers.next_due_ns));
   gli_sleep_add(sleep, t->wake_read, 0);
-  return !atomic_load(&t->wake_signalled) && !atomic_load(&t->needs_poll);
+  return !atomic_load(&t->wake_signalled) && !atomic_load(&t->peers.needs_poll);
 }
 
 void gli_tcp_sleep_end(gli_transport *base) {
   gli_tcp *t = (gli_tcp *)base;
-  atomic_fetch_sub(&t->sleepers, 1);
+  atomic_fetch_sub(&t->peers.sleepers, 1);
 }
 
 void gli_tcp_sleep(gli_transport *base, int64_t timeout_ns) {

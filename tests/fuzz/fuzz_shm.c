@@ -199,8 +199,7 @@ static void peer_greet(shm_peer *p, int how) {
   gli_key key;
   gloo_error error;
   if (!peer_is_connected(p)) return;
-  if (note.asks != 0 &&
-      gli_shm_tag_key(&p->use.config, &key, &error) == GLOO_OK)
+  if (note.asks != 0 && gli_peer_key(&p->use.config, &key, &error) == GLOO_OK)
     (void)gli_shm_tag(&key, (gli_shm_say)note.say, 1, 0, note.tag, &error);
   note.fds[GLI_SHM_FD_RING] = p->out.fd;
   note.fds[GLI_SHM_FD_PAGE] = p->page_fd;
@@ -353,7 +352,8 @@ static void peer_end(shm_peer *p) {
   atomic_store(&t->look, true);
   p->use.ops->poll(p->use.t);
   gli_shm_half_open_close(t);
-  fuzz_check(t->pairs == NULL && t->memory_bytes == 0 && p->use.owed == 0,
+  fuzz_check(t->peers.pairs == NULL && t->peers.leaving == NULL &&
+                 t->memory_bytes == 0 && p->use.owed == 0,
              "nothing is left of the pair");
 }
 

@@ -91,7 +91,7 @@ static bool peer_tags(const tcp_peer *p, const uint8_t *hello,
   gli_key key;
   gloo_error error;
   memset(nonce, 0x5a, sizeof nonce);
-  return gli_tcp_prove_key(&p->use.config, &key, &error) == GLOO_OK &&
+  return gli_peer_key(&p->use.config, &key, &error) == GLOO_OK &&
          gli_tcp_prove_tags(&key, hello, nonce, tags, &error) == GLOO_OK;
 }
 
@@ -201,13 +201,15 @@ static void peer_end(tcp_peer *p) {
   int more;
   use_close_pair(&p->use);
   for (int c = 0; c < CONNECTIONS; c++) peer_hang_up(&p->fd[c]);
-  while (t->leaving != NULL) gli_tcp_pair_dispose(t->leaving);
+  while (t->peers.leaving != NULL)
+    gli_tcp_pair_dispose((gli_tcp_pair *)t->peers.leaving);
   while ((more = accept(p->listener, NULL, NULL)) >= 0) peer_hang_up(&more);
   p->use.ops->poll(p->use.t);
   gli_tcp_half_open_close(t);
   p->use.ops->poll(p->use.t);
-  fuzz_check(t->pairs == NULL && t->half_opens == NULL && p->use.owed == 0,
-             "nothing is left of the pair");
+  fuzz_check(
+      t->peers.pairs == NULL && t->half_opens == NULL && p->use.owed == 0,
+      "nothing is left of the pair");
 }
 
 static void peer_step(tcp_peer *p, fuzz_input *input) {

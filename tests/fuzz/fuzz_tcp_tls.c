@@ -158,7 +158,7 @@ static bool peer_key(const tls_peer *p, gli_key *key) {
   gloo_error error;
   memset(key, 0, sizeof *key);
   bool good = p->use.config.job_key == NULL ||
-              gli_tcp_prove_key(&p->use.config, key, &error) == GLOO_OK;
+              gli_peer_key(&p->use.config, key, &error) == GLOO_OK;
   if ((p->how & STRANGER) != 0) key->bytes[5] ^= 1;
   return good;
 }
@@ -342,13 +342,15 @@ static void peer_end(tls_peer *p) {
   tls_connection more = {.fd = -1};
   use_close_pair(&p->use);
   for (int k = 0; k < CONNECTIONS; k++) peer_hang_up(&p->c[k]);
-  while (t->leaving != NULL) gli_tcp_pair_dispose(t->leaving);
+  while (t->peers.leaving != NULL)
+    gli_tcp_pair_dispose((gli_tcp_pair *)t->peers.leaving);
   while ((more.fd = gli_socket_accept(p->listener)) >= 0) peer_hang_up(&more);
   p->use.ops->poll(p->use.t);
   gli_tcp_half_open_close(t);
   p->use.ops->poll(p->use.t);
-  fuzz_check(t->pairs == NULL && t->half_opens == NULL && p->use.owed == 0,
-             "nothing is left of the pair");
+  fuzz_check(
+      t->peers.pairs == NULL && t->half_opens == NULL && p->use.owed == 0,
+      "nothing is left of the pair");
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {

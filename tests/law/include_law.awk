@@ -17,7 +17,7 @@ BEGIN {
   law("proof", "core plan", "-")
   law("algorithms", "core plan", "-")
   law("memory", "core net", "uv")
-  law("transport", "core kernels", "-")
+  law("transport", "core kernels security", "-")
   law("transport_inproc", "core kernels memory transport", "uv")
   law("transport_shm", "core kernels memory net security transport", "uv")
   law("transport_tcp", "core net security transport", "uv")

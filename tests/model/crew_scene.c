@@ -32,8 +32,8 @@ static void poll_once(member *m, process *p) {
   if (m->polls-- > 0)
     atomic_store(&p->host.t.look, true); /* as if it were time for that */
   int got = p->got;
-  int events = gli_shm_poll(&p->host.t.base);
-  if (completes(got, p->got) && p->waiters > 0) gli_shm_wake(&p->host.t.base);
+  int events = gli_shm_poll(&p->host.t.peers.base);
+  if (completes(got, p->got) && p->waiters > 0) gli_shm_wake(&p->host.t.peers.base);
   if (events == 0) m->phase = SLEEPING;
 }
 
@@ -60,7 +60,7 @@ static bool crew_turn(void *self) {
       model_unlock(ENGINE_LOCK);
       break;
     case SLEEPING:
-      gli_shm_sleep(&p->host.t.base, -1);
+      gli_shm_sleep(&p->host.t.peers.base, -1);
       model_lock(ENGINE_LOCK);
       p->waiters--;
       model_unlock(ENGINE_LOCK);
@@ -73,12 +73,12 @@ static bool crew_turn(void *self) {
 static void name_atomics(process *p) {
   gli_shm *t = &p->host.t;
   gli_shm_pair *pair = &p->host.pair;
-  model_atomic(&t->sleepers, 4, "sleepers", KIND_SLEEPERS);
+  model_atomic(&t->peers.sleepers, 4, "sleepers", KIND_SLEEPERS);
   model_atomic(&t->wakes, 4, "wakes", KIND_OTHER);
-  model_atomic(&t->needs_poll, 1, "needs_poll", KIND_OTHER);
+  model_atomic(&t->peers.needs_poll, 1, "needs_poll", KIND_OTHER);
   model_atomic(&t->look, 1, "look", KIND_OTHER);
   model_atomic(&t->oversubscribed, 1, "oversubscribed", KIND_OTHER);
-  model_atomic(&t->next_due_ns, 8, "next_due_ns", KIND_OTHER);
+  model_atomic(&t->peers.next_due_ns, 8, "next_due_ns", KIND_OTHER);
   model_owned(&pair->waiting, 1, "waiting", KIND_OTHER);
   model_counter(&pair->in.next, 4, "next", KIND_OTHER);
   model_counter(&pair->out.slots_seen, 4, "slots_seen", KIND_OTHER);

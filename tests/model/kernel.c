@@ -11,10 +11,14 @@ struct gli_events {
 };
 static gli_events sets[2] = {{0}, {1}};
 
+static const gli_transport_ops host_ops = {.wake = gli_shm_wake};
+
 void host_set_up(host *h, int process, gli_shm_page *pages[2],
                  const gli_upcalls *upcalls) {
-  h->t.upcalls = upcalls;
-  h->t.base.owed = &h->owed;
+  h->t.peers.base.ops = &host_ops;
+  h->t.peers.kind = &gli_shm_peers;
+  h->t.peers.upcalls = upcalls;
+  h->t.peers.base.owed = &h->owed;
   h->t.page = pages[process];
   h->t.page_fd = -1;
   h->t.events = &sets[process];
@@ -23,17 +27,18 @@ void host_set_up(host *h, int process, gli_shm_page *pages[2],
   h->t.up = h->up;
   h->t.n_up = h->t.up_capacity = 1;
   h->up[0] = &h->pair;
-  h->t.pairs = &h->pair;
-  h->pair.link = &h->t.pairs;
+  h->pair.peer.set = &h->t.peers;
+  h->t.peers.pairs = &h->pair.peer;
+  h->pair.peer.link = &h->t.peers.pairs;
   h->pair.t = &h->t;
   h->pair.watch = (gli_watch){.fd = LIVENESS + process,
                               .ready = gli_shm_liveness_ready,
                               .owner = &h->pair};
   h->pair.state = GLI_SHM_UP;
-  h->pair.live = h->pair.up = h->pair.greeted = true;
+  h->pair.peer.live = h->pair.peer.up = h->pair.peer.greeted = true;
   h->pair.peer_page = pages[1 - process];
-  h->pair.config.self_rank = (uint32_t)process;
-  h->pair.config.peer_rank = (uint32_t)(1 - process);
+  h->pair.peer.config.self_rank = (uint32_t)process;
+  h->pair.peer.config.peer_rank = (uint32_t)(1 - process);
 }
 
 /* ---- the kernel ---------------------------------------------------------- */
@@ -123,7 +128,7 @@ bool gli_shm_pair_ready(gli_shm_pair *pair) {
     gli_shm_rung(pair->t);
     return true;
   }
-  pair->peer_closed = true;
+  pair->peer.peer_closed = true;
   gli_watch_close(&pair->watch);
   return true;
 }
@@ -139,11 +144,6 @@ void gli_shm_half_open_due(gli_shm *t, uint64_t now_ns) {
 
 void gli_shm_begin(gli_shm_pair *pair) {
   (void)pair;
-  never();
-}
-
-void gli_shm_pair_due(gli_shm_pair *pair, uint64_t now_ns) {
-  (void)pair, (void)now_ns;
   never();
 }
 

@@ -9,7 +9,7 @@
 
 enum {
   MODEL_THREADS = 3,
-  MODEL_LOCATIONS = 29,
+  MODEL_LOCATIONS = 37,
   MODEL_MESSAGES = 14,
   MODEL_BELLS = 4, /* of each process, and notes for each */
   MODEL_LOCKS = 4,

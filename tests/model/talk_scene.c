@@ -92,7 +92,7 @@ void process_post(process *p) {
   gli_header h = message_header(k, GLI_MESSAGE_DATA, side_of(p)->lengths[k]);
   r->header = h;
   r->payload = message_payload(k);
-  if (gli_shm_send(&p->host.pair.base, r) == GLI_POST_DONE) p->sent++;
+  if (gli_shm_send(&p->host.pair.peer.base, r) == GLI_POST_DONE) p->sent++;
 }
 
 static bool may_close(const process *p) {
@@ -105,7 +105,7 @@ static void close_pair(process *p) {
   gli_send_request last = {.header = message_header(0, type, length),
                            .payload = message_payload(0)};
   p->closed = true;
-  gli_shm_pair_close(&p->host.pair.base, &last);
+  gli_shm_pair_close(&p->host.pair.peer.base, &last);
 }
 
 static bool is_done(process *p) {
@@ -135,12 +135,12 @@ bool process_turn(void *self) {
       break;
     case POLLING:
       p->host.t.polls = 0; /* or no two states would be equal */
-      int events = gli_shm_poll(&p->host.t.base);
+      int events = gli_shm_poll(&p->host.t.peers.base);
       if (is_done(p)) return false;
       p->phase = events > 0 || process_may_post(p) ? POSTING : SLEEPING;
       break;
     case SLEEPING:
-      gli_shm_sleep(&p->host.t.base, -1);
+      gli_shm_sleep(&p->host.t.peers.base, -1);
       p->phase = POLLING;
       break;
   }
@@ -167,7 +167,7 @@ void processes_set_up(const talk_script *of, process *both[2]) {
     p->self = p;
     p->me = i;
     host_set_up(&p->host, i, pages, &upcalls);
-    p->host.pair.config.user = p;
+    p->host.pair.peer.config.user = p;
     p->host.pair.out = ring_out(memories[i], of->data_bytes, of->chunk, 0);
     p->host.pair.in = ring_in(memories[1 - i], of->data_bytes, of->chunk, 0);
   }

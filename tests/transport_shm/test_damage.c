@@ -175,7 +175,7 @@ static void one_end_that_asks_is_enough(void **state) {
     const bool checksums[2] = {asks == 0, asks == 1};
     open_sides(sides, checksums);
     for (int i = 0; i < 2; i++) {
-      assert_true(((gli_shm_pair *)sides[i].pair)->checked);
+      assert_true(((gli_shm_pair *)sides[i].pair)->peer.checked);
       assert_null(sides[i].pair->ops->rkey_pack);
     }
     close_sides(sides);

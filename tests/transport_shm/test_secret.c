@@ -184,7 +184,7 @@ static void sign(const scene *s, const uint8_t *job, gli_shm_say say,
   gli_key key;
   gloo_error error;
   config.job_key = job;
-  assert_int_equal(gli_shm_tag_key(&config, &key, &error), GLOO_OK);
+  assert_int_equal(gli_peer_key(&config, &key, &error), GLOO_OK);
   assert_int_equal(
       gli_shm_tag(&key, say, note->from, note->to, note->tag, &error), GLOO_OK);
   note->asks = 1;

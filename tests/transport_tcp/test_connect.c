@@ -118,9 +118,10 @@ static void closed_pair_to_a_peer_that_is_gone_ends(void **state) {
     if (queued) send_text(ab, 0, "anybody?");
     har_pair_close(ab, queued ? GLI_MESSAGE_BYE : GLI_MESSAGE_ABORT);
     const gli_tcp *t = (gli_tcp *)a.t;
-    assert_non_null(t->leaving);
-    while (t->leaving != NULL) {
-      assert_int_equal(t->leaving->stream[0].attempts, 0);
+    assert_non_null(t->peers.leaving);
+    while (t->peers.leaving != NULL) {
+      const gli_tcp_pair *left = (gli_tcp_pair *)t->peers.leaving;
+      assert_int_equal(left->stream[0].attempts, 0);
       gli_transport_tcp.sleep(a.t, 1000000);
       har_poll(&a, NULL, 1);
     }

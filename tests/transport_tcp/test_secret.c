@@ -118,7 +118,7 @@ static gli_tcp_tags tags_by(const scene *s, const uint8_t *key,
   gli_tcp_tags tags;
   gloo_error error;
   config.job_key = key;
-  assert_int_equal(gli_tcp_prove_key(&config, &pair_key, &error), GLOO_OK);
+  assert_int_equal(gli_peer_key(&config, &pair_key, &error), GLOO_OK);
   assert_int_equal(gli_tcp_prove_tags(&pair_key, hello, nonce, &tags, &error),
                    GLOO_OK);
   return tags;

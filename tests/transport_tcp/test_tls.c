@@ -457,7 +457,7 @@ static void nothing_but_refusals_is_believed_in_clear(void **state) {
       gli_key key;
       gli_tcp_tags tags;
       config.job_key = job_key;
-      assert_int_equal(gli_tcp_prove_key(&config, &key, NULL), GLOO_OK);
+      assert_int_equal(gli_peer_key(&config, &key, NULL), GLOO_OK);
       assert_int_equal(gli_tcp_prove_tags(&key, hello, c.nonce, &tags, NULL),
                        GLOO_OK);
       memcpy(c.tag, tags.of_acceptor, sizeof c.tag);

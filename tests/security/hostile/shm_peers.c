@@ -53,7 +53,7 @@ static void sign(hostile *h, const char *secret, gli_shm_say say,
       h,
       gli_trust_read(secret, strlen(secret), &trust, &error) == GLOO_OK &&
           (config.job_key = trust.key.bytes) != NULL &&
-          gli_shm_tag_key(&config, &key, &error) == GLOO_OK &&
+          gli_peer_key(&config, &key, &error) == GLOO_OK &&
           gli_shm_tag(&key, say, note->from, note->to, note->tag, &error) ==
               GLOO_OK,
       "no tag");

@@ -10,6 +10,7 @@
 #include "security/trust.h"
 #include "transport/header.h"
 #include "transport_tcp/address.h"
+#include "transport/peer.h"
 #include "transport_tcp/prove.h"
 
 /* ---- connections --------------------------------------------------------- */
@@ -53,7 +54,7 @@ static gli_tcp_tags tags_by(hostile *h, const char *secret,
       h,
       gli_trust_read(secret, strlen(secret), &trust, &error) == GLOO_OK &&
           (config.job_key = trust.key.bytes) != NULL &&
-          gli_tcp_prove_key(&config, &key, &error) == GLOO_OK &&
+          gli_peer_key(&config, &key, &error) == GLOO_OK &&
           gli_tcp_prove_tags(&key, bytes, nonce, &tags, &error) == GLOO_OK,
       "no tags");
   return tags;

@@ -1,0 +1,164 @@
+/* The part of a pair's life that transports with connections of their own have
+ * in common: what was configured, which hello is for it, failing, what a poll
+ * reports, and being closed while the rest is delivered.
+ *
+ * A transport puts a gli_peer first in its pairs and a gli_peers first in its
+ * end point. Failures are noted where they are seen and reported at the end of
+ * a poll; upcalls may close any pair, so `live` is looked at after each one.
+ * The memory of pairs is freed by the transport, at the end of a poll only. */
+#ifndef GLI_TRANSPORT_PEER_H
+#define GLI_TRANSPORT_PEER_H
+
+#include <stdatomic.h>
+
+#include "core/error.h"
+#include "security/keys.h"
+#include "transport/transport.h"
+
+typedef struct gli_peers gli_peers;
+
+typedef struct gli_peer {
+  gli_pair base;
+  gli_peers *set;
+  struct gli_peer *next, **link; /* in one of the lists of `set` */
+  gli_pair_config config;        /* without the job's key */
+  /* Whether what comes is read. */
+  union {
+    struct {
+      bool live;       /* upcalls may be made */
+      bool up;         /* the connection is made, for a transport of one */
+      bool departed;   /* the peer's BYE or ABORT is here: it reads nothing
+                          more */
+      bool in_message; /* its first bytes are here */
+    };
+    uint32_t rx_state;
+  };
+  /* Work of every poll, for a transport that looks at it. */
+  union {
+    struct {
+      bool closed;      /* pair_close was called: the pair lingers */
+      bool peer_closed; /* the peer's end of the connection is closed */
+      bool cut;         /* closed in the middle of a message */
+      bool spare;
+    };
+    uint32_t pending_work; /* 0: nothing of this */
+  };
+  bool greeted;   /* the peer may know of this pair */
+  bool checked;   /* messages have checksums */
+  bool broken;    /* failed, for `cause`, and its connections are to end */
+  bool to_report; /* poll has to deal with that */
+  bool to_tell;   /* by the `failed` upcall */
+  gloo_error cause;
+  uint64_t linger_until_ns; /* of a closed pair */
+  /* In a job with a secret: the key that the peer has to prove. */
+  bool asks;
+  gli_key key;
+} gli_peer;
+
+/* What a kind of pair does by itself. */
+typedef struct gli_peer_kind {
+  const char *without; /* begins a message: "no connection with rank" */
+  /* Begins to connect, unless that has begun or is pointless. */
+  void (*begin)(gli_peer *peer);
+  /* Looks at all of its deadlines, and schedules those to come. */
+  void (*due)(gli_peer *peer, uint64_t now_ns);
+  /* Something changed that decides whether it owes anything (gli_owe). */
+  void (*reckon)(gli_peer *peer);
+  /* Reads nothing more, for what came makes no sense. NULL: polls look at
+   * `live`. */
+  void (*ignore)(gli_peer *peer);
+  /* Drops the connections of a broken pair. */
+  void (*end)(gli_peer *peer);
+  /* Drops all that it holds, and has its memory freed. */
+  void (*dispose)(gli_peer *peer);
+} gli_peer_kind;
+
+struct gli_peers {
+  gli_transport base;
+  const gli_peer_kind *kind;
+  const gli_upcalls *upcalls;
+  void *device_user;
+  gli_peer *pairs, *leaving /* closed ones */, *garbage;
+  int happened; /* in this poll */
+  bool in_poll;
+  bool closing;   /* only what lingers is still served */
+  bool to_begin;  /* a pair has not begun to connect */
+  bool to_report; /* a pair is newly broken */
+  atomic_int sleepers;
+  atomic_bool needs_poll; /* something changed that only poll acts on */
+  atomic_ullong next_due_ns;
+};
+
+/* ---- opening ------------------------------------------------------------- */
+
+/* Derives the key of both ends of a pair from the job's key, which must
+ * exist. */
+gloo_status gli_peer_key(const gli_pair_config *config, gli_key *key,
+                         gloo_error *error);
+/* Fills a pair that is zeroed memory, and derives its key. */
+gloo_status gli_peer_init(gli_peer *peer, gli_peers *set,
+                          const gli_pair_config *config, gloo_error *error);
+/* The pair is complete: the next poll begins to connect, unless the peer's
+ * hello comes first. */
+void gli_peer_add(gli_peer *peer);
+void gli_peer_move(gli_peer *peer, gli_peer **list);
+/* It is closed: no upcalls from now on. */
+void gli_peer_leave(gli_peer *peer);
+
+/* ---- a hello from a peer ------------------------------------------------- */
+
+/* The key of a context that a hello presents, and the ranks that it names. */
+typedef struct gli_peer_name {
+  uint64_t key;
+  uint32_t from, to;
+} gli_peer_name;
+
+/* What is known of the pair that a hello is for, without any change to it. */
+typedef struct gli_peer_expected {
+  bool known; /* else there is none, or not yet */
+  bool asks;
+  uint32_t self_rank;
+  gli_key key; /* of one that asks; for the caller to wipe */
+  gli_address address;
+} gli_peer_expected;
+
+gloo_status gli_peer_expect(gli_peers *set, const gli_peer_name *name,
+                            gli_peer_expected *expected, gloo_error *error);
+
+typedef enum gli_peer_refusal {
+  GLI_PEER_UNKNOWN,  /* no context has this key and these ranks */
+  GLI_PEER_LATER,    /* its context is still being made */
+  GLI_PEER_ELSEWHERE /* its ranks talk through another transport */
+} gli_peer_refusal;
+
+/* Returns the pair that a hello is for, which the engine may open for it, or
+ * NULL with the refusal. */
+gli_peer *gli_peer_find(gli_peers *set, const gli_peer_name *name,
+                        gli_peer_refusal *refusal);
+
+/* ---- failing ------------------------------------------------------------- */
+
+/* Breaks the pair, once. */
+void gli_peer_break(gli_peer *peer, gloo_status status, const char *format, ...)
+    GLI_PRINTF(3, 4);
+/* Breaks it because this process lacks a resource (errno); the error names this
+ * rank. */
+void gli_peer_lacks(gli_peer *peer, int code);
+/* Breaks it for a protocol error: nothing more is read, but the peer can still
+ * be notified. */
+void gli_peer_spoil(gli_peer *peer, const char *format, ...) GLI_PRINTF(2, 3);
+
+/* ---- one turn ------------------------------------------------------------ */
+
+void gli_peers_begin(gli_peers *set);
+void gli_peers_due(gli_peers *set, uint64_t now_ns);
+/* Reports the pairs that broke. */
+void gli_peers_report(gli_peers *set);
+
+/* Something changed that only the next poll acts on: a thread does not sleep
+ * before that. */
+void gli_peers_touch(gli_peers *set);
+/* Deadlines are looked at no later than due_ns. */
+void gli_peers_schedule(gli_peers *set, uint64_t due_ns);
+
+#endif
