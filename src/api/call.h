@@ -56,20 +56,6 @@ gloo_status gli_call_init(gloo_context *context, const gli_arguments *arguments,
                           const gloo_options *options, gloo_request **request,
                           gloo_error *error);
 
-/* A message there and one back, at the same time, as one operation; either may
- * be NULL. */
-gloo_status gli_exchange_run(gloo_context *context, const gli_arguments *send,
-                             const gli_arguments *recv,
-                             const gloo_options *options, gloo_error *error);
-gloo_status gli_exchange_start(gloo_context *context, const gli_arguments *send,
-                               const gli_arguments *recv,
-                               const gloo_options *options,
-                               gloo_request **request, gloo_error *error);
-gloo_status gli_exchange_init(gloo_context *context, const gli_arguments *send,
-                              const gli_arguments *recv,
-                              const gloo_options *options,
-                              gloo_request **request, gloo_error *error);
-
 /* Start what `_init` made, and hand it over; on failure it is released. */
 gloo_status gli_call_launch(gloo_request *op, gloo_request **request,
                             gloo_error *error);

@@ -1,6 +1,8 @@
-/* A message there and one back: two operations with one handle. */
+/* gloo_sendrecv: two messages at the same time, as two operations with one
+ * handle. */
 #include "api/call_read.h"
 #include "core/error.h"
+#include "gloo_c/collectives.h"
 
 /* Returns true if a send reads what the receive overwrites. A send that copies
  * first may overlap. */
@@ -35,15 +37,6 @@ static gloo_status exchange_make(gloo_context *context,
                                  const gli_arguments *recv,
                                  const gloo_options *options,
                                  gloo_request **request, gloo_error *error) {
-  static const gli_arguments nothing = {.collective = GLI_SENDRECV,
-                                        .function = "gloo_sendrecv",
-                                        .side = GLI_NEITHER};
-  if (request == NULL) return gli_call_no_place("gloo_sendrecv", error);
-  if (send == NULL || recv == NULL) {
-    const gli_arguments *one = send != NULL ? send : recv;
-    return gli_call_init(context, one != NULL ? one : &nothing, options,
-                         request, error);
-  }
   gloo_request *receiving, *sending;
   gloo_status status = gli_call_init(context, recv, options, &receiving, error);
   if (status != GLOO_OK) return status;
@@ -60,33 +53,67 @@ static gloo_status exchange_make(gloo_context *context,
   return status;
 }
 
-gloo_status gli_exchange_init(gloo_context *context, const gli_arguments *send,
-                              const gli_arguments *recv,
-                              const gloo_options *options,
-                              gloo_request **request, gloo_error *error) {
-  gloo_error unread;
-  if (error == NULL) error = &unread;
-  return exchange_make(context, send, recv, options, request, error);
-}
-
-gloo_status gli_exchange_start(gloo_context *context, const gli_arguments *send,
-                               const gli_arguments *recv,
+gloo_status gloo_sendrecv_init(gloo_context *context, const void *input,
+                               size_t send_count, int to, void *output,
+                               size_t recv_count, int from, gloo_dtype dtype,
                                const gloo_options *options,
                                gloo_request **request, gloo_error *error) {
+  static const gli_arguments nothing = {.function = "gloo_sendrecv",
+                                        .collective = GLI_SENDRECV,
+                                        .side = GLI_NEITHER};
+  gloo_error unread;
+  if (error == NULL) error = &unread;
+  if (request == NULL) return gli_call_no_place("gloo_sendrecv", error);
+  bool sends = to != GLOO_NO_RANK, receives = from != GLOO_NO_RANK;
+  bool in_place = input == GLOO_IN_PLACE ||
+                  (sends && receives && output != NULL && input == output);
+  const gli_arguments send = {.function = "gloo_sendrecv",
+                              .collective = GLI_SENDRECV,
+                              .side = in_place ? GLI_SENDS_COPY : GLI_SENDS,
+                              .input = in_place ? output : input,
+                              .count = send_count,
+                              .dtype = dtype,
+                              .peers = &to,
+                              .n_peers = 1};
+  const gli_arguments recv = {.function = "gloo_sendrecv",
+                              .collective = GLI_SENDRECV,
+                              .side = GLI_RECEIVES,
+                              .output = output,
+                              .count = recv_count,
+                              .dtype = dtype,
+                              .peers = &from,
+                              .n_peers = 1};
+  if (sends && receives)
+    return exchange_make(context, &send, &recv, options, request, error);
+  return gli_call_init(context,
+                       sends      ? &send
+                       : receives ? &recv
+                                  : &nothing,
+                       options, request, error);
+}
+
+gloo_status gloo_sendrecv_start(gloo_context *context, const void *input,
+                                size_t send_count, int to, void *output,
+                                size_t recv_count, int from, gloo_dtype dtype,
+                                const gloo_options *options,
+                                gloo_request **request, gloo_error *error) {
   gloo_request *op;
   if (request == NULL) return gli_call_no_place("gloo_sendrecv", error);
   gloo_status status =
-      gli_exchange_init(context, send, recv, options, &op, error);
+      gloo_sendrecv_init(context, input, send_count, to, output, recv_count,
+                         from, dtype, options, &op, error);
   if (status != GLOO_OK) return status;
   return gli_call_launch(op, request, error);
 }
 
-gloo_status gli_exchange_run(gloo_context *context, const gli_arguments *send,
-                             const gli_arguments *recv,
-                             const gloo_options *options, gloo_error *error) {
+gloo_status gloo_sendrecv(gloo_context *context, const void *input,
+                          size_t send_count, int to, void *output,
+                          size_t recv_count, int from, gloo_dtype dtype,
+                          const gloo_options *options, gloo_error *error) {
   gloo_request *op;
   gloo_status status =
-      gli_exchange_start(context, send, recv, options, &op, error);
+      gloo_sendrecv_start(context, input, send_count, to, output, recv_count,
+                          from, dtype, options, &op, error);
   if (status != GLOO_OK) return status;
   status = gloo_request_wait(op, GLOO_TIMEOUT_DEFAULT, error);
   gloo_request_destroy(op);

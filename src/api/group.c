@@ -350,7 +350,8 @@ static gloo_status making_start(making *k, gloo_context **out,
                                 gloo_request **request) {
   gloo_request *op;
   gloo_status status =
-      gli_exchange_init(k->m.control, NULL, NULL, NULL, &op, &k->error);
+      gloo_sendrecv_init(k->m.control, NULL, 0, GLOO_NO_RANK, NULL, 0,
+                         GLOO_NO_RANK, GLOO_UINT8, NULL, &op, &k->error);
   if (status != GLOO_OK) return status;
   k->out = out;
   *out = NULL;

@@ -324,6 +324,9 @@ static void bad_arguments(rank_env *env) {
           gloo_broadcast(c, x, y, 4, GLOO_FLOAT32, -1, &o, &error));
   REFUSED(GLOO_ERR_RANK, "peer 5",
           gloo_send(c, x, 4, GLOO_FLOAT32, 5, &o, &error));
+  const int stranger = 5;
+  REFUSED(GLOO_ERR_RANK, "gloo_recv_any: peer 5",
+          gloo_recv_any(c, x, 4, GLOO_FLOAT32, &stranger, 1, &o, NULL, &error));
   REFUSED(GLOO_ERR_COUNT, "do not fit",
           gloo_allgather(c, x, y, SIZE_MAX / 4, GLOO_FLOAT32, &o, &error));
   o.algorithm = "magic";
