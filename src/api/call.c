@@ -1,8 +1,6 @@
 /* The forms of a call, and the same call again. */
-#include "api/call.h"
-
-#include "algorithms/registry.h"
 #include "api/call_read.h"
+
 #include "core/error.h"
 #include "core/hints.h"
 #include "kernels/custom_op.h"

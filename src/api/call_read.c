@@ -6,12 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "algorithms/registry.h"
 #include "algorithms/select.h"
-#include "api/lists.h"
-#include "api/places.h"
-#include "api/reduction.h"
-#include "api/staging.h"
 #include "core/error.h"
 #include "core/options.h"
 #include "kernels/custom_op.h"

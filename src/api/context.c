@@ -1,4 +1,4 @@
-/* Public contexts: meeting the other ranks. */
+/* Public contexts: meeting the other ranks, and going on without some. */
 #include "gloo_c/context.h"
 
 #include <stdio.h>
@@ -10,6 +10,7 @@
 #include "core/bytes.h"
 #include "core/environment.h"
 #include "core/error.h"
+#include "core/log.h"
 #include "core/options.h"
 #include "core/random.h"
 #include "core/timeout.h"
@@ -229,4 +230,36 @@ void gloo_context_destroy(gloo_context *context) {
   gli_port_watch_end(context);
   gli_trace_end(context);
   gli_context_close(context);
+}
+
+/* ---- shrink -------------------------------------------------------------- */
+
+/* Has the successor report to the same directory and function as the context
+ * that failed. A lack of memory for that is no reason to fail. */
+static void context_go_on_telling(const gloo_context *failed,
+                                  gloo_context *successor) {
+  const gloo_context_options options = {
+      .struct_size = sizeof options,
+      .trace_directory = gli_context_failure_user(failed)};
+  gli_trace_settings settings;
+  gloo_error error;
+  gloo_status status = gli_trace_read(&options, &settings, &error);
+  if (status == GLOO_OK) status = gli_trace_begin(successor, &settings, &error);
+  if (status != GLOO_OK)
+    gli_log(GLOO_LOG_WARN, "rank %d writes no traces any more: %s",
+            gloo_context_rank(successor), error.message);
+}
+
+gloo_status gloo_context_shrink(gloo_context *context,
+                                const gloo_shrink_options *options,
+                                gloo_context **successor, gloo_error *error) {
+  gloo_shrink_options o;
+  gloo_error unread;
+  if (error == NULL) error = &unread;
+  gloo_status status =
+      gli_options_load(&o, sizeof o, options, "gloo_shrink_options", error);
+  if (status == GLOO_OK)
+    status = gli_context_shrink(context, &o, successor, error);
+  if (status == GLOO_OK) context_go_on_telling(context, *successor);
+  return status;
 }

@@ -1,8 +1,8 @@
-#include "api/counts.h"
-
+/* Counts and displacements of the caller, as a plan reads them. */
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "api/call_read.h"
 #include "core/error.h"
 
 static gloo_status too_many(const gli_arguments *a, gloo_error *error) {

@@ -1,10 +1,18 @@
-/* Creation of contexts, from a store and from the environment. */
+/* Creation of devices and contexts, from a store and from the environment. */
 #ifndef GLI_API_CREATE_H
 #define GLI_API_CREATE_H
 
 #include "gloo_c/context.h"
 #include "rendezvous/join/bootstrap.h"
 #include "security/trust.h"
+
+/* Creates a device as gloo_device_create does. `towards` is the numeric address
+ * of this host on the route to the rendezvous, which others try first. A
+ * loopback address means that all ranks are on this host, and others get no
+ * other address. NULL or "": unknown. */
+gloo_status gli_device_create_towards(const gloo_device_options *options,
+                                      const char *towards, gloo_device **device,
+                                      gloo_error *error);
 
 /* Origin of a context: the job or the meeting that it starts from. */
 typedef struct gli_origin {
@@ -24,7 +32,7 @@ gloo_status gli_context_create(int rank, int size, gloo_store *store,
                                const gli_origin *origin, gloo_context **out,
                                gli_meeting *meeting, gloo_error *error);
 
-/* Tell the others, in the store, why this rank failed. */
+/* Tells the others, in the store, why this rank failed. */
 gloo_status gli_context_give_up(gli_meeting *meeting, gloo_store *store,
                                 uint32_t rank, uint32_t size,
                                 gloo_error *cause);

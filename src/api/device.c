@@ -1,9 +1,5 @@
 /* Public devices: options to a transport. */
-#include "api/device.h"
-
-#include <string.h>
-
-#include "api/tuning.h"
+#include "api/create.h"
 #include "core/environment.h"
 #include "core/error.h"
 #include "core/options.h"

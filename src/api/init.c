@@ -7,7 +7,6 @@
 #include <uv.h>
 
 #include "api/create.h"
-#include "api/device.h"
 #include "core/environment.h"
 #include "core/error.h"
 #include "core/options.h"

@@ -1,5 +1,4 @@
-#include "api/lists.h"
-
+/* Calls with several inputs and outputs per rank. */
 #include <inttypes.h>
 
 #include "api/call_read.h"

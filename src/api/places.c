@@ -1,7 +1,8 @@
-#include "api/places.h"
-
+/* Determines which buffers of a call are in memory that the host does not
+ * access. */
 #include <inttypes.h>
 
+#include "api/call_read.h"
 #include "core/error.h"
 #include "memory/cuda.h"
 #include "plan/lists.h"

@@ -1,9 +1,8 @@
 /* Options of reductions: custom operations, factors, order. */
-#include "api/reduction.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "api/call_read.h"
 #include "core/error.h"
 #include "kernels/custom_op.h"
 #include "plan/lists.h"

@@ -1,9 +1,10 @@
-#include "api/staging.h"
-
+/* Calls whose blocks lie apart (gloo_c/lists.h): from lists of pointers to the
+ * plain call that the engine knows. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "api/call_read.h"
 #include "core/error.h"
 
 /* ---- the lists of a call ------------------------------------------------- */
