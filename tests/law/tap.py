@@ -1,7 +1,7 @@
 """Results of a test in the Test Anything Protocol."""
 
 
-def report(checks, found):
+def report(checks: list[tuple[str, bool]], found: list[str]) -> None:
     """[(name, is it good?)], after lines that say what was found."""
     print(f"1..{len(checks)}")
     for line in found:
