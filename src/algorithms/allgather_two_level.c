@@ -52,7 +52,8 @@ static void pass_blocks(gli_builder *b, const gli_plan_params *p) {
 }
 
 /* In scratch, blocks are sorted by place and then by host. */
-static void gather_short(gli_builder *b, const gli_plan_params *p) {
+static void gather_short(gli_builder *b, const gli_plan_params *p,
+                         gli_build_fn best) {
   const gli_hosts *h = p->hosts;
   uint64_t block = p->count * p->elem_bytes, row = block * h->n;
   gli_range all = gli_scratch(b, block * p->size);
@@ -61,11 +62,11 @@ static void gather_short(gli_builder *b, const gli_plan_params *p) {
   gli_sub across = gli_sub_across(p, GLI_ALLGATHER, p->count);
   across.in = gli_elems(p, GLI_IN, 0, p->count);
   across.out = mine;
-  gli_sub_plan(b, gli_best, &across);
+  gli_sub_plan(b, best, &across);
   gli_sub within = gli_sub_host(p, GLI_ALLGATHER, p->count * h->n);
   within.in = mine;
   within.out = all;
-  gli_sub_plan(b, gli_best, &within);
+  gli_sub_plan(b, best, &within);
   for (uint32_t k = 0; k < p->size; k++)
     gli_copy(
         b,
@@ -74,11 +75,12 @@ static void gather_short(gli_builder *b, const gli_plan_params *p) {
         gli_elems(p, GLI_OUT, k * p->count, p->count));
 }
 
-void gli_allgather_two_level(gli_builder *b, const gli_plan_params *p) {
+void gli_allgather_two_level(gli_builder *b, const gli_plan_params *p,
+                             gli_build_fn best) {
   if (!gli_two_levels(p)) {
-    gli_best(b, p);
+    best(b, p);
   } else if (gli_is_short(p) && p->hosts->least == p->hosts->most) {
-    gather_short(b, p);
+    gather_short(b, p, best);
   } else {
     pass_blocks(b, p);
   }

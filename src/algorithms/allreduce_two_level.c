@@ -69,19 +69,20 @@ static void across(gli_builder *b, const gli_plan_params *p, gli_range in,
   gli_sub_plan(b, build, &sub);
 }
 
-void gli_allreduce_two_level(gli_builder *b, const gli_plan_params *p) {
+void gli_allreduce_two_level(gli_builder *b, const gli_plan_params *p,
+                             gli_build_fn best) {
   if (!gli_two_levels(p)) {
-    gli_best(b, p);
+    best(b, p);
     return;
   }
   uint64_t bytes = p->count * p->elem_bytes;
   uint32_t leaders = gli_leaders(p, bytes), place = p->hosts->place[p->rank];
   uint64_t turns = gli_turns(p, bytes, leaders), parts = turns * leaders;
-  gli_build_fn collect = leaders == 1 ? gli_best : gli_reduce_flat;
-  gli_build_fn spread = leaders == 1 ? gli_best : gli_broadcast_flat;
+  gli_build_fn collect = leaders == 1 ? best : gli_reduce_flat;
+  gli_build_fn spread = leaders == 1 ? best : gli_broadcast_flat;
   sums s = allreduce_make_room(b, p, parts, turns);
   /* In turns, the latency of one hides behind the bytes of others. */
-  gli_build_fn join = turns == 1 ? gli_best
+  gli_build_fn join = turns == 1 ? best
                       : s.swaps  ? gli_allreduce_recursive_doubling
                                  : gli_allreduce_circulant;
   for (uint64_t turn = 0; turn < turns; turn++) {

@@ -18,9 +18,10 @@
  */
 #include "algorithms/two_level.h"
 
-void gli_barrier_two_level(gli_builder *b, const gli_plan_params *p) {
+void gli_barrier_two_level(gli_builder *b, const gli_plan_params *p,
+                           gli_build_fn best) {
   if (!gli_two_levels(p)) {
-    gli_best(b, p);
+    best(b, p);
     return;
   }
   gli_sub within = gli_sub_host(p, GLI_BARRIER, 0);
@@ -32,7 +33,7 @@ void gli_barrier_two_level(gli_builder *b, const gli_plan_params *p) {
   for (uint32_t i = 1; i < within.size; i++)
     gli_recv(b, within.members[i], gli_bytes(GLI_TOKEN, i, 1));
   gli_sub across = gli_sub_across(p, GLI_BARRIER, 0);
-  gli_sub_plan(b, gli_best, &across);
+  gli_sub_plan(b, best, &across);
   for (uint32_t i = 1; i < within.size; i++)
     gli_send(b, within.members[i], gli_heard(b));
 }

@@ -22,9 +22,10 @@
  */
 #include "algorithms/two_level.h"
 
-void gli_broadcast_two_level(gli_builder *b, const gli_plan_params *p) {
+void gli_broadcast_two_level(gli_builder *b, const gli_plan_params *p,
+                             gli_build_fn best) {
   if (!gli_two_levels(p)) {
-    gli_best(b, p);
+    best(b, p);
     return;
   }
   const gli_hosts *h = p->hosts;
@@ -36,20 +37,20 @@ void gli_broadcast_two_level(gli_builder *b, const gli_plan_params *p) {
     sub.root = h->place[p->root];
     sub.in = gli_elems(p, GLI_IN, 0, p->count);
     sub.out = gli_elems(p, GLI_OUT, 0, p->count);
-    gli_sub_plan(b, gli_best, &sub);
+    gli_sub_plan(b, best, &sub);
   }
   if (place < parts) {
     gli_range part = gli_parts(p, GLI_OUT, parts, place, place + 1);
     gli_sub sub = gli_sub_across(p, GLI_BROADCAST, part.bytes / p->elem_bytes);
     sub.root = h->of[p->root];
     sub.in = sub.out = part;
-    gli_sub_plan(b, gli_best, &sub);
+    gli_sub_plan(b, best, &sub);
   }
   for (uint64_t i = 0; i < parts && !with_root; i++) {
     gli_range part = gli_parts(p, GLI_OUT, parts, i, i + 1);
     gli_sub sub = gli_sub_host(p, GLI_BROADCAST, part.bytes / p->elem_bytes);
     sub.root = (uint32_t)i;
     sub.in = sub.out = part;
-    gli_sub_plan(b, parts == 1 ? gli_best : gli_broadcast_flat, &sub);
+    gli_sub_plan(b, parts == 1 ? best : gli_broadcast_flat, &sub);
   }
 }

@@ -100,7 +100,8 @@ static void add_blocks(gli_builder *b, const gli_plan_params *p) {
 }
 
 /* In scratch, blocks are sorted by place and then by host. */
-static void scatter_short(gli_builder *b, const gli_plan_params *p) {
+static void scatter_short(gli_builder *b, const gli_plan_params *p,
+                          gli_build_fn best) {
   const gli_hosts *h = p->hosts;
   uint64_t block = p->count * p->elem_bytes, row = block * h->n;
   gli_range sorted = gli_scratch(b, block * p->size);
@@ -113,18 +114,19 @@ static void scatter_short(gli_builder *b, const gli_plan_params *p) {
   gli_sub within = gli_sub_host(p, GLI_REDUCE_SCATTER, p->count * h->n);
   within.in = sorted;
   within.out = sums;
-  gli_sub_plan(b, gli_best, &within);
+  gli_sub_plan(b, best, &within);
   gli_sub across = gli_sub_across(p, GLI_REDUCE_SCATTER, p->count);
   across.in = sums;
   across.out = gli_elems(p, GLI_OUT, 0, p->count);
-  gli_sub_plan(b, gli_best, &across);
+  gli_sub_plan(b, best, &across);
 }
 
-void gli_reduce_scatter_two_level(gli_builder *b, const gli_plan_params *p) {
+void gli_reduce_scatter_two_level(gli_builder *b, const gli_plan_params *p,
+                                  gli_build_fn best) {
   if (!gli_two_levels(p)) {
-    gli_best(b, p);
+    best(b, p);
   } else if (gli_is_short(p) && p->hosts->least == p->hosts->most) {
-    scatter_short(b, p);
+    scatter_short(b, p, best);
   } else {
     add_blocks(b, p);
   }

@@ -180,8 +180,13 @@
 GLI_ALGORITHM_LIST(GLI_ALGORITHM_DECLARE)
 GLI_FLOWING_LIST(GLI_ALGORITHM_DECLARE)
 
-#define GLI_COMPOSED_DECLARE(constant, collective, name, summary) \
-  void gli_##collective##_##name(gli_builder *b, const gli_plan_params *p);
+/* `best` lets them use the selector without a reference to it. */
+#define GLI_COMPOSED_DECLARE(constant, collective, name, summary)             \
+  void gli_##collective##_##name(gli_builder *b, const gli_plan_params *p,    \
+                                 gli_build_fn best);                          \
+  static void collective##_##name(gli_builder *b, const gli_plan_params *p) { \
+    gli_##collective##_##name(b, p, gli_best);                                \
+  }
 GLI_COMPOSED_LIST(GLI_COMPOSED_DECLARE)
 
 #define GLI_COSTED_ENTRY(constant, collective, name, summary, flows) \
@@ -197,7 +202,7 @@ GLI_COMPOSED_LIST(GLI_COMPOSED_DECLARE)
 #define GLI_FLOWING_ENTRY(constant, collective, name, summary) \
   GLI_COSTED_ENTRY(constant, collective, name, summary, true)
 #define GLI_COMPOSED_ENTRY(constant, collective, name, summary) \
-  {constant, #name, gli_##collective##_##name, NULL, NULL, summary, false},
+  {constant, #name, collective##_##name, NULL, NULL, summary, false},
 const gli_algorithm gli_algorithms[] = {
     GLI_ALGORITHM_LIST(GLI_ALGORITHM_ENTRY) GLI_FLOWING_LIST(GLI_FLOWING_ENTRY)
         GLI_COMPOSED_LIST(GLI_COMPOSED_ENTRY)};

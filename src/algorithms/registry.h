@@ -58,4 +58,7 @@ typedef struct gli_choice {
 } gli_choice;
 gli_choice gli_algorithm_choose(const gli_plan_params *params);
 
+/* Builds with the selector's choice. */
+void gli_best(gli_builder *b, const gli_plan_params *params);
+
 #endif

@@ -1,5 +1,9 @@
 /* Shared parts of the two-level algorithms: the ranks of a host, the ranks with
- * the same place on all hosts, and builders for a part of the work. */
+ * the same place on all hosts, and builders for a part of the work.
+ *
+ * The list of algorithms passes `best` to each: a builder that uses what the
+ * selector chooses for the parameters it gets. All members come to the
+ * same choice as long as their parameters differ in the rank only. */
 #ifndef GLI_ALGORITHMS_TWO_LEVEL_H
 #define GLI_ALGORITHMS_TWO_LEVEL_H
 
@@ -30,10 +34,6 @@ gli_sub gli_sub_across(const gli_plan_params *p, gli_collective collective,
                        uint64_t count);
 
 /* ---- builders for plans within ------------------------------------------ */
-
-/* The algorithm that is chosen for these parameters. All members come to the
- * same choice as long as their parameters differ in the rank only. */
-void gli_best(gli_builder *b, const gli_plan_params *p);
 
 /* The root sends its input to all (GLI_BROADCAST). What every rank does at
  * once, for a part of its own, goes straight and not by way of others. */
