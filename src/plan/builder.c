@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "core/error.h"
-#include "plan/build.h"
+#include "plan/raw.h"
 
 /* ---- scratch memory ------------------------------------------------------ */
 

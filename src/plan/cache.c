@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "core/error.h"
-#include "plan/counts.h"
+#include "plan/params.h"
 
 #define BUCKETS 256       /* a power of two */
 #define STEPS_PER_PLAN 16 /* what a plan counts besides its steps */

@@ -14,7 +14,7 @@
  *                  2 ---> 1 ---> 2                        0 -> 2    1 -> 3
  *                  3 --/    \--> 3                        2 -> 0    3 -> 1
  */
-#include "plan/build.h"
+#include "plan/raw.h"
 
 bool gli_build_is_empty(const gli_plan_params *p) {
   switch (p->collective) {

@@ -1,7 +1,7 @@
 #include "plan/lists.h"
 
 #include "core/error.h"
-#include "plan/build.h"
+#include "plan/raw.h"
 #include "plan/shape.h"
 
 uint64_t gli_lists_input_bytes(const gli_plan_params *p, uint64_t in_bytes) {

@@ -1,7 +1,7 @@
 /* Steps for memory of other ranks: gets, puts, and what reads and writes
  * them. */
 #include "core/error.h"
-#include "plan/build.h"
+#include "plan/raw.h"
 
 uint32_t gli_windows(gli_builder *b, uint32_t n) {
   if (gli_build_failed(b)) return 0;
@@ -102,29 +102,6 @@ void gli_signal(gli_builder *b, uint32_t to, gli_range range) {
 void gli_await(gli_builder *b, uint32_t from, gli_range range) {
   if (gli_build_failed(b) || !gli_build_writes(b, &range)) return;
   if (range.bytes != 0) push_recv(b, from, GLI_ROLE_SIGNAL, range, 0);
-}
-
-bool gli_build_blocks(gli_builder *b, gli_range first, uint32_t n,
-                      uint64_t stride, gli_range dst) {
-  uint64_t distance, all;
-  if (!is_in(b, first, GLI_SCRATCH, "has blocks outside of SCRATCH") ||
-      !gli_build_range(b, first)) {
-    return false;
-  }
-  if (n > 1 && stride < first.bytes) {
-    gli_build_fail(b, GLOO_ERR_INTERNAL, "has blocks that overlap");
-    return false;
-  }
-  if (!gli_mul_u64(stride, n - 1, &distance) ||
-      !gli_add_u64(distance, first.bytes, &all)) {
-    all = UINT64_MAX;
-  }
-  gli_range whole = gli_bytes(GLI_SCRATCH, first.offset, all);
-  if (!gli_build_range(b, whole)) return false;
-  bool beside = dst.buffer != GLI_SCRATCH || dst.offset >= whole.offset + all ||
-                whole.offset >= dst.offset + dst.bytes;
-  if (!beside) gli_build_fail(b, GLOO_ERR_INTERNAL, "overwrites a block");
-  return beside;
 }
 
 void gli_reduce_all(gli_builder *b, const gli_reduction *r) {

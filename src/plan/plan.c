@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "core/error.h"
-#include "plan/counts.h"
 #include "plan/depend.h"
+#include "plan/params.h"
 #include "plan/raw.h"
 #include "plan/staged.h"
 

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "core/error.h"
-#include "plan/build.h"
 #include "plan/lists.h"
 
 static gloo_status check_params(const gli_plan_params *p, gloo_error *error) {

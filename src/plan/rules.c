@@ -1,6 +1,6 @@
 /* The rules for steps: what a step may read and write. */
 #include "core/error.h"
-#include "plan/build.h"
+#include "plan/raw.h"
 
 /* ---- errors ------------------------------------------------------------- */
 
@@ -123,4 +123,28 @@ bool gli_build_reduces(gli_builder *b, gli_range dst) {
   if (dst.bytes % b->params.elem_bytes == 0) return true;
   gli_build_fail(b, GLOO_ERR_INTERNAL, "reduces a part of an element");
   return false;
+}
+
+bool gli_build_blocks(gli_builder *b, gli_range first, uint32_t n,
+                      uint64_t stride, gli_range dst) {
+  uint64_t distance, all;
+  if (first.buffer != GLI_SCRATCH) {
+    gli_build_fail(b, GLOO_ERR_INTERNAL, "has blocks outside of SCRATCH");
+    return false;
+  }
+  if (!gli_build_range(b, first)) return false;
+  if (n > 1 && stride < first.bytes) {
+    gli_build_fail(b, GLOO_ERR_INTERNAL, "has blocks that overlap");
+    return false;
+  }
+  if (!gli_mul_u64(stride, n - 1, &distance) ||
+      !gli_add_u64(distance, first.bytes, &all)) {
+    all = UINT64_MAX;
+  }
+  gli_range whole = gli_bytes(GLI_SCRATCH, first.offset, all);
+  if (!gli_build_range(b, whole)) return false;
+  bool beside = dst.buffer != GLI_SCRATCH || dst.offset >= whole.offset + all ||
+                whole.offset >= dst.offset + dst.bytes;
+  if (!beside) gli_build_fail(b, GLOO_ERR_INTERNAL, "overwrites a block");
+  return beside;
 }

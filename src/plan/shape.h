@@ -4,7 +4,7 @@
 #ifndef GLI_PLAN_SHAPE_H
 #define GLI_PLAN_SHAPE_H
 
-#include "plan/builder.h"
+#include "plan/params.h"
 
 /* Of rank params->rank. */
 typedef struct gli_shape {

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "algorithms/registry.h"
-#include "plan/build.h"
+#include "plan/raw.h"
 #include "plan/cmocka_all.h"
 #include "proof/check.h"
 

@@ -1,4 +1,4 @@
-#include "plan/counts.h"
+#include "plan/params.h"
 
 #include <string.h>
 
