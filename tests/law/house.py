@@ -33,10 +33,10 @@ CIRCLE = Limit(4, 4, 0, "units that call each other in a circle")
 LIMITS = {
     "lines": Limit(84000, 70000, 84000, "lines of .c and .h files in src and include"),
     "files": Limit(613, 450, 10, ".c and .h files in src"),
-    "small files": Limit(176, 90, 10, "those of fewer than 50 lines"),
+    "small files": Limit(175, 90, 10, "those of fewer than 50 lines"),
     "folder": Limit(68, 45, 3, "files in the largest folder, without subfolders"),
     "units": Limit(63, 30, 3, "units in the largest folder, without subfolders: X.c with X.h is one"),
-    "names": Limit(27, 0, 0, "names of .c files that stand in several folders, except absent.c"),
+    "names": Limit(26, 0, 0, "names of .c files that stand in several folders, except absent.c"),
     "slots": Limit(35, 22, 0, "functions in gli_transport_ops"),
     "upcalls": Limit(8, 8, 0, "functions in gli_upcalls"),
     "bools": Limit(18, 3, 0, "bools in the struct that has most, in net and transports"),

@@ -1,4 +1,5 @@
-/* Several inputs and outputs of one rank. */
+/* Several inputs and outputs of one rank, and blocks that lie apart in memory
+ * of the caller's. */
 #include <string.h>
 
 #include "engine/memory/memory.h"
@@ -48,5 +49,20 @@ void gli_lists_run(gli_operation *op, const gli_step *s) {
     lists_reduce_local(op, s);
   } else {
     lists_bcast_local(op, s);
+  }
+}
+
+/* The plan runs on one buffer: blocks are copied to it before, and from it
+ * after. */
+void gli_staging_begin(const gli_staging *s) {
+  for (size_t i = 0; i < s->n_before; i++) {
+    gli_copy_bytes(s->pieces[i].to, s->pieces[i].from, s->pieces[i].bytes);
+  }
+}
+
+void gli_staging_end(const gli_staging *s) {
+  const gli_piece *after = s->pieces + s->n_before;
+  for (size_t i = 0; i < s->n_after; i++) {
+    gli_copy_bytes(after[i].to, after[i].from, after[i].bytes);
   }
 }
