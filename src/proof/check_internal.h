@@ -89,6 +89,8 @@ struct gli_checker {
   uint32_t bucket_mask;
 };
 
+/* ---- check.c: errors ----------------------------------------------------- */
+
 /* Report that a rank's step is wrong; returns GLOO_ERR_INTERNAL. */
 gloo_status gli_check_fail(gli_checker *c, uint32_t rank, uint64_t number,
                            const gli_step *step, const char *format, ...)

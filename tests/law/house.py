@@ -45,7 +45,6 @@ LIMITS = {
     "circle: src/engine": CIRCLE._replace(most=7),
     "circle: src/engine/drive": CIRCLE._replace(most=6),
     "circle: src/engine/run": CIRCLE._replace(most=7),
-    "circle: src/proof": CIRCLE._replace(most=7),
     "circle: src/rendezvous": CIRCLE._replace(most=5),
     "circle: src/rendezvous/store": CIRCLE._replace(most=5),
     "circle: src/transport_ibv": CIRCLE._replace(most=8),
