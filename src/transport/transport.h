@@ -407,7 +407,7 @@ static inline void gli_owe(gli_transport *t, gli_pair *pair, bool owes) {
   *t->owed += owes ? 1u : UINT32_MAX; /* or one less */
 }
 
-/* By name; NULL when there is none. The list is in transport/registry.c. */
+/* By name; NULL when there is none. The list is in transport/transports.c. */
 const gli_transport_ops *gli_transport_find(const char *name);
 /* The one with that number; NULL: there are fewer. */
 const gli_transport_ops *gli_transport_at(size_t index);

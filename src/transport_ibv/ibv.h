@@ -2,8 +2,8 @@
  * TCP.
  *
  * Each pair has a TCP connection, of a TCP transport of its own below this one.
- * There the ends agree about a queue pair (connect.c), with the proofs that any
- * TCP pair asks for; it tells at once when the peer is gone; BYE and ABORT
+ * There the ends agree about a queue pair (ibv_connect.c), with the proofs that
+ * any TCP pair asks for; it tells at once when the peer is gone; BYE and ABORT
  * travel on it; and where the ends do not get a queue pair up, all messages do:
  * until that is settled they wait here, so none is lost.
  *
@@ -211,7 +211,7 @@ typedef struct gli_ibv {
   uint64_t next_look_ns; /* at TCP */
   uint64_t next_ask_ns;  /* at what the device tells */
 
-  /* register.c's */
+  /* ibv_register.c's */
   gli_ibv_region *regions;
   size_t n_regions, regions_capacity;
   struct gli_ibv *next_registering;
@@ -228,13 +228,13 @@ typedef struct gli_ibv {
   atomic_ullong next_due_ns;
 } gli_ibv;
 
-/* transport.c */
+/* ibv_transport.c */
 uint64_t gli_ibv_now(gli_ibv *t);
 /* Something changed that only the next poll acts on: do not sleep before. */
 void gli_ibv_touch(gli_ibv *t);
 void gli_ibv_schedule(gli_ibv *t, uint64_t due_ns);
 
-/* pair.c */
+/* ibv_pair.c */
 gloo_status gli_ibv_pair_open(gli_transport *t, const gli_pair_config *config,
                               gli_pair **pair, gloo_error *error);
 void gli_ibv_pair_move(gli_ibv_pair *pair, gli_ibv_pair **list);
@@ -255,7 +255,7 @@ void gli_ibv_pairs_due(gli_ibv *t);
 void gli_ibv_pair_dispose(gli_ibv_pair *pair);
 void gli_ibv_free_pairs(gli_ibv_pair **list);
 
-/* connect.c */
+/* ibv_connect.c */
 extern const gli_upcalls gli_ibv_upcalls;
 /* Both ends speak verbs: offer what this one has. */
 void gli_ibv_offer(gli_ibv_pair *pair);
@@ -288,7 +288,7 @@ const char *gli_ibv_queue_connect(gli_ibv_pair *pair, const gli_ibv_peer *peer);
 void gli_ibv_queue_drop(gli_ibv_pair *pair);
 bool gli_ibv_post_buffers(gli_ibv_pair *pair);
 
-/* send.c */
+/* ibv_send.c */
 gli_post gli_ibv_send(gli_pair *pair, gli_send_request *request);
 bool gli_ibv_send_now(gli_pair *pair, gli_header *header, const void *payload);
 /* A frame that says nothing, and tells of all before it. False: no room. */
@@ -317,7 +317,7 @@ void gli_ibv_work_begin(gli_ibv_pair *pair, gli_ibv_work *work);
 bool gli_ibv_work_post(gli_ibv_pair *pair, gli_ibv_work *work, int owner,
                        bool tells);
 
-/* one_sided.c */
+/* ibv_one_sided.c */
 bool gli_ibv_rma_expose(gli_pair *pair, const void *memory, size_t bytes,
                         uint64_t *remote, uint32_t *rkey);
 bool gli_ibv_rma(gli_pair *pair, gli_rma_work *work);
@@ -328,12 +328,12 @@ void gli_ibv_rma_report(gli_ibv_pair *pair);
 /* They are the engine's again. */
 void gli_ibv_rma_forget(gli_ibv_pair *pair);
 
-/* close.c */
+/* ibv_close.c */
 void gli_ibv_pair_close(gli_pair *pair, const gli_send_request *last);
 /* A closed pair may have nothing left to do. */
 void gli_ibv_linger_check(gli_ibv_pair *pair);
 
-/* receive.c */
+/* ibv_receive.c */
 /* A buffer has been filled with that many bytes. */
 void gli_ibv_receive(gli_ibv_pair *pair, uint32_t bytes);
 bool gli_ibv_take_now(gli_pair *pair, const gli_header *expected,
@@ -355,7 +355,7 @@ void gli_ibv_heard(gli_ibv *t);
  * upcalls. */
 void gli_ibv_settle(gli_ibv_pair *pair);
 
-/* register.c */
+/* ibv_register.c */
 /* For all of the transport's life its device may have regions. */
 gloo_status gli_ibv_regions_begin(gli_ibv *t, gloo_error *error);
 void gli_ibv_regions_end(gli_ibv *t);
@@ -363,7 +363,7 @@ void gli_ibv_regions_end(gli_ibv *t);
  * is. */
 struct ibv_mr *gli_ibv_registered(gli_ibv *t, const void *memory, size_t bytes);
 
-/* forked.c */
+/* ibv_forked.c */
 void gli_ibv_forked(gli_transport *t);
 void gli_ibv_abandon(gli_transport *t);
 

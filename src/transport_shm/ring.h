@@ -29,10 +29,10 @@
  * multiple of the number of slots, and fresh memory holds 0, which is awaited
  * only once 2^32 records have passed: neither is ever taken for a new record.
  * Payload lies in no word that is polled. Payload that is written past the
- * caches (copy.h) is fenced before `sequence` is stored, for release order does
- * not hold it back.
+ * caches (shm_copy.h) is fenced before `sequence` is stored, for release order
+ * does not hold it back.
  *
- * Sleeping (see wait.c) needs more: both the store of `sequence` and the
+ * Sleeping (see shm_wait.c) needs more: both the store of `sequence` and the
  * sender's next load, of `asleep`, are sequentially consistent, and so are the
  * sleeper's store of `asleep` and its next load, of `sequence`. In the single
  * order of these four, one of the loads comes after the other side's store: the
@@ -48,7 +48,7 @@
 
 #include "core/error.h"
 #include "transport/transport.h"
-#include "transport_shm/copy.h"
+#include "transport_shm/shm_copy.h"
 
 #define GLI_SHM_LINE ((size_t)64)
 #ifndef GLI_SHM_SLOTS      /* tests/model takes less of all */

@@ -127,7 +127,7 @@ typedef struct gli_shm {
   gli_shm_half_open half_opens[GLI_SHM_HALF_OPEN_MAX];
   uint64_t refused_count;
 
-  /* sleeping; see wait.c */
+  /* sleeping; see shm_wait.c */
   gli_shm_page *page;
   int page_fd;
   atomic_uint wakes;
@@ -135,7 +135,7 @@ typedef struct gli_shm {
   atomic_bool look;           /* poll must look at the descriptors */
 } gli_shm;
 
-/* wait.c */
+/* shm_wait.c */
 void gli_shm_wake(gli_transport *t);
 void gli_shm_sleep(gli_transport *t, int64_t timeout_ns);
 bool gli_shm_sleep_begin(gli_transport *t, gli_sleep *sleep);
@@ -160,12 +160,12 @@ bool gli_shm_watch(gli_shm *t, gli_watch *watch, int fd, gli_ready ready,
 void gli_shm_bell_ready(void *t, int events);
 void gli_shm_liveness_ready(void *pair, int events);
 
-/* accept.c */
+/* shm_accept.c */
 void gli_shm_listener_ready(void *t, int events);
 void gli_shm_half_open_due(gli_shm *t, uint64_t now_ns);
 void gli_shm_half_open_close(gli_shm *t);
 
-/* connect.c */
+/* shm_connect.c */
 void gli_shm_begin(gli_shm_pair *pair);
 /* Read a note on its connection. False: there was none. */
 bool gli_shm_pair_ready(gli_shm_pair *pair);
@@ -174,7 +174,7 @@ bool gli_shm_pair_ready(gli_shm_pair *pair);
  * Descriptors that are still in the note are the caller's to close. */
 bool gli_shm_join(gli_shm_pair *pair, gli_shm_note *hello, int socket);
 
-/* pair.c */
+/* shm_pair.c */
 gloo_status gli_shm_pair_open(gli_transport *t, const gli_pair_config *config,
                               gli_pair **pair, gloo_error *error);
 /* The data part of the next ring, when `used` bytes are in rings already; 0: no
@@ -190,7 +190,7 @@ void gli_shm_tidy(gli_shm *t);
 void gli_shm_pair_dispose(gli_shm_pair *pair);
 void gli_shm_free_garbage(gli_shm *t);
 
-/* send.c */
+/* shm_send.c */
 gli_post gli_shm_send(gli_pair *pair, gli_send_request *request);
 bool gli_shm_send_now(gli_pair *pair, gli_header *header, const void *payload);
 /* Write what is queued, as far as there is room. Returns what was completed. */
@@ -218,11 +218,11 @@ bool gli_shm_region_note(gli_shm_pair *pair, gli_shm_note *note);
 /* Tell the peers which regions have been freed since it was last called. */
 void gli_shm_forget_freed(gli_shm *t);
 
-/* forked.c */
+/* shm_forked.c */
 void gli_shm_forked(gli_transport *t);
 void gli_shm_abandon(gli_transport *t);
 
-/* receive.c */
+/* shm_receive.c */
 bool gli_shm_take_now(gli_pair *pair, const gli_header *expected,
                       gli_taken *taken);
 /* There is a record. */

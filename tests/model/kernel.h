@@ -1,5 +1,5 @@
 /* In place of the operating system and of what makes connections: what poll.c,
- * wait.c, send.c, receive.c and pair.c call. */
+ * shm_wait.c, shm_send.c, shm_receive.c and shm_pair.c call. */
 #ifndef GLI_TESTS_MODEL_KERNEL_H
 #define GLI_TESTS_MODEL_KERNEL_H
 

@@ -1,4 +1,4 @@
-#include "transport_shm/copy.h"
+#include "transport_shm/shm_copy.h"
 
 #include <uv.h>
 

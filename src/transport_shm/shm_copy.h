@@ -1,8 +1,8 @@
 /* Copying into a ring: through the caches, or past them
  * (kernels/store_policy.h). The lines that a sender writes to are those that
  * its peer has just read. */
-#ifndef GLI_TRANSPORT_SHM_COPY_H
-#define GLI_TRANSPORT_SHM_COPY_H
+#ifndef GLI_TRANSPORT_SHM_SHM_COPY_H
+#define GLI_TRANSPORT_SHM_SHM_COPY_H
 
 #include "kernels/store_policy.h"
 
