@@ -7,7 +7,7 @@
 
 #include "engine/contexts/settings.h"
 #include "engine/contexts/snapshot.h"
-#include "engine/drive/device.h"
+#include "engine/drive/driver.h"
 #include "engine/state/call.h"
 #include "gloo_c/window.h"
 #include "transport/transport.h"

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/state/trace.h"
+#include "engine/state/trace_buffer.h"
 #include "plan/cmocka_all.h"
 
 static void put(gli_trace *trace, uint64_t number) {

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "core/error.h"
-#include "engine/drive/device.h"
+#include "engine/drive/driver.h"
 #include "transport/sink.h"
 
 enum { KEPT_MAX = sizeof nowhere.kept / sizeof nowhere.kept[0] };

@@ -5,7 +5,7 @@
 #include "core/bytes.h"
 #include "core/error.h"
 #include "engine/contexts/contexts.h"
-#include "engine/contexts/shrink.h"
+#include "engine/contexts/council.h"
 #include "engine/contexts/snapshot.h"
 #include "engine/life/life.h"
 #include "engine/rma/rma.h"

@@ -5,7 +5,8 @@
 #include "engine/contexts/settings.h"
 #include "engine/state/context.h"
 
-/* ---- memory (context.c) -------------------------------------------------- */
+/* ---- memory (context_memory.c)
+ * -------------------------------------------------- */
 
 /* Memory for a context of any kind, of `size` ranks, and its end. */
 gloo_context *gli_context_new(gloo_device *device, uint32_t size);
@@ -39,7 +40,8 @@ void gli_context_detach_operations(gloo_context *context);
 /* True when that was the end of the family as well. */
 bool gli_context_end(gloo_context *context);
 
-/* ---- groups (group.c) ---------------------------------------------------- */
+/* ---- groups (group_context.c)
+ * ---------------------------------------------------- */
 
 /* NULL with `error`: out of memory. */
 gloo_context *gli_group_new(gloo_context *parent, gloo_error *error);

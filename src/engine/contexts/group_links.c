@@ -1,4 +1,4 @@
-/* The end of links of groups (see group.c). */
+/* The end of links of groups (see group_context.c). */
 #include <stdlib.h>
 
 #include "engine/contexts/contexts.h"

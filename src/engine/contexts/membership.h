@@ -28,7 +28,7 @@
  * what MPI's fault tolerance calls an agreement (Bland, Bouteiller, Herault,
  * Bosilca and Dongarra 2013).
  *
- * This file knows no clock, no connection and no context: see shrink.c.
+ * This file knows no clock, no connection and no context: see council.c.
  * tests/recovery explores all that can happen to four ranks. */
 #ifndef GLI_ENGINE_CONTEXTS_MEMBERSHIP_H
 #define GLI_ENGINE_CONTEXTS_MEMBERSHIP_H
@@ -37,7 +37,7 @@
 #include <stdint.h>
 
 typedef enum gli_member_message {
-  GLI_MEMBER_SIGN, /* no part of the agreement, see shrink.c */
+  GLI_MEMBER_SIGN, /* no part of the agreement, see council.c */
   GLI_MEMBER_ASK,
   GLI_MEMBER_HERE,
   GLI_MEMBER_PROPOSE,

@@ -18,7 +18,7 @@
 #include "core/error.h"
 #include "engine/contexts/contexts.h"
 #include "engine/match/match.h"
-#include "engine/memory/staged.h"
+#include "engine/memory/staged_copies.h"
 #include "engine/state/deadline.h"
 #include "engine/state/fail.h"
 #include "engine/state/signature.h"

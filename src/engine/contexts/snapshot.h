@@ -6,7 +6,7 @@
 
 #include "core/collective.h"
 #include "engine/state/totals.h"
-#include "engine/state/trace.h"
+#include "engine/state/trace_buffer.h"
 #include "gloo_c/context.h"
 #include "gloo_c/types.h"
 

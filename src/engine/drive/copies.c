@@ -1,7 +1,7 @@
 /* Copies of memory that the host does not touch: each poll ends what has ended
  * and begins what may begin. */
 #include "engine/drive/drive.h"
-#include "engine/memory/staged.h"
+#include "engine/memory/staged_copies.h"
 
 int gli_copies_poll(gloo_device *device) {
   int events = 0;

@@ -3,7 +3,7 @@
 #ifndef GLI_ENGINE_DRIVE_DRIVE_H
 #define GLI_ENGINE_DRIVE_DRIVE_H
 
-#include "engine/drive/device.h"
+#include "engine/drive/driver.h"
 #include "engine/run/run.h"
 #include "engine/state/device.h"
 #include "engine/state/telling.h"
@@ -33,7 +33,7 @@ bool gli_device_watch_forks(gloo_device *device);
  * the lock held, before anything else is done with it in the child. */
 void gli_device_part(gloo_device *device);
 
-/* ---- progress (device.c, self.c, copies.c) ------------------------------- */
+/* ---- progress (driver.c, self.c, copies.c) ------------------------------- */
 
 /* Progress with the lock held. */
 int gli_device_poll(gloo_device *device);

@@ -8,7 +8,7 @@
 #include "core/hints.h"
 #include "core/log.h"
 #include "engine/contexts/contexts.h"
-#include "engine/contexts/shrink.h"
+#include "engine/contexts/council.h"
 #include "engine/drive/drive.h"
 #include "engine/match/match.h"
 #include "engine/memory/memory.h"
@@ -210,7 +210,7 @@ static bool upcalls_dispute(gli_link *link, const gli_header *h, gli_sink *sink,
   return true;
 }
 
-/* In a council (contexts/shrink.h) one connection fails, and not the context;
+/* In a council (contexts/council.h) one connection fails, and not the context;
  * and nothing else is said there. */
 static gloo_status council_header(gli_link *link, const gli_header *h,
                                   gli_sink *sink) {

@@ -6,7 +6,7 @@
 #include "core/log.h"
 #include "core/timeout.h"
 #include "engine/contexts/contexts.h"
-#include "engine/contexts/shrink.h"
+#include "engine/contexts/council.h"
 #include "engine/drive/drive.h"
 #include "engine/engine.h"
 #include "engine/life/life.h"

@@ -5,7 +5,7 @@
 #include "engine/drive/drive.h"
 #include "engine/engine.h"
 #include "engine/life/life.h"
-#include "engine/memory/staged.h"
+#include "engine/memory/staged_copies.h"
 #include "engine/run/run.h"
 #include "engine/state/deadline.h"
 #include "engine/state/fail.h"

@@ -4,7 +4,7 @@
 #include "engine/life/life.h"
 #include "engine/match/match.h"
 #include "engine/memory/memory.h"
-#include "engine/memory/staged.h"
+#include "engine/memory/staged_copies.h"
 #include "engine/run/run.h"
 #include "engine/state/deadline.h"
 #include "engine/state/fail.h"

@@ -46,7 +46,7 @@ bool gli_operation_is_private(const gli_operation *op);
 /* End it, as if it had never begun. */
 void gli_operation_withdraw(gli_operation *op);
 
-/* ---- figures (totals.c) -------------------------------------------------- */
+/* ---- figures (tally.c) -------------------------------------------------- */
 
 /* Add what it has done to the family's, before it becomes another one. */
 void gli_operation_count_runs(gli_operation *op);

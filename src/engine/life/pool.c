@@ -4,7 +4,7 @@
 
 #include "core/error.h"
 #include "engine/life/life.h"
-#include "engine/memory/staged.h"
+#include "engine/memory/staged_copies.h"
 #include "engine/run/in_order.h"
 #include "engine/wire/wire.h"
 #include "kernels/custom_op.h"

@@ -5,7 +5,7 @@
 #include "core/error.h"
 #include "engine/life/life.h"
 #include "engine/memory/memory.h"
-#include "engine/memory/staged.h"
+#include "engine/memory/staged_copies.h"
 #include "engine/state/device.h"
 #include "engine/state/fail.h"
 #include "engine/state/signature.h"

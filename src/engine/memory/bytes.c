@@ -1,6 +1,6 @@
 /* Local steps. */
 #include "engine/memory/memory.h"
-#include "engine/memory/staged.h"
+#include "engine/memory/staged_copies.h"
 #include "kernels/copy.h"
 #include "kernels/reduce.h"
 

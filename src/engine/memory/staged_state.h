@@ -1,9 +1,9 @@
-/* The inside of engine/memory/staged.h: images of buffers, and the copies that
- * go on. */
+/* The inside of engine/memory/staged_copies.h: images of buffers, and the
+ * copies that go on. */
 #ifndef GLI_ENGINE_MEMORY_STAGED_STATE_H
 #define GLI_ENGINE_MEMORY_STAGED_STATE_H
 
-#include "engine/memory/staged.h"
+#include "engine/memory/staged_copies.h"
 
 /* Copies of one operation that go on in one direction: enough that the next one
  * has begun when one ends. */

@@ -2,7 +2,7 @@
 #include "core/hints.h"
 #include "engine/match/match.h"
 #include "engine/memory/memory.h"
-#include "engine/memory/staged.h"
+#include "engine/memory/staged_copies.h"
 #include "engine/run/run.h"
 #include "kernels/reduce.h"
 #include "plan/shape.h"

@@ -2,7 +2,7 @@
 #include "engine/run/run.h"
 #include "core/hints.h"
 #include "engine/memory/memory.h"
-#include "engine/memory/staged.h"
+#include "engine/memory/staged_copies.h"
 #include "engine/run/in_order.h"
 
 static void run_step(gli_operation *op, uint32_t index) {

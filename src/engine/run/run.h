@@ -124,7 +124,8 @@ static inline void gli_receive_done(gli_operation *op, uint32_t step) {
   gli_operation_step_done(op, step);
 }
 
-/* ---- what came early (early.c) ------------------------------------------- */
+/* ---- what came early (unexpected.c)
+ * ------------------------------------------- */
 
 /* Take over what came for an operation before it was started. */
 gloo_status gli_early_adopt(gli_operation *op, gloo_error *error);

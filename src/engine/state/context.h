@@ -8,7 +8,7 @@
 #include "engine/state/operation.h"
 #include "engine/state/posted.h"
 #include "engine/state/totals.h"
-#include "engine/state/trace.h"
+#include "engine/state/trace_buffer.h"
 #include "kernels/store_policy.h"
 #include "plan/tuning.h"
 
@@ -82,7 +82,7 @@ typedef struct gli_shrink gli_shrink;
 
 /* A context that met its ranks is a root. Groups that are made of it, or of its
  * groups, are contexts that use its pairs; all together are a family, which
- * fails as one. See group.c. */
+ * fails as one. See group_context.c. */
 struct gloo_context {
   gloo_device *device;
   bool owns_device;
@@ -112,7 +112,7 @@ struct gloo_context {
   /* Of a root: why this rank gives up (gloo_context_abort_async); NULL: it does
    * not. No lock: signal handlers write it. */
   _Atomic(const char *) gives_up;
-  /* Of a root, see contexts/shrink.h. */
+  /* Of a root, see contexts/council.h. */
   gli_shrink *shrink;  /* it serves this agreement alone; NULL: it does not */
   gli_shrink *shrinks; /* those that it keeps */
   bool shrunk;         /* a successor was asked for, or it has none: */

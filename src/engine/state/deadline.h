@@ -5,7 +5,7 @@
  * clock before it looks for timers that are due. A device knows a time before
  * which none is, so that no thread looks through all operations for nothing:
  * as timers are set that time comes closer, and when it has come the look
- * through all finds the next one (drive/device.c). */
+ * through all finds the next one (drive/driver.c). */
 #ifndef GLI_ENGINE_STATE_DEADLINE_H
 #define GLI_ENGINE_STATE_DEADLINE_H
 

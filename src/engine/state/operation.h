@@ -13,7 +13,7 @@
 #include "engine/state/bell.h"
 #include "engine/state/early.h"
 #include "engine/state/link.h"
-#include "engine/state/trace.h"
+#include "engine/state/trace_buffer.h"
 #include "kernels/custom_op.h"
 #include "plan/cache.h"
 

@@ -2,7 +2,7 @@
  *
  * Runs are counted at their end, in their operation, which is used again and
  * again. Its bytes, messages and peers follow from its plan, and are added up
- * when the operation is about to change, or on request (life/totals.c). */
+ * when the operation is about to change, or on request (life/tally.c). */
 #ifndef GLI_ENGINE_STATE_TOTALS_H
 #define GLI_ENGINE_STATE_TOTALS_H
 

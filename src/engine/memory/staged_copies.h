@@ -14,8 +14,8 @@
  *
  * The device has a list of all that run; each poll looks after them
  * (drive/copies.c), and while there are some nobody sleeps for long. */
-#ifndef GLI_ENGINE_MEMORY_STAGED_H
-#define GLI_ENGINE_MEMORY_STAGED_H
+#ifndef GLI_ENGINE_MEMORY_STAGED_COPIES_H
+#define GLI_ENGINE_MEMORY_STAGED_COPIES_H
 
 #include "engine/memory/memory.h"
 #include "memory/cuda.h"

@@ -1,6 +1,6 @@
 /* Devices: a transport, and what drives it. */
-#ifndef GLI_ENGINE_DRIVE_DEVICE_H
-#define GLI_ENGINE_DRIVE_DEVICE_H
+#ifndef GLI_ENGINE_DRIVE_DRIVER_H
+#define GLI_ENGINE_DRIVE_DRIVER_H
 
 #include "gloo_c/context.h"
 #include "transport/transport.h"

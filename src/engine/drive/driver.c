@@ -7,7 +7,7 @@
 #include "core/hints.h"
 #include "core/log.h"
 #include "engine/contexts/contexts.h"
-#include "engine/contexts/shrink.h"
+#include "engine/contexts/council.h"
 #include "engine/drive/drive.h"
 #include "engine/run/in_order.h"
 #include "engine/state/fail.h"

@@ -5,8 +5,8 @@
  * lists of operations (contexts/snapshot.c). A record costs at most two reads
  * of the counter of the processor and a few stores, so it is always made; its
  * description is filled when an operation is made of a call, and copied. */
-#ifndef GLI_ENGINE_STATE_TRACE_H
-#define GLI_ENGINE_STATE_TRACE_H
+#ifndef GLI_ENGINE_STATE_TRACE_BUFFER_H
+#define GLI_ENGINE_STATE_TRACE_BUFFER_H
 
 #include <stdbool.h>
 

@@ -3,7 +3,7 @@
  * does not come. */
 #include "core/log.h"
 #include "engine/contexts/contexts.h"
-#include "engine/contexts/shrink.h"
+#include "engine/contexts/council.h"
 #include "engine/state/device.h"
 #include "engine/state/fail.h"
 #include "engine/wire/wire.h"

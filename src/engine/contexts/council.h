@@ -13,8 +13,8 @@
  * does, to tell ranks that come late that they have been left out.
  *
  * All is called with the device's lock held. */
-#ifndef GLI_ENGINE_CONTEXTS_SHRINK_H
-#define GLI_ENGINE_CONTEXTS_SHRINK_H
+#ifndef GLI_ENGINE_CONTEXTS_COUNCIL_H
+#define GLI_ENGINE_CONTEXTS_COUNCIL_H
 
 #include "engine/contexts/membership.h"
 #include "engine/state/context.h"
@@ -74,7 +74,7 @@ static inline uint64_t gli_shrink_due(const gloo_context *context) {
   return gli_context_poisoned(context) && !s->over ? 0 : s->due_ns;
 }
 
-/* ---- within the agreement (shrink.c, for shrink_watch.c) ------------------
+/* ---- within the agreement (council.c, for council_watch.c) ------------------
  */
 
 /* The time that a rank that becomes leader after the deadline gives the others,

@@ -1,4 +1,4 @@
-#include "engine/contexts/shrink.h"
+#include "engine/contexts/council.h"
 
 #include <stdlib.h>
 #include <string.h>

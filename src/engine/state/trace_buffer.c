@@ -1,4 +1,4 @@
-#include "engine/state/trace.h"
+#include "engine/state/trace_buffer.h"
 
 #include <stdlib.h>
 #include <string.h>
