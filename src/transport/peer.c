@@ -11,13 +11,13 @@
 /* ---- opening ------------------------------------------------------------- */
 
 gloo_status gli_peer_key(const gli_pair_config *config, gli_key *key,
-                            gloo_error *error) {
+                         gloo_error *error) {
   const gli_trust_end self = {config->self_rank, config->local_key};
   const gli_trust_end other = {config->peer_rank, config->remote_key};
   return gli_trust_pair_key(config->job_key, self, other, key, error);
 }
 
-gloo_status gli_peer_init(gli_peer *peer, gli_peers *set,
+gloo_status gli_peer_init(gli_transport_peer *peer, gli_transport_peers *set,
                           const gli_pair_config *config, gloo_error *error) {
   peer->set = set;
   peer->config = *config;
@@ -26,7 +26,7 @@ gloo_status gli_peer_init(gli_peer *peer, gli_peers *set,
   return peer->asks ? gli_peer_key(config, &peer->key, error) : GLOO_OK;
 }
 
-void gli_peer_move(gli_peer *peer, gli_peer **list) {
+void gli_peer_move(gli_transport_peer *peer, gli_transport_peer **list) {
   if (peer->link != NULL) {
     *peer->link = peer->next;
     if (peer->next != NULL) peer->next->link = peer->link;
@@ -37,8 +37,8 @@ void gli_peer_move(gli_peer *peer, gli_peer **list) {
   *list = peer;
 }
 
-void gli_peer_add(gli_peer *peer) {
-  gli_peers *set = peer->set;
+void gli_peer_add(gli_transport_peer *peer) {
+  gli_transport_peers *set = peer->set;
   if (peer->checked)
     gli_log(GLOO_LOG_INFO,
             "messages between ranks %" PRIu32 " and %" PRIu32
@@ -50,7 +50,7 @@ void gli_peer_add(gli_peer *peer) {
   gli_peers_touch(set);
 }
 
-void gli_peer_leave(gli_peer *peer) {
+void gli_peer_leave(gli_transport_peer *peer) {
   peer->live = false;
   peer->closed = true;
   gli_peer_move(peer, &peer->set->leaving);
@@ -59,18 +59,18 @@ void gli_peer_leave(gli_peer *peer) {
 /* ---- a hello from a peer ------------------------------------------------- */
 
 /* Closed here, but still delivering, and the peer has only now come to it. */
-static gli_peer *peer_find_leaving(const gli_peers *set,
-                                   const gli_peer_name *name) {
-  gli_peer *peer = set->leaving;
+static gli_transport_peer *peer_find_leaving(const gli_transport_peers *set,
+                                             const gli_peer_name *name) {
+  gli_transport_peer *peer = set->leaving;
   while (peer != NULL && (peer->config.local_key != name->key ||
                           peer->config.peer_rank != name->from))
     peer = peer->next;
   return peer;
 }
 
-gloo_status gli_peer_expect(gli_peers *set, const gli_peer_name *name,
+gloo_status gli_peer_expect(gli_transport_peers *set, const gli_peer_name *name,
                             gli_peer_expected *expected, gloo_error *error) {
-  const gli_peer *leaving = peer_find_leaving(set, name);
+  const gli_transport_peer *leaving = peer_find_leaving(set, name);
   *expected = (gli_peer_expected){.known = leaving != NULL};
   if (leaving != NULL) {
     expected->asks = leaving->asks;
@@ -87,13 +87,15 @@ gloo_status gli_peer_expect(gli_peers *set, const gli_peer_name *name,
   expected->asks = config.job_key != NULL;
   expected->self_rank = config.self_rank;
   expected->address = config.address;
-  return expected->asks ? gli_peer_key(&config, &expected->key, error) : GLOO_OK;
+  return expected->asks ? gli_peer_key(&config, &expected->key, error)
+                        : GLOO_OK;
 }
 
-gli_peer *gli_peer_find(gli_peers *set, const gli_peer_name *name,
-                        gli_peer_refusal *refusal) {
+gli_transport_peer *gli_peer_find(gli_transport_peers *set,
+                                  const gli_peer_name *name,
+                                  gli_peer_refusal *refusal) {
   *refusal = GLI_PEER_UNKNOWN;
-  gli_peer *peer = peer_find_leaving(set, name);
+  gli_transport_peer *peer = peer_find_leaving(set, name);
   if (peer == NULL && !set->closing) {
     gli_pair *accepted =
         set->upcalls->accept(set->device_user, name->key, name->from);
@@ -102,7 +104,7 @@ gli_peer *gli_peer_find(gli_peers *set, const gli_peer_name *name,
     else if (accepted == GLI_PAIR_ELSEWHERE)
       *refusal = GLI_PEER_ELSEWHERE;
     else
-      peer = (gli_peer *)accepted;
+      peer = (gli_transport_peer *)accepted;
   }
   if (peer == NULL || peer->broken) return NULL;
   if (peer->config.local_key != name->key) return NULL;
@@ -112,9 +114,9 @@ gli_peer *gli_peer_find(gli_peers *set, const gli_peer_name *name,
 
 /* ---- failing ------------------------------------------------------------- */
 
-static void peer_fail(gli_peer *peer, gloo_status status, const char *format,
-                      va_list arguments) {
-  gli_peers *set = peer->set;
+static void peer_fail(gli_transport_peer *peer, gloo_status status,
+                      const char *format, va_list arguments) {
+  gli_transport_peers *set = peer->set;
   if (peer->live && !peer->departed) {
     (void)gli_vfail(&peer->cause, status, (int)peer->config.peer_rank, format,
                     arguments);
@@ -127,8 +129,8 @@ static void peer_fail(gli_peer *peer, gloo_status status, const char *format,
   gli_peers_touch(set);
 }
 
-void gli_peer_break(gli_peer *peer, gloo_status status, const char *format,
-                    ...) {
+void gli_peer_break(gli_transport_peer *peer, gloo_status status,
+                    const char *format, ...) {
   if (peer->broken) return;
   peer->broken = true;
   va_list arguments;
@@ -137,7 +139,7 @@ void gli_peer_break(gli_peer *peer, gloo_status status, const char *format,
   va_end(arguments);
 }
 
-void gli_peer_lacks(gli_peer *peer, int code) {
+void gli_peer_lacks(gli_transport_peer *peer, int code) {
   if (peer->broken) return;
   gli_peer_break(peer, gli_lack_status(code), "%s %" PRIu32 ": %s",
                  peer->set->kind->without, peer->config.peer_rank,
@@ -145,7 +147,7 @@ void gli_peer_lacks(gli_peer *peer, int code) {
   peer->cause.rank = peer->cause.root_rank = (int)peer->config.self_rank;
 }
 
-void gli_peer_spoil(gli_peer *peer, const char *format, ...) {
+void gli_peer_spoil(gli_transport_peer *peer, const char *format, ...) {
   if (peer->broken) return;
   va_list arguments;
   va_start(arguments, format);
@@ -156,40 +158,41 @@ void gli_peer_spoil(gli_peer *peer, const char *format, ...) {
 
 /* ---- one turn ------------------------------------------------------------ */
 
-void gli_peers_begin(gli_peers *set) {
-  gli_peer *const lists[] = {set->pairs, set->leaving};
+void gli_peers_begin(gli_transport_peers *set) {
+  gli_transport_peer *const lists[] = {set->pairs, set->leaving};
   set->to_begin = false;
   for (int i = 0; i < 2; i++) {
-    gli_peer *next;
-    for (gli_peer *peer = lists[i]; peer != NULL; peer = next) {
+    gli_transport_peer *next;
+    for (gli_transport_peer *peer = lists[i]; peer != NULL; peer = next) {
       next = peer->next;
       set->kind->begin(peer);
     }
   }
 }
 
-void gli_peers_due(gli_peers *set, uint64_t now_ns) {
-  gli_peer *const lists[] = {set->pairs, set->leaving};
+void gli_peers_due(gli_transport_peers *set, uint64_t now_ns) {
+  gli_transport_peer *const lists[] = {set->pairs, set->leaving};
   for (int i = 0; i < 2; i++) {
-    gli_peer *next;
-    for (gli_peer *peer = lists[i]; peer != NULL; peer = next) {
+    gli_transport_peer *next;
+    for (gli_transport_peer *peer = lists[i]; peer != NULL; peer = next) {
       next = peer->next;
       set->kind->due(peer, now_ns);
     }
   }
 }
 
-static gli_peer *peers_find_to_report(const gli_peers *set) {
-  gli_peer *const lists[] = {set->pairs, set->leaving};
+static gli_transport_peer *peers_find_to_report(
+    const gli_transport_peers *set) {
+  gli_transport_peer *const lists[] = {set->pairs, set->leaving};
   for (int i = 0; i < 2; i++)
-    for (gli_peer *peer = lists[i]; peer != NULL; peer = peer->next)
+    for (gli_transport_peer *peer = lists[i]; peer != NULL; peer = peer->next)
       if (peer->to_report) return peer;
   return NULL;
 }
 
-void gli_peers_report(gli_peers *set) {
+void gli_peers_report(gli_transport_peers *set) {
   const gli_peer_kind *kind = set->kind;
-  gli_peer *peer;
+  gli_transport_peer *peer;
   set->to_report = false;
   while ((peer = peers_find_to_report(set)) != NULL) {
     peer->to_report = false;
@@ -206,13 +209,13 @@ void gli_peers_report(gli_peers *set) {
   }
 }
 
-void gli_peers_touch(gli_peers *set) {
+void gli_peers_touch(gli_transport_peers *set) {
   atomic_store(&set->needs_poll, true);
   if (!set->in_poll && atomic_load(&set->sleepers) > 0)
     set->base.ops->wake(&set->base);
 }
 
-void gli_peers_schedule(gli_peers *set, uint64_t due_ns) {
+void gli_peers_schedule(gli_transport_peers *set, uint64_t due_ns) {
   uint64_t known = atomic_load(&set->next_due_ns);
   if (known != 0 && known <= due_ns) return;
   atomic_store(&set->next_due_ns, due_ns);

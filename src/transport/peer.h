@@ -2,10 +2,11 @@
  * in common: what was configured, which hello is for it, failing, what a poll
  * reports, and being closed while the rest is delivered.
  *
- * A transport puts a gli_peer first in its pairs and a gli_peers first in its
- * end point. Failures are noted where they are seen and reported at the end of
- * a poll; upcalls may close any pair, so `live` is looked at after each one.
- * The memory of pairs is freed by the transport, at the end of a poll only. */
+ * A transport puts a gli_transport_peer first in its pairs and a
+ * gli_transport_peers first in its end point. Failures are noted where they are
+ * seen and reported at the end of a poll; upcalls may close any pair, so `live`
+ * is looked at after each one. The memory of pairs is freed by the transport,
+ * at the end of a poll only. */
 #ifndef GLI_TRANSPORT_PEER_H
 #define GLI_TRANSPORT_PEER_H
 
@@ -15,13 +16,13 @@
 #include "security/keys.h"
 #include "transport/transport.h"
 
-typedef struct gli_peers gli_peers;
+typedef struct gli_transport_peers gli_transport_peers;
 
-typedef struct gli_peer {
+typedef struct gli_transport_peer {
   gli_pair base;
-  gli_peers *set;
-  struct gli_peer *next, **link; /* in one of the lists of `set` */
-  gli_pair_config config;        /* without the job's key */
+  gli_transport_peers *set;
+  struct gli_transport_peer *next, **link; /* in one of the lists of `set` */
+  gli_pair_config config;                  /* without the job's key */
   /* Whether what comes is read. */
   union {
     struct {
@@ -53,32 +54,32 @@ typedef struct gli_peer {
   /* In a job with a secret: the key that the peer has to prove. */
   bool asks;
   gli_key key;
-} gli_peer;
+} gli_transport_peer;
 
 /* What a kind of pair does by itself. */
 typedef struct gli_peer_kind {
   const char *without; /* begins a message: "no connection with rank" */
   /* Begins to connect, unless that has begun or is pointless. */
-  void (*begin)(gli_peer *peer);
+  void (*begin)(gli_transport_peer *peer);
   /* Looks at all of its deadlines, and schedules those to come. */
-  void (*due)(gli_peer *peer, uint64_t now_ns);
+  void (*due)(gli_transport_peer *peer, uint64_t now_ns);
   /* Something changed that decides whether it owes anything (gli_owe). */
-  void (*reckon)(gli_peer *peer);
+  void (*reckon)(gli_transport_peer *peer);
   /* Reads nothing more, for what came makes no sense. NULL: polls look at
    * `live`. */
-  void (*ignore)(gli_peer *peer);
+  void (*ignore)(gli_transport_peer *peer);
   /* Drops the connections of a broken pair. */
-  void (*end)(gli_peer *peer);
+  void (*end)(gli_transport_peer *peer);
   /* Drops all that it holds, and has its memory freed. */
-  void (*dispose)(gli_peer *peer);
+  void (*dispose)(gli_transport_peer *peer);
 } gli_peer_kind;
 
-struct gli_peers {
+struct gli_transport_peers {
   gli_transport base;
   const gli_peer_kind *kind;
   const gli_upcalls *upcalls;
   void *device_user;
-  gli_peer *pairs, *leaving /* closed ones */, *garbage;
+  gli_transport_peer *pairs, *leaving /* closed ones */, *garbage;
   int happened; /* in this poll */
   bool in_poll;
   bool closing;   /* only what lingers is still served */
@@ -96,14 +97,14 @@ struct gli_peers {
 gloo_status gli_peer_key(const gli_pair_config *config, gli_key *key,
                          gloo_error *error);
 /* Fills a pair that is zeroed memory, and derives its key. */
-gloo_status gli_peer_init(gli_peer *peer, gli_peers *set,
+gloo_status gli_peer_init(gli_transport_peer *peer, gli_transport_peers *set,
                           const gli_pair_config *config, gloo_error *error);
 /* The pair is complete: the next poll begins to connect, unless the peer's
  * hello comes first. */
-void gli_peer_add(gli_peer *peer);
-void gli_peer_move(gli_peer *peer, gli_peer **list);
+void gli_peer_add(gli_transport_peer *peer);
+void gli_peer_move(gli_transport_peer *peer, gli_transport_peer **list);
 /* It is closed: no upcalls from now on. */
-void gli_peer_leave(gli_peer *peer);
+void gli_peer_leave(gli_transport_peer *peer);
 
 /* ---- a hello from a peer ------------------------------------------------- */
 
@@ -122,7 +123,7 @@ typedef struct gli_peer_expected {
   gli_address address;
 } gli_peer_expected;
 
-gloo_status gli_peer_expect(gli_peers *set, const gli_peer_name *name,
+gloo_status gli_peer_expect(gli_transport_peers *set, const gli_peer_name *name,
                             gli_peer_expected *expected, gloo_error *error);
 
 typedef enum gli_peer_refusal {
@@ -133,32 +134,34 @@ typedef enum gli_peer_refusal {
 
 /* Returns the pair that a hello is for, which the engine may open for it, or
  * NULL with the refusal. */
-gli_peer *gli_peer_find(gli_peers *set, const gli_peer_name *name,
-                        gli_peer_refusal *refusal);
+gli_transport_peer *gli_peer_find(gli_transport_peers *set,
+                                  const gli_peer_name *name,
+                                  gli_peer_refusal *refusal);
 
 /* ---- failing ------------------------------------------------------------- */
 
 /* Breaks the pair, once. */
-void gli_peer_break(gli_peer *peer, gloo_status status, const char *format, ...)
-    GLI_PRINTF(3, 4);
+void gli_peer_break(gli_transport_peer *peer, gloo_status status,
+                    const char *format, ...) GLI_PRINTF(3, 4);
 /* Breaks it because this process lacks a resource (errno); the error names this
  * rank. */
-void gli_peer_lacks(gli_peer *peer, int code);
+void gli_peer_lacks(gli_transport_peer *peer, int code);
 /* Breaks it for a protocol error: nothing more is read, but the peer can still
  * be notified. */
-void gli_peer_spoil(gli_peer *peer, const char *format, ...) GLI_PRINTF(2, 3);
+void gli_peer_spoil(gli_transport_peer *peer, const char *format, ...)
+    GLI_PRINTF(2, 3);
 
 /* ---- one turn ------------------------------------------------------------ */
 
-void gli_peers_begin(gli_peers *set);
-void gli_peers_due(gli_peers *set, uint64_t now_ns);
+void gli_peers_begin(gli_transport_peers *set);
+void gli_peers_due(gli_transport_peers *set, uint64_t now_ns);
 /* Reports the pairs that broke. */
-void gli_peers_report(gli_peers *set);
+void gli_peers_report(gli_transport_peers *set);
 
 /* Something changed that only the next poll acts on: a thread does not sleep
  * before that. */
-void gli_peers_touch(gli_peers *set);
+void gli_peers_touch(gli_transport_peers *set);
 /* Deadlines are looked at no later than due_ns. */
-void gli_peers_schedule(gli_peers *set, uint64_t due_ns);
+void gli_peers_schedule(gli_transport_peers *set, uint64_t due_ns);
 
 #endif

@@ -65,7 +65,7 @@ typedef struct gli_shm_announced {
 } gli_shm_announced;
 
 struct gli_shm_pair {
-  gli_peer peer;
+  gli_transport_peer peer;
   gli_watch watch; /* the liveness socket */
   struct gli_shm *t;
   gli_shm_endpoint there;
@@ -102,7 +102,7 @@ struct gli_shm_pair {
 };
 
 typedef struct gli_shm {
-  gli_peers peers;
+  gli_transport_peers peers;
   gli_shm_endpoint here;
   uint64_t memory_bytes;      /* in our rings */
   uint64_t read_min;          /* see gli_shm_read_min */
@@ -184,7 +184,8 @@ bool gli_shm_pair_up(const gli_pair *pair);
 void gli_shm_set_state(gli_shm_pair *pair, gli_shm_state state);
 /* Something changed that decides whether the pair owes anything (gli_owe). */
 void gli_shm_reckon(gli_shm_pair *pair);
-extern const gli_peer_kind gli_shm_peers;
+/* Drops the connection. */
+void gli_shm_pair_end(gli_transport_peer *peer);
 /* Report pairs that broke, and free what is garbage. */
 void gli_shm_tidy(gli_shm *t);
 void gli_shm_pair_dispose(gli_shm_pair *pair);

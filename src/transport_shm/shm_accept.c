@@ -75,7 +75,7 @@ static gli_shm_pair *shm_accept_find(gli_shm *t, const gli_shm_note *hello,
   };
   const gli_peer_name name = {hello->key, hello->from, hello->to};
   gli_peer_refusal why;
-  gli_peer *found = gli_peer_find(&t->peers, &name, &why);
+  gli_transport_peer *found = gli_peer_find(&t->peers, &name, &why);
   *refusal = says[why];
   return (gli_shm_pair *)found;
 }
@@ -176,7 +176,8 @@ static void shm_accept_failed(gli_shm *t, int code) {
             gli_lack_text(code));
   }
   if (!gli_lacking(code) || is_patient(t, now)) return;
-  for (gli_peer *peer = t->peers.pairs; peer != NULL; peer = peer->next)
+  for (gli_transport_peer *peer = t->peers.pairs; peer != NULL;
+       peer = peer->next)
     if (peer->live && !peer->up) gli_peer_lacks(peer, code);
 }
 

@@ -16,7 +16,7 @@ static void close_regions(gli_shm_map_cache *map_cache) {
   for (size_t i = 0; i < map_cache->n; i++) close_fd(&map_cache->regions[i].fd);
 }
 
-static void close_pairs(gli_peer *list) {
+static void close_pairs(gli_transport_peer *list) {
   for (; list != NULL; list = list->next) {
     gli_shm_pair *pair = (gli_shm_pair *)list;
     close_fd(&pair->watch.fd);
@@ -38,7 +38,7 @@ void gli_shm_forked(gli_transport *base) {
   gli_events_abandon(t->events);
 }
 
-static void free_pairs(gli_peer *list) {
+static void free_pairs(gli_transport_peer *list) {
   while (list != NULL) {
     gli_shm_pair *pair = (gli_shm_pair *)list;
     list = list->next;

@@ -177,52 +177,17 @@ bool gli_shm_pair_up(const gli_pair *base) {
   return pair->state == GLI_SHM_UP;
 }
 
-/* ---- what peer.h asks for ------------------------------------------------ */
+/* ---- ending ----------------------------------------------------------------
+ */
 
-static void shm_pair_begin(gli_peer *peer) {
-  gli_shm_pair *pair = (gli_shm_pair *)peer;
-  if (pair->state == GLI_SHM_IDLE && !peer->broken) gli_shm_begin(pair);
-}
-
-static void shm_pair_due(gli_peer *peer, uint64_t now_ns) {
-  gli_shm_pair *pair = (gli_shm_pair *)peer;
-  if (pair->due_ns != 0 && pair->due_ns <= now_ns) {
-    pair->due_ns = 0;
-    if (pair->state == GLI_SHM_WAITING && !peer->broken) gli_shm_begin(pair);
-  } else if (pair->due_ns != 0) {
-    gli_peers_schedule(peer->set, pair->due_ns);
-  }
-  if (!peer->closed) return;
-  if (peer->linger_until_ns > now_ns)
-    gli_peers_schedule(peer->set, peer->linger_until_ns);
-  gli_shm_linger_check(pair, now_ns);
-}
-
-static void shm_pair_reckon(gli_peer *peer) {
-  gli_shm_reckon((gli_shm_pair *)peer);
-}
-
-static void shm_pair_end(gli_peer *peer) {
+void gli_shm_pair_end(gli_transport_peer *peer) {
   gli_shm_pair *pair = (gli_shm_pair *)peer;
   gli_shm_set_state(pair, GLI_SHM_ENDED);
   gli_watch_close(&pair->watch);
 }
 
-static void shm_pair_dispose(gli_peer *peer) {
-  gli_shm_pair_dispose((gli_shm_pair *)peer);
-}
-
-const gli_peer_kind gli_shm_peers = {
-    .without = "no shared memory with rank",
-    .begin = shm_pair_begin,
-    .due = shm_pair_due,
-    .reckon = shm_pair_reckon,
-    .end = shm_pair_end,
-    .dispose = shm_pair_dispose,
-};
-
 void gli_shm_pair_dispose(gli_shm_pair *pair) {
-  shm_pair_end(&pair->peer);
+  gli_shm_pair_end(&pair->peer);
   gli_request_free_all(&pair->queue);
   pair->peer.to_report = false;
   gli_wipe(&pair->peer.key, sizeof pair->peer.key);

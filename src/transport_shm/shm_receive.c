@@ -137,7 +137,7 @@ static inline bool much_unacked(const gli_shm_pair *pair) {
 
 /* Nothing but a whole message can come next, and it is read. */
 static inline bool reads_whole(const gli_shm_pair *pair) {
-  static const gli_peer open = {.live = true, .up = true};
+  static const gli_transport_peer open = {.live = true, .up = true};
   return pair->peer.rx_state == open.rx_state;
 }
 

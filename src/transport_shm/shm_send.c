@@ -43,8 +43,10 @@ GLI_APART static bool send_longer(gli_shm_pair *pair, gli_header *header,
 
 /* A sent message is in the ring, and the peer's from then on. */
 static inline bool is_open(const gli_shm_pair *pair) {
-  static const gli_peer open = {.live = true, .up = true},
-                            seen = {.live = true, .up = true, .departed = true};
+  static const gli_transport_peer open = {.live = true, .up = true},
+                                  seen = {.live = true,
+                                          .up = true,
+                                          .departed = true};
   return (pair->peer.rx_state & seen.rx_state) == open.rx_state;
 }
 

@@ -51,6 +51,44 @@ static int shm_open_parts(gli_shm *t, const char **what) {
   return 0;
 }
 
+/* ---- what peer.h asks for ------------------------------------------------ */
+
+static void shm_peer_begin(gli_transport_peer *peer) {
+  gli_shm_pair *pair = (gli_shm_pair *)peer;
+  if (pair->state == GLI_SHM_IDLE && !peer->broken) gli_shm_begin(pair);
+}
+
+static void shm_peer_due(gli_transport_peer *peer, uint64_t now_ns) {
+  gli_shm_pair *pair = (gli_shm_pair *)peer;
+  if (pair->due_ns != 0 && pair->due_ns <= now_ns) {
+    pair->due_ns = 0;
+    if (pair->state == GLI_SHM_WAITING && !peer->broken) gli_shm_begin(pair);
+  } else if (pair->due_ns != 0) {
+    gli_peers_schedule(peer->set, pair->due_ns);
+  }
+  if (!peer->closed) return;
+  if (peer->linger_until_ns > now_ns)
+    gli_peers_schedule(peer->set, peer->linger_until_ns);
+  gli_shm_linger_check(pair, now_ns);
+}
+
+static void shm_peer_reckon(gli_transport_peer *peer) {
+  gli_shm_reckon((gli_shm_pair *)peer);
+}
+
+static void shm_peer_dispose(gli_transport_peer *peer) {
+  gli_shm_pair_dispose((gli_shm_pair *)peer);
+}
+
+static const gli_peer_kind shm_peers = {
+    .without = "no shared memory with rank",
+    .begin = shm_peer_begin,
+    .due = shm_peer_due,
+    .reckon = shm_peer_reckon,
+    .end = gli_shm_pair_end,
+    .dispose = shm_peer_dispose,
+};
+
 static gloo_status shm_open_endpoint(const gli_transport_config *config,
                                      gli_transport **transport,
                                      gloo_error *error) {
@@ -62,7 +100,7 @@ static gloo_status shm_open_endpoint(const gli_transport_config *config,
   }
   t->peers.base.ops = &gli_transport_shm;
   t->peers.base.owed = config->owed;
-  t->peers.kind = &gli_shm_peers;
+  t->peers.kind = &shm_peers;
   t->region_generation = gli_region_generation();
   t->peers.upcalls = config->upcalls;
   t->here.checksum = config->checksum;

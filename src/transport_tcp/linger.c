@@ -143,7 +143,7 @@ static bool stream_delivered(const gli_tcp_stream *stream) {
 }
 
 bool gli_tcp_lingering(const gli_tcp *t) {
-  for (const gli_peer *peer = t->peers.leaving; peer != NULL;
+  for (const gli_transport_peer *peer = t->peers.leaving; peer != NULL;
        peer = peer->next) {
     const gli_tcp_pair *pair = (const gli_tcp_pair *)peer;
     if (pair->streams == 0) return true;

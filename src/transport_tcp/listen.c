@@ -310,7 +310,8 @@ void gli_tcp_listener_lacks(gli_tcp *t, int code) {
             gli_lack_text(code));
   }
   if (!gli_lacking(code) || now - t->lacking_since_ns < patience_ns) return;
-  for (gli_peer *peer = t->peers.pairs; peer != NULL; peer = peer->next)
+  for (gli_transport_peer *peer = t->peers.pairs; peer != NULL;
+       peer = peer->next)
     if (is_unconnected((const gli_tcp_pair *)peer)) gli_peer_lacks(peer, code);
 }
 

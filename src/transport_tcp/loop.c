@@ -1,4 +1,4 @@
-/* One turn: deadlines, and what is ready. */
+/* One turn: deadlines, and streams that are ready. */
 #include <stddef.h>
 #include <stdlib.h>
 
@@ -15,7 +15,7 @@ uint64_t gli_tcp_now(gli_transport *t) {
 
 static void free_garbage(gli_tcp *t) {
   while (t->peers.garbage != NULL) {
-    gli_peer *pair = t->peers.garbage;
+    gli_transport_peer *pair = t->peers.garbage;
     t->peers.garbage = pair->next;
     free(pair);
   }
@@ -81,4 +81,60 @@ static void tcp_meet_deadlines(gli_tcp *t) {
   gli_peers_due(&t->peers, now);
   gli_tcp_half_open_expire(t, now);
   gli_tcp_listener_due(t, now);
+}
+
+/* ---- streams that are up --------------------------------------------------
+ */
+
+static void stream_ready(void *owner, int events) {
+  gli_tcp_stream *stream = owner;
+  gli_tcp_pair *pair = stream->pair;
+  bool broken = (events & GLI_BROKEN) != 0;
+  if (pair->peer.closed) {
+    gli_tcp_stream_linger(stream, events);
+    return;
+  }
+  if ((events & GLI_READABLE) != 0) gli_tcp_stream_read(stream, broken);
+  if ((events & GLI_WRITABLE) == 0) return;
+  if (pair->peer.live && stream->state == GLI_TCP_UP)
+    gli_tcp_stream_flush(stream);
+}
+
+/* The system does not watch it any more. */
+static void stream_unwatched(void *owner, int code) {
+  gli_peer_lacks(&((gli_tcp_stream *)owner)->pair->peer, code);
+}
+
+static const gli_conn_calls stream_calls = {.ready = stream_ready,
+                                            .ended = stream_unwatched};
+
+/* Do both ends have the same address? */
+static bool is_local(int fd) {
+  gli_endpoint self, peer;
+  socklen_t self_bytes = sizeof self, peer_bytes = sizeof peer;
+  if (getsockname(fd, &self.any, &self_bytes) != 0) return false;
+  if (getpeername(fd, &peer.any, &peer_bytes) != 0) return false;
+  return gli_endpoint_same_address(&self, &peer);
+}
+
+void gli_tcp_stream_up(gli_tcp_stream *stream, gli_conn *conn) {
+  gli_tcp_pair *pair = stream->pair;
+  gli_tcp *t = pair->t;
+  stream->state = GLI_TCP_UP;
+  t->up++;
+  t->newest = stream;
+  stream->conn = conn;
+  stream->due_ns = 0;
+  if (is_local(conn->watch.fd)) {
+    gli_tcp_socket_tune_local(conn->watch.fd);
+  } else if (t->control[0] != 0) {
+    gli_tcp_socket_set_control(conn->watch.fd, t->control);
+  }
+  gli_conn_move(conn, GLI_CONN_UP);
+  gli_conn_give(conn, &stream_calls, stream);
+  bool used = pair->peer.live || pair->peer.closed;
+  gli_conn_for(conn, used ? GLI_READABLE : 0);
+  gli_tcp_stream_note_queued(stream);
+  if (used) gli_tcp_stream_flush(stream);
+  gli_tcp_stream_note_hidden(stream);
 }

@@ -3,7 +3,6 @@
 #include <stdlib.h>
 
 #include "core/error.h"
-#include "transport_tcp/dial.h"
 #include "transport_tcp/tcp.h"
 
 void gli_tcp_pair_set_peer(gli_tcp_pair *pair, const gli_endpoint *peer) {
@@ -82,14 +81,6 @@ bool gli_tcp_send_now(gli_pair *base, gli_header *header, const void *payload) {
   return gli_tcp_stream_send_now(stream, header, payload);
 }
 
-bool gli_tcp_take_now(gli_pair *base, const gli_header *expected,
-                      gli_taken *taken) {
-  gli_tcp_pair *pair = (gli_tcp_pair *)base;
-  if (pair->streams == 0) return false;
-  gli_tcp_stream *stream = gli_tcp_pair_stream(pair, expected);
-  return gli_tcp_stream_take_now(stream, expected, taken);
-}
-
 void gli_tcp_pair_agree(gli_tcp_pair *pair, uint32_t streams, bool initiator) {
   pair->streams = streams;
   pair->initiator = initiator;
@@ -121,62 +112,17 @@ void gli_tcp_reckon(gli_tcp_pair *pair) {
   gli_owe(&pair->t->peers.base, &pair->peer.base, any);
 }
 
-/* ---- what peer.h asks for ------------------------------------------------ */
+/* ---- ending ----------------------------------------------------------------
+ */
 
-static void tcp_pair_begin(gli_peer *peer) {
-  gli_tcp_pair *pair = (gli_tcp_pair *)peer;
-  if (pair->begun) return;
-  pair->begun = true;
-  gli_tcp_stream_begin(&pair->stream[0]);
-}
-
-static void tcp_pair_due(gli_peer *peer, uint64_t now_ns) {
-  gli_tcp_pair *pair = (gli_tcp_pair *)peer;
-  for (uint32_t i = 0; i < pair->stream_capacity; i++) {
-    gli_tcp_stream *stream = &pair->stream[i];
-    if (stream->due_ns == 0) continue;
-    if (stream->due_ns <= now_ns)
-      gli_tcp_stream_due(stream, now_ns);
-    else
-      gli_peers_schedule(peer->set, stream->due_ns);
-  }
-  if (peer->closed) gli_tcp_linger_check(pair, now_ns);
-}
-
-static void tcp_pair_reckon(gli_peer *peer) {
-  gli_tcp_reckon((gli_tcp_pair *)peer);
-}
-
-static void tcp_pair_ignore(gli_peer *peer) {
-  gli_tcp_pair *pair = (gli_tcp_pair *)peer;
-  for (uint32_t i = 0; i < pair->stream_capacity; i++) {
-    if (pair->stream[i].conn != NULL) gli_conn_for(pair->stream[i].conn, 0);
-    gli_tcp_dial_ignore(&pair->stream[i]);
-  }
-}
-
-static void tcp_pair_end(gli_peer *peer) {
+void gli_tcp_pair_end(gli_transport_peer *peer) {
   gli_tcp_pair *pair = (gli_tcp_pair *)peer;
   for (uint32_t i = 0; i < pair->stream_capacity; i++)
     gli_tcp_stream_end(&pair->stream[i]);
 }
 
-static void tcp_pair_dispose(gli_peer *peer) {
-  gli_tcp_pair_dispose((gli_tcp_pair *)peer);
-}
-
-const gli_peer_kind gli_tcp_peers = {
-    .without = "no connection with rank",
-    .begin = tcp_pair_begin,
-    .due = tcp_pair_due,
-    .reckon = tcp_pair_reckon,
-    .ignore = tcp_pair_ignore,
-    .end = tcp_pair_end,
-    .dispose = tcp_pair_dispose,
-};
-
 void gli_tcp_pair_dispose(gli_tcp_pair *pair) {
-  tcp_pair_end(&pair->peer);
+  gli_tcp_pair_end(&pair->peer);
   gli_request_free_all(&pair->waiting);
   free(pair->last);
   pair->last = NULL;

@@ -1,4 +1,4 @@
-/* A stream's life: up, lost, ended. */
+/* The end of a stream: lost, ended, or read to its end. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -13,57 +13,25 @@
 
 enum { DISCARDS_PER_TURN = 16 };
 
-static void stream_ready(void *owner, int events) {
-  gli_tcp_stream *stream = owner;
-  gli_tcp_pair *pair = stream->pair;
-  bool broken = (events & GLI_BROKEN) != 0;
-  if (pair->peer.closed) {
-    gli_tcp_stream_linger(stream, events);
-    return;
+bool gli_tcp_stream_take_peeked(gli_tcp_stream *stream) {
+  while (stream->peeked > 0) {
+    size_t bytes = stream->peeked < GLI_TCP_BUFFER_BYTES ? stream->peeked
+                                                         : GLI_TCP_BUFFER_BYTES;
+    errno = 0;
+    ssize_t got = gli_tcp_socket_skip(stream->conn->watch.fd,
+                                      stream->pair->t->buffer, bytes);
+    if (got <= 0) return false;
+    stream->peeked -= (size_t)got;
   }
-  if ((events & GLI_READABLE) != 0) gli_tcp_stream_read(stream, broken);
-  if ((events & GLI_WRITABLE) == 0) return;
-  if (pair->peer.live && stream->state == GLI_TCP_UP)
-    gli_tcp_stream_flush(stream);
+  return true;
 }
 
-/* The system does not watch it any more. */
-static void stream_unwatched(void *owner, int code) {
-  gli_peer_lacks(&((gli_tcp_stream *)owner)->pair->peer, code);
-}
-
-static const gli_conn_calls stream_calls = {.ready = stream_ready,
-                                            .ended = stream_unwatched};
-
-/* Do both ends have the same address? */
-static bool is_local(int fd) {
-  gli_endpoint self, peer;
-  socklen_t self_bytes = sizeof self, peer_bytes = sizeof peer;
-  if (getsockname(fd, &self.any, &self_bytes) != 0) return false;
-  if (getpeername(fd, &peer.any, &peer_bytes) != 0) return false;
-  return gli_endpoint_same_address(&self, &peer);
-}
-
-void gli_tcp_stream_up(gli_tcp_stream *stream, gli_conn *conn) {
-  gli_tcp_pair *pair = stream->pair;
-  gli_tcp *t = pair->t;
-  stream->state = GLI_TCP_UP;
-  t->up++;
-  t->newest = stream;
-  stream->conn = conn;
-  stream->due_ns = 0;
-  if (is_local(conn->watch.fd)) {
-    gli_tcp_socket_tune_local(conn->watch.fd);
-  } else if (t->control[0] != 0) {
-    gli_tcp_socket_set_control(conn->watch.fd, t->control);
-  }
-  gli_conn_move(conn, GLI_CONN_UP);
-  gli_conn_give(conn, &stream_calls, stream);
-  bool used = pair->peer.live || pair->peer.closed;
-  gli_conn_for(conn, used ? GLI_READABLE : 0);
-  gli_tcp_stream_note_queued(stream);
-  if (used) gli_tcp_stream_flush(stream);
-  gli_tcp_stream_note_hidden(stream);
+void gli_tcp_stream_forget_hidden(gli_tcp_stream *stream) {
+  gli_tcp_stream **link = &stream->pair->t->hidden;
+  if (!stream->hidden) return;
+  while (*link != stream) link = &(*link)->next_hidden;
+  *link = stream->next_hidden;
+  stream->hidden = false;
 }
 
 void gli_tcp_stream_end(gli_tcp_stream *stream) {

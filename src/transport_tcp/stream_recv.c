@@ -277,18 +277,6 @@ static ssize_t read_direct(gli_tcp_stream *stream, size_t *asked) {
   return got;
 }
 
-bool gli_tcp_stream_take_peeked(gli_tcp_stream *stream) {
-  while (stream->peeked > 0) {
-    size_t bytes = min_size(stream->peeked, GLI_TCP_BUFFER_BYTES);
-    errno = 0;
-    ssize_t got = gli_tcp_socket_skip(stream->conn->watch.fd,
-                                      stream->pair->t->buffer, bytes);
-    if (got <= 0) return false;
-    stream->peeked -= (size_t)got;
-  }
-  return true;
-}
-
 /* Before recv returns, the system acknowledges what is read, where nothing was
  * sent since the last that was: a packet that takes about as long as the
  * message did, and that no thread waits for. So such a message is only looked
@@ -356,14 +344,6 @@ void gli_tcp_stream_note_hidden(gli_tcp_stream *stream) {
   stream->hidden = true;
   stream->next_hidden = NULL;
   gli_peers_touch(&t->peers);
-}
-
-void gli_tcp_stream_forget_hidden(gli_tcp_stream *stream) {
-  gli_tcp_stream **link = &stream->pair->t->hidden;
-  if (!stream->hidden) return;
-  while (*link != stream) link = &(*link)->next_hidden;
-  *link = stream->next_hidden;
-  stream->hidden = false;
 }
 
 /* Each one once: what is still hidden then has its turn in the next poll. */
@@ -437,9 +417,12 @@ static void nothing_taken(gli_tcp_stream *stream, ssize_t got) {
 
 /* No more than the message is read; so nothing is left to keep, if it is the
  * one. */
-bool gli_tcp_stream_take_now(gli_tcp_stream *stream, const gli_header *expected,
-                             gli_taken *taken) {
-  gli_tcp *t = stream->pair->t;
+bool gli_tcp_take_now(gli_pair *base, const gli_header *expected,
+                      gli_taken *taken) {
+  gli_tcp_pair *pair = (gli_tcp_pair *)base;
+  if (pair->streams == 0) return false;
+  gli_tcp_stream *stream = gli_tcp_pair_stream(pair, expected);
+  gli_tcp *t = pair->t;
   if (t->held != NULL || !tcp_recv_readable(stream)) return false;
   if (stream->in_payload || stream->partial_bytes > 0) return false;
   if (looked_in_vain(stream)) return false;
@@ -449,7 +432,7 @@ bool gli_tcp_stream_take_now(gli_tcp_stream *stream, const gli_header *expected,
   if (got <= 0) nothing_taken(stream, got);
   if (t->tls != NULL) gli_tcp_stream_note_hidden(stream);
   if (got <= 0) return false;
-  stream->pair->heard += (size_t)got;
+  pair->heard += (size_t)got;
   gli_header *header = &stream->header; /* of none that is under way */
   if ((size_t)got < bytes || !gli_header_decode(t->buffer, header) ||
       !gli_header_is(header, expected)) {

@@ -92,7 +92,7 @@ struct gli_tcp_stream {
 };
 
 struct gli_tcp_pair {
-  gli_peer peer;
+  gli_transport_peer peer;
   struct gli_tcp *t;
   gli_endpoint there; /* where it is connected; before, what is tried first */
   char peer_text[GLI_ENDPOINT_TEXT_BYTES];
@@ -113,7 +113,7 @@ struct gli_tcp_pair {
 };
 
 typedef struct gli_tcp {
-  gli_peers peers;
+  gli_transport_peers peers;
   uint32_t streams;
   bool checksum;
   gli_tls_settings *tls;   /* NULL: none */
@@ -158,6 +158,8 @@ typedef struct gli_tcp {
 /* loop.c */
 uint64_t gli_tcp_now(gli_transport *t);
 int gli_tcp_poll(gli_transport *t);
+/* The stream has this connection, which is greeted. */
+void gli_tcp_stream_up(gli_tcp_stream *stream, gli_conn *conn);
 
 /* wake.c */
 bool gli_tcp_wake_open(gli_tcp *t);
@@ -205,8 +207,6 @@ gloo_status gli_tcp_pair_open(gli_transport *t, const gli_pair_config *config,
                               gli_pair **pair, gloo_error *error);
 gli_post gli_tcp_send(gli_pair *pair, gli_send_request *request);
 bool gli_tcp_send_now(gli_pair *pair, gli_header *header, const void *payload);
-bool gli_tcp_take_now(gli_pair *pair, const gli_header *expected,
-                      gli_taken *taken);
 /* Messages name the peer by this address. */
 void gli_tcp_pair_set_peer(gli_tcp_pair *pair, const gli_endpoint *peer);
 /* The stream that a message travels on; the number is agreed. */
@@ -216,7 +216,8 @@ gli_tcp_stream *gli_tcp_pair_stream(gli_tcp_pair *pair,
 void gli_tcp_pair_agree(gli_tcp_pair *pair, uint32_t streams, bool initiator);
 /* Something changed that decides whether the pair owes anything (gli_owe). */
 void gli_tcp_reckon(gli_tcp_pair *pair);
-extern const gli_peer_kind gli_tcp_peers;
+/* Drops all connections. */
+void gli_tcp_pair_end(gli_transport_peer *peer);
 /* Drop all connections and have the memory freed. */
 void gli_tcp_pair_dispose(gli_tcp_pair *pair);
 
@@ -225,8 +226,12 @@ void gli_tcp_pair_dispose(gli_tcp_pair *pair);
 static inline bool gli_tcp_stream_is_shut(const gli_tcp_stream *stream) {
   return stream->conn != NULL && stream->conn->state == GLI_CONN_DRAINING;
 }
-void gli_tcp_stream_up(gli_tcp_stream *stream, gli_conn *conn);
 void gli_tcp_stream_end(gli_tcp_stream *stream);
+/* Nothing of it is to be read. */
+void gli_tcp_stream_forget_hidden(gli_tcp_stream *stream);
+/* Remove from the socket what was read already; false with errno (0: the
+ * connection has ended). */
+bool gli_tcp_stream_take_peeked(gli_tcp_stream *stream);
 /* Throw away what arrives; until its end, if that comes. */
 void gli_tcp_stream_discard(gli_tcp_stream *stream);
 /* The connection is gone: `code` from errno, 0 for its orderly end. */
@@ -247,19 +252,14 @@ void gli_tcp_stream_drop(gli_tcp_stream *stream);
 
 /* stream_recv.c */
 void gli_tcp_stream_read(gli_tcp_stream *stream, bool broken);
-bool gli_tcp_stream_take_now(gli_tcp_stream *stream, const gli_header *expected,
-                             gli_taken *taken);
+bool gli_tcp_take_now(gli_pair *pair, const gli_header *expected,
+                      gli_taken *taken);
 /* TLS has bytes for it: they are to be read in the next poll. */
 void gli_tcp_stream_note_hidden(gli_tcp_stream *stream);
 /* Go on with what take_now has read. */
 void gli_tcp_stream_read_held(gli_tcp *t);
 /* ... and with what TLS has. */
 void gli_tcp_read_hidden(gli_tcp *t);
-/* Nothing of it is to be read. */
-void gli_tcp_stream_forget_hidden(gli_tcp_stream *stream);
-/* Remove from the socket what was read already; false with errno (0: the
- * connection has ended). */
-bool gli_tcp_stream_take_peeked(gli_tcp_stream *stream);
 
 /* obstacle.c */
 bool gli_tcp_obstacle(const gli_pair *pair, gli_obstacle *obstacle);

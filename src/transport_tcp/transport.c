@@ -39,6 +39,54 @@ static gloo_status tcp_open_parts(gli_tcp *t, gloo_error *error) {
   return GLOO_OK;
 }
 
+/* ---- what peer.h asks for ------------------------------------------------ */
+
+static void tcp_peer_begin(gli_transport_peer *peer) {
+  gli_tcp_pair *pair = (gli_tcp_pair *)peer;
+  if (pair->begun) return;
+  pair->begun = true;
+  gli_tcp_stream_begin(&pair->stream[0]);
+}
+
+static void tcp_peer_due(gli_transport_peer *peer, uint64_t now_ns) {
+  gli_tcp_pair *pair = (gli_tcp_pair *)peer;
+  for (uint32_t i = 0; i < pair->stream_capacity; i++) {
+    gli_tcp_stream *stream = &pair->stream[i];
+    if (stream->due_ns == 0) continue;
+    if (stream->due_ns <= now_ns)
+      gli_tcp_stream_due(stream, now_ns);
+    else
+      gli_peers_schedule(peer->set, stream->due_ns);
+  }
+  if (peer->closed) gli_tcp_linger_check(pair, now_ns);
+}
+
+static void tcp_peer_reckon(gli_transport_peer *peer) {
+  gli_tcp_reckon((gli_tcp_pair *)peer);
+}
+
+static void tcp_peer_ignore(gli_transport_peer *peer) {
+  gli_tcp_pair *pair = (gli_tcp_pair *)peer;
+  for (uint32_t i = 0; i < pair->stream_capacity; i++) {
+    if (pair->stream[i].conn != NULL) gli_conn_for(pair->stream[i].conn, 0);
+    gli_tcp_dial_ignore(&pair->stream[i]);
+  }
+}
+
+static void tcp_peer_dispose(gli_transport_peer *peer) {
+  gli_tcp_pair_dispose((gli_tcp_pair *)peer);
+}
+
+static const gli_peer_kind tcp_peers = {
+    .without = "no connection with rank",
+    .begin = tcp_peer_begin,
+    .due = tcp_peer_due,
+    .reckon = tcp_peer_reckon,
+    .ignore = tcp_peer_ignore,
+    .end = gli_tcp_pair_end,
+    .dispose = tcp_peer_dispose,
+};
+
 static gloo_status tcp_open(const gli_transport_config *config,
                             gli_transport **transport, gloo_error *error) {
   if (config->streams < 1 || config->streams > GLI_TCP_STREAMS_MAX)
@@ -56,7 +104,7 @@ static gloo_status tcp_open(const gli_transport_config *config,
   }
   t->peers.base.ops = &gli_transport_tcp;
   t->peers.base.owed = config->owed;
-  t->peers.kind = &gli_tcp_peers;
+  t->peers.kind = &tcp_peers;
   t->peers.upcalls = config->upcalls;
   t->peers.device_user = config->device_user;
   t->streams = (uint32_t)config->streams;
@@ -88,7 +136,7 @@ static void tcp_transport_end(gli_tcp *t) {
   gli_tcp_half_open_close(t);
   gli_watch_close(&t->listener);
   while (t->peers.garbage != NULL) {
-    gli_peer *pair = t->peers.garbage;
+    gli_transport_peer *pair = t->peers.garbage;
     t->peers.garbage = pair->next;
     free(pair);
   }
@@ -106,8 +154,8 @@ static void tcp_close(gli_transport *base) {
   tcp_transport_end(t);
 }
 
-static void pairs_forked(gli_peer *list) {
-  for (gli_peer *peer = list; peer != NULL; peer = peer->next) {
+static void pairs_forked(gli_transport_peer *list) {
+  for (gli_transport_peer *peer = list; peer != NULL; peer = peer->next) {
     gli_tcp_pair *pair = (gli_tcp_pair *)peer;
     for (uint32_t i = 0; i < pair->stream_capacity; i++) {
       gli_conn_forked(pair->stream[i].conn);

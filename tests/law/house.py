@@ -32,23 +32,22 @@ class Limit(NamedTuple):
 CIRCLE = Limit(4, 4, 0, "units that call each other in a circle")
 LIMITS = {
     "lines": Limit(84000, 70000, 84000, "lines of .c and .h files in src and include"),
-    "files": Limit(613, 450, 10, ".c and .h files in src"),
-    "small files": Limit(175, 90, 10, "those of fewer than 50 lines"),
+    "files": Limit(603, 450, 10, ".c and .h files in src"),
+    "small files": Limit(164, 90, 10, "those of fewer than 50 lines"),
     "folder": Limit(68, 45, 3, "files in the largest folder, without subfolders"),
     "units": Limit(63, 30, 3, "units in the largest folder, without subfolders: X.c with X.h is one"),
     "names": Limit(4, 0, 0, "names of .c files that stand in several folders, except absent.c"),
     "slots": Limit(35, 22, 0, "functions in gli_transport_ops"),
     "upcalls": Limit(8, 8, 0, "functions in gli_upcalls"),
-    "bools": Limit(18, 3, 0, "bools in the struct that has most, in net and transports"),
-    "bool structs": Limit(11, 0, 0, "structs of net and transports with more than 3 bools"),
-    "sockets": Limit(18, 0, 0, "files outside src/net that use sockets, names, epoll, libuv's loop or SSL"),
+    "bools": Limit(17, 3, 0, "bools in the struct that has most, in net and transports"),
+    "bool structs": Limit(8, 0, 0, "structs of net and transports with more than 3 bools"),
+    "sockets": Limit(17, 0, 0, "files outside src/net that use sockets, names, epoll, libuv's loop or SSL"),
     "circle: src/engine": CIRCLE._replace(most=7),
     "circle: src/engine/drive": CIRCLE._replace(most=6),
     "circle: src/engine/run": CIRCLE._replace(most=7),
     "circle: src/rendezvous": CIRCLE._replace(most=5),
     "circle: src/rendezvous/store": CIRCLE._replace(most=5),
     "circle: src/transport_ibv": CIRCLE._replace(most=8),
-    "circle: src/transport_tcp": CIRCLE._replace(most=10),
 }
 SMALL = 50
 MOST_BOOLS = 3

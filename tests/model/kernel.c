@@ -11,12 +11,31 @@ struct gli_events {
 };
 static gli_events sets[2] = {{0}, {1}};
 
+static void host_reckon(gli_transport_peer *peer) {
+  gli_shm_reckon((gli_shm_pair *)peer);
+}
+
+static void host_due(gli_transport_peer *peer, uint64_t now_ns) {
+  if (peer->closed) gli_shm_linger_check((gli_shm_pair *)peer, now_ns);
+}
+
+static void host_dispose(gli_transport_peer *peer) {
+  gli_shm_pair_dispose((gli_shm_pair *)peer);
+}
+
+static const gli_peer_kind host_peers = {
+    .without = "no shared memory with rank",
+    .due = host_due,
+    .reckon = host_reckon,
+    .end = gli_shm_pair_end,
+    .dispose = host_dispose,
+};
 static const gli_transport_ops host_ops = {.wake = gli_shm_wake};
 
 void host_set_up(host *h, int process, gli_shm_page *pages[2],
                  const gli_upcalls *upcalls) {
   h->t.peers.base.ops = &host_ops;
-  h->t.peers.kind = &gli_shm_peers;
+  h->t.peers.kind = &host_peers;
   h->t.peers.upcalls = upcalls;
   h->t.peers.base.owed = &h->owed;
   h->t.page = pages[process];
