@@ -12,6 +12,8 @@
 #include "transport_tcp/tcp.h"
 
 enum { DISCARDS_PER_TURN = 16 };
+/* How long a peer that has ended one stream may take to say why on another. */
+static const uint64_t reason_ns = 200000000;
 
 bool gli_tcp_stream_take_peeked(gli_tcp_stream *stream) {
   while (stream->peeked > 0) {
@@ -56,6 +58,34 @@ void gli_tcp_stream_end(gli_tcp_stream *stream) {
   gli_tcp_reckon(stream->pair);
 }
 
+static bool stream_is_last(const gli_tcp_stream *stream) {
+  const gli_tcp_pair *pair = stream->pair;
+  for (uint32_t i = 0; i < pair->streams; i++)
+    if (i != stream->index && pair->stream[i].state == GLI_TCP_UP) return false;
+  return true;
+}
+
+void gli_tcp_pair_hung_up(gli_tcp_pair *pair, const char *stuck) {
+  gli_peer_break(&pair->peer, GLOO_ERR_PEER,
+                 "rank %" PRIu32
+                 " (%s) closed the connection unexpectedly; it may have "
+                 "been killed%s",
+                 pair->peer.config.peer_rank, pair->peer_text, stuck);
+}
+
+/* A peer that fails ends its streams, and says why on those that it knows to be
+ * up: the reason may come after the end of another one. */
+static void stream_hung_up(gli_tcp_stream *stream, const char *stuck) {
+  gli_tcp_pair *pair = stream->pair;
+  if (stream_is_last(stream)) {
+    gli_tcp_pair_hung_up(pair, stuck);
+    return;
+  }
+  if (pair->reason_due_ns == 0) pair->reason_due_ns = uv_hrtime() + reason_ns;
+  gli_peers_schedule(&pair->t->peers, pair->reason_due_ns);
+  gli_tcp_stream_end(stream);
+}
+
 void gli_tcp_stream_lost(gli_tcp_stream *stream, int code) {
   gli_tcp_pair *pair = stream->pair;
   /* A peer that ends a stream before this side has is closed, too, or gone. It
@@ -80,11 +110,7 @@ void gli_tcp_stream_lost(gli_tcp_stream *stream, int code) {
                    pair->peer.config.peer_rank, pair->peer_text,
                    gli_tls_why(stream->conn->tls));
   else if (code == 0 || code == ECONNRESET || code == EPIPE)
-    gli_peer_break(&pair->peer, GLOO_ERR_PEER,
-                   "rank %" PRIu32
-                   " (%s) closed the connection unexpectedly; it may have "
-                   "been killed%s",
-                   pair->peer.config.peer_rank, pair->peer_text, stuck);
+    stream_hung_up(stream, stuck);
   else
     gli_peer_break(&pair->peer, GLOO_ERR_PEER,
                    "the connection to rank %" PRIu32

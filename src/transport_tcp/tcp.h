@@ -105,7 +105,10 @@ struct gli_tcp_pair {
   gli_request_queue
       waiting;            /* requests until the number of streams is agreed */
   gli_send_request *last; /* of a closed pair: ends every stream; owned */
-  uint64_t heard;         /* bytes that came, and answers, at least */
+  /* When a pair that has lost a stream fails, unless the peer says why on
+   * another one; 0: no stream is lost. */
+  uint64_t reason_due_ns;
+  uint64_t heard; /* bytes that came, and answers, at least */
 
   uint32_t streams; /* agreed; 0: not yet */
   uint32_t stream_capacity;
@@ -234,6 +237,9 @@ void gli_tcp_stream_forget_hidden(gli_tcp_stream *stream);
 bool gli_tcp_stream_take_peeked(gli_tcp_stream *stream);
 /* Throw away what arrives; until its end, if that comes. */
 void gli_tcp_stream_discard(gli_tcp_stream *stream);
+/* The peer has closed the connection without a reason. `stuck` ends the
+ * message. */
+void gli_tcp_pair_hung_up(gli_tcp_pair *pair, const char *stuck);
 /* The connection is gone: `code` from errno, 0 for its orderly end. */
 void gli_tcp_stream_lost(gli_tcp_stream *stream, int code);
 

@@ -130,6 +130,33 @@ static void closed_pair_to_a_peer_that_is_gone_ends(void **state) {
   }
 }
 
+/* The end of a stream that the peer has accepted, and this end does not know to
+ * be up, does not come before the reason. */
+static void abort_comes_on_each_stream_that_the_peer_has(void **state) {
+  (void)state;
+  har_end a, b;
+  har_pair *ab, *ba;
+  har_open(&a, "127.0.0.1", 2);
+  har_open(&b, "127.0.0.1", 2);
+  har_introduce(&a, 0, &b, 1, &ab, &ba);
+  har_pair_open(ab);
+  const gli_tcp_pair *from = (gli_tcp_pair *)ab->pair;
+  for (;;) {
+    har_poll(&a, NULL, 1);
+    har_poll(&b, NULL, 1);
+    const gli_tcp_pair *to = (gli_tcp_pair *)ba->pair;
+    if (to != NULL && to->stream[1].state == GLI_TCP_UP) break;
+    assert_int_not_equal(from->stream[1].state, GLI_TCP_UP);
+  }
+  assert_int_equal(from->stream[1].state, GLI_TCP_GREETING);
+  har_pair_close(ab, GLI_MESSAGE_ABORT);
+  while (ba->failed == 0 && ba->header.type != GLI_MESSAGE_ABORT)
+    har_poll(&b, &a, 1);
+  assert_int_equal(ba->failed, 0);
+  har_close(&b);
+  har_close(&a);
+}
+
 /* For longer than one that does not exist is asked. */
 static void peer_that_is_not_ready_is_asked_again(void **state) {
   (void)state;
@@ -324,6 +351,7 @@ int main(void) {
       cmocka_unit_test(messages_of_one_slot_keep_their_order),
       cmocka_unit_test(peer_that_is_gone_is_named),
       cmocka_unit_test(closed_pair_to_a_peer_that_is_gone_ends),
+      cmocka_unit_test(abort_comes_on_each_stream_that_the_peer_has),
       cmocka_unit_test(peer_that_is_not_ready_is_asked_again),
       cmocka_unit_test(silent_listener_does_not_hang),
       cmocka_unit_test(last_words_are_heard_after_writes_fail),
