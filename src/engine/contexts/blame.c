@@ -29,36 +29,6 @@ static void blame_list_ranks(char *text, size_t room, const uint32_t *ranks,
   }
 }
 
-bool gli_operation_waits_for(const gli_operation *op, uint32_t peer) {
-  const gli_plan_peer *p = &op->plan->peers[peer];
-  const gli_link *link = op->peers[peer].link;
-  if (link == NULL) return false; /* it could not begin */
-  for (uint32_t slot = 0; slot < p->recvs; slot++) {
-    uint8_t state = op->recv_state[op->plan->recv_steps[p->first_recv + slot]];
-    if (state != GLI_RECV_UNREADY && state != GLI_RECV_DONE) return true;
-  }
-  if (op->peers[peer].blocked_first != NULL) return true;
-  const gli_transfer_list *lists[] = {&link->pending, &link->in_flight,
-                                      &link->exposed};
-  for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
-    for (const gli_transfer *t = lists[i]->first; t != NULL; t = t->next) {
-      if (t->operation == op) return true;
-    }
-  }
-  return false;
-}
-
-bool gli_operation_needs(const gli_operation *op, uint32_t peer) {
-  const gli_plan_peer *p = &op->plan->peers[peer];
-  if (op->peers[peer].link == NULL) return false;
-  for (uint32_t slot = 0; slot < p->recvs; slot++) {
-    uint32_t step = op->plan->recv_steps[p->first_recv + slot];
-    bool came = op->early != NULL && gli_early_attached(op, step) != NULL;
-    if (op->recv_state[step] != GLI_RECV_DONE && !came) return true;
-  }
-  return gli_operation_waits_for(op, peer);
-}
-
 /* A peer that sends for a later operation has left this one behind: it may have
  * called something else here. */
 static void hint_at_skipped(const gli_operation *op, uint32_t rank,
@@ -80,41 +50,6 @@ static void hint_at_skipped(const gli_operation *op, uint32_t rank,
       return;
     }
   }
-}
-
-/* Collects the awaited ranks whose answers lie between `least` and `most`. A
- * rank that waits for this one counts even if its turn in the plan is still to
- * come. */
-static size_t waited_ranks(const gli_operation *op, gli_cleared least,
-                           gli_cleared most, uint32_t *ranks, size_t room) {
-  size_t n = 0;
-  if (gli_operation_is(op, GLI_OPERATION_POSTED)) {
-    const gli_peer *peers = op->context->peers;
-    uint8_t cleared = op->peers[0].cleared;
-    if (op->p2p.peer >= 0 && cleared >= least && cleared <= most)
-      ranks[n++] = peers[op->p2p.peer].rank;
-    for (size_t i = 0;
-         least == GLI_SILENT && i < op->p2p.n_candidates && n < room; i++) {
-      ranks[n++] = peers[op->p2p.candidates[i]].rank;
-    }
-    return n;
-  }
-  for (uint32_t i = 0; i < op->plan->n_peers && n < room; i++) {
-    if (op->peers[i].cleared < least || op->peers[i].cleared > most) continue;
-    bool counts = most == GLI_CROSSED ? gli_operation_needs(op, i)
-                                      : gli_operation_waits_for(op, i);
-    if (counts) ranks[n++] = op->peers[i].link->rank;
-  }
-  return n;
-}
-
-size_t gli_operation_waits(const gli_operation *op, uint32_t *ranks,
-                           size_t room) {
-  return waited_ranks(op, GLI_SILENT, GLI_WITH_US, ranks, room);
-}
-
-size_t gli_operation_waits_most(const gli_operation *op) {
-  return op->plan->n_peers + op->p2p.n_candidates + 1;
 }
 
 /* ---- what this end knows of a peer's connection ---------------------------
@@ -160,7 +95,7 @@ static bool describe_lack(const gli_operation *op, gloo_error *error) {
   char call[GLI_TEXT_BYTES];
   uint32_t ranks[ROOM];
   int code = 0;
-  size_t n = waited_ranks(op, GLI_SILENT, GLI_WITH_US, ranks, ROOM);
+  size_t n = gli_operation_waits(op, GLI_SILENT, GLI_WITH_US, ranks, ROOM);
   const gli_link *link = find_lacking(op, ranks, n, &code);
   if (link == NULL) return false;
   gli_fail(error, gli_lack_status(code), (int)op->context->root_rank,
@@ -178,14 +113,15 @@ void gli_describe_timeout(const gli_operation *op, gloo_error *error) {
   if (describe_lack(op, error)) return;
   /* One that waits for this rank elsewhere does so whether or not another one
    * is late. */
-  size_t n = waited_ranks(op, GLI_CROSSED, GLI_CROSSED, ranks, ROOM);
+  size_t n = gli_operation_waits(op, GLI_CROSSED, GLI_CROSSED, ranks, ROOM);
   bool elsewhere = n > 0;
-  if (n == 0) n = waited_ranks(op, GLI_SILENT, GLI_SILENT, ranks, ROOM);
+  if (n == 0) n = gli_operation_waits(op, GLI_SILENT, GLI_SILENT, ranks, ROOM);
   if (n == 0) {
-    n = waited_ranks(op, GLI_ELSEWHERE, GLI_ELSEWHERE, ranks, ROOM);
+    n = gli_operation_waits(op, GLI_ELSEWHERE, GLI_ELSEWHERE, ranks, ROOM);
     elsewhere = n > 0;
   }
-  if (n == 0) n = waited_ranks(op, GLI_WITH_US, GLI_WITH_US, ranks, ROOM);
+  if (n == 0)
+    n = gli_operation_waits(op, GLI_WITH_US, GLI_WITH_US, ranks, ROOM);
   if (n > 0) blame_list_ranks(who, sizeof who, ranks, n);
   char within[32] = "";
   if (op->deadline.timeout_ns > 0)
@@ -202,62 +138,4 @@ void gli_describe_timeout(const gli_operation *op, gloo_error *error) {
     hint_at_skipped(op, ranks[0], error);
   }
   if (n > 0) gli_link_explain(blame_link(op, ranks[0]), error);
-}
-
-/* ---- ranks that left ----------------------------------------------------- */
-
-static bool still_needs(const gli_operation *op, const gli_link *link) {
-  for (uint32_t i = 0; i < op->plan->n_peers; i++) {
-    if (op->peers[i].link != link) continue;
-    const gli_plan_peer *p = &op->plan->peers[i];
-    for (uint32_t slot = 0; slot < p->recvs; slot++) {
-      uint32_t step = op->plan->recv_steps[p->first_recv + slot];
-      uint8_t state = op->recv_state[step];
-      if (state == GLI_RECV_READY || state == GLI_RECV_SHARED) return true;
-    }
-    if (op->peers[i].blocked_first != NULL) return true;
-  }
-  return false;
-}
-
-static bool can_still_come(const gli_operation *posted) {
-  const gloo_context *context = posted->context;
-  for (uint32_t rank = 0; rank < context->size; rank++) {
-    if (!gli_p2p_takes_from(posted, rank)) continue;
-    const gli_link *link = context->peers[rank].link;
-    if (link == NULL || !link->leaving.departed) return true;
-  }
-  return false;
-}
-
-void gli_link_departed(gli_link *link) {
-  gloo_context *context = link->context;
-  link->leaving.departed = true;
-  if (gli_context_is_root(context)) gli_heartbeat_departed(link);
-  gli_expose_departed(link);
-  if (gli_rma_needs(link)) {
-    gloo_error error;
-    gli_fail(&error, GLOO_ERR_PEER, (int)link->rank,
-             "rank %u left (destroyed its context) while a window needed it",
-             link->rank);
-    gli_context_poison(context, &error); /* windows dispute nothing */
-    return;
-  }
-  const gli_operation *victim = context->family->active.first;
-  while (victim != NULL && !still_needs(victim, link))
-    victim = victim->active_next;
-  if (victim == NULL) {
-    victim = context->family->posted.first;
-    while (victim != NULL &&
-           (victim->context != context || can_still_come(victim))) {
-      victim = victim->active_next;
-    }
-  }
-  if (victim == NULL) return;
-  gloo_error error;
-  char text[GLI_TEXT_BYTES];
-  gli_fail(&error, GLOO_ERR_PEER, (int)link->rank,
-           "rank %u left (destroyed its context) while %s needed it",
-           link->rank, gli_describe_call(&victim->signature, text));
-  gli_link_missed(link, &victim->signature, &error);
 }

@@ -5,7 +5,6 @@
 #include "core/bytes.h"
 #include "core/error.h"
 #include "engine/contexts/contexts.h"
-#include "engine/contexts/council.h"
 #include "engine/contexts/snapshot.h"
 #include "engine/life/life.h"
 #include "engine/rma/rma.h"
@@ -140,7 +139,7 @@ void gli_context_leave_links(gloo_context *root) {
 static void end_family(gloo_context *root) {
   gli_family *family = root->family;
   gli_send_request bye = {.header = {.type = GLI_MESSAGE_BYE}};
-  gli_shrink_end_all(root);
+  if (root->end_shrinks != NULL) root->end_shrinks(root);
   gli_context_attend(root, false);
   close_links(root, &bye);
   gli_group_drop_links(family);

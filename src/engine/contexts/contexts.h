@@ -77,6 +77,14 @@ void gli_group_base_departed(gli_link *base_link);
 void gli_group_drop_links(gli_family *family);
 /* Say DEPARTED to all peers. */
 void gli_group_say_departed(gloo_context *context);
+/* Discards what arrives. */
+void gli_sink_nowhere(gli_sink *sink, uint64_t bytes);
+
+/* ---- ranks that leave (departed.c) --------------------------------------- */
+
+/* Takes the final departure of a rank, and begins to ask who is at fault if an
+ * operation still needs it. */
+void gli_link_departed(gli_link *link);
 
 /* ---- signs of life (heartbeat.c) ----------------------------------------- */
 
@@ -118,9 +126,6 @@ enum { GLI_WAITING_MAY_COME = 4 };
 /* A rank says whether it waits in the call that is asked about. */
 void gli_missed_answered(gli_link *link, const gli_header *header);
 
-/* Discards what arrives. */
-void gli_sink_nowhere(gli_sink *sink, uint64_t bytes);
-
 /* ---- which rank is to blame (probe.c, blame.c) --------------------------- */
 
 /* The timer is due. */
@@ -132,22 +137,10 @@ void gli_blame_answered(gli_link *link, const gli_header *header);
  * one since. */
 void gli_blame_answer_late(gloo_device *device);
 
-/* Does the operation still need something from, or of, this peer? */
-bool gli_operation_waits_for(const gli_operation *op, uint32_t peer);
-/* ... now, or later? */
-bool gli_operation_needs(const gli_operation *op, uint32_t peer);
-/* Lists those ranks, at most gli_operation_waits_most; none for a receive from
- * any rank. */
-size_t gli_operation_waits(const gli_operation *op, uint32_t *ranks,
-                           size_t room);
-size_t gli_operation_waits_most(const gli_operation *op);
 /* Names the ranks it waits for; only those not known to be cleared, if any. */
 void gli_describe_timeout(const gli_operation *op, gloo_error *error);
 /* Appends what keeps messages to the peer from getting through, if that is
  * known. */
 void gli_link_explain(const gli_link *link, gloo_error *error);
-/* Takes the final departure of a rank, and begins to ask who is at fault if an
- * operation still needs it. */
-void gli_link_departed(gli_link *link);
 
 #endif

@@ -220,6 +220,26 @@ static void shrink_free(gli_shrink *s) {
   free(s);
 }
 
+void gli_shrink_be_quiet(gli_shrink *s) {
+  if (s->quiet) return;
+  s->quiet = true;
+  for (gli_link *link = s->council->links; link != NULL; link = link->next)
+    if (!s->ranks[link->rank].came) link->failed = true;
+  gli_context_attend(s->council, false);
+  shrink_discard_successors(s);
+  gli_context_leave_links(s->council);
+}
+
+static void shrink_end_all(gloo_context *context) {
+  while (context->shrinks != NULL) {
+    gli_shrink *s = context->shrinks;
+    context->shrinks = s->next;
+    gli_shrink_be_quiet(s);
+    (void)gli_context_end(s->council);
+    shrink_free(s);
+  }
+}
+
 /* Returns the rank that the failure names, as all know; `size` if it names
  * none. */
 static uint32_t shrink_accused(const gloo_context *failed) {
@@ -259,6 +279,7 @@ gli_shrink *gli_shrink_begin(gloo_context *failed, uint64_t patience_ns,
       (beats ? GLI_MEMBER_BEATS : 0) | (in_doubt ? GLI_MEMBER_IN_DOUBT : 0);
   s->next = failed->shrinks;
   failed->shrinks = s;
+  failed->end_shrinks = shrink_end_all;
   failed->shrunk = true;
   gli_context_attend(failed, false);
   gli_context_attend(s->council, true);
@@ -280,26 +301,7 @@ void gli_shrink_hand_over(gloo_context *from, gloo_context *to) {
   while (*at != NULL) at = &(*at)->next;
   *at = from->shrinks;
   from->shrinks = NULL;
-}
-
-void gli_shrink_be_quiet(gli_shrink *s) {
-  if (s->quiet) return;
-  s->quiet = true;
-  for (gli_link *link = s->council->links; link != NULL; link = link->next)
-    if (!s->ranks[link->rank].came) link->failed = true;
-  gli_context_attend(s->council, false);
-  shrink_discard_successors(s);
-  gli_context_leave_links(s->council);
-}
-
-void gli_shrink_end_all(gloo_context *context) {
-  while (context->shrinks != NULL) {
-    gli_shrink *s = context->shrinks;
-    context->shrinks = s->next;
-    gli_shrink_be_quiet(s);
-    (void)gli_context_end(s->council);
-    shrink_free(s);
-  }
+  to->end_shrinks = shrink_end_all;
 }
 
 /* ---- what happens -------------------------------------------------------- */

@@ -59,8 +59,6 @@ gli_shrink *gli_shrink_begin(gloo_context *failed, uint64_t patience_ns,
                              gloo_error *error);
 /* The successor keeps what the other has kept. */
 void gli_shrink_hand_over(gloo_context *from, gloo_context *to);
-/* All that a context keeps. */
-void gli_shrink_end_all(gloo_context *context);
 
 /* The events of a council: a message (a byte per rank), a lost link, its turn.
  */

@@ -14,6 +14,7 @@
 #include "core/error.h"
 #include "engine/contexts/contexts.h"
 #include "engine/match/match.h"
+#include "engine/run/run.h"
 #include "engine/state/fail.h"
 #include "engine/wire/wire.h"
 

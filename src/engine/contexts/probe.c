@@ -19,6 +19,7 @@
 #include "engine/contexts/contexts.h"
 #include "engine/match/match.h"
 #include "engine/memory/staged_copies.h"
+#include "engine/run/run.h"
 #include "engine/state/deadline.h"
 #include "engine/state/fail.h"
 #include "engine/state/signature.h"

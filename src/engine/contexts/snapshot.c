@@ -98,7 +98,7 @@ static bool snapshot_add_pending(gli_snapshot *s,
     e->started_ns = gli_ticks_to_ns(&trace->born, &s->now, op->started);
     e->state = op->deferred ? GLI_SNAP_SCHEDULED : GLI_SNAP_STARTED;
     e->waits_at = s->n_ranks;
-    e->n_waits = gli_operation_waits(op, ranks, most);
+    e->n_waits = gli_operation_waits(op, GLI_SILENT, GLI_WITH_US, ranks, most);
     s->n_ranks += e->n_waits;
   }
   return true;

@@ -154,6 +154,7 @@ static gloo_status dispatch_message(gli_link *link, const gli_header *h,
     case GLI_MESSAGE_BYE:
       if (link->group.base != link) return fail_unknown(link, error);
       link->leaving.said_bye = true;
+      gli_heartbeat_departed(link);
       gli_link_departed(link);
       gli_group_base_departed(link);
       if (link->context->shrink != NULL) gli_shrink_lost(link, "it has left");

@@ -148,4 +148,18 @@ gli_early *gli_early_attached(const gli_operation *op, uint32_t step);
 gloo_status gli_early_repeated(const gli_link *link, const gli_header *header,
                                gloo_error *error);
 
+/* ---- ranks that are awaited (waits.c) ------------------------------------ */
+
+/* Returns true if the operation needs something from, or of, this peer now. */
+bool gli_operation_waits_for(const gli_operation *op, uint32_t peer);
+/* Returns true if it needs something now, or later. */
+bool gli_operation_needs(const gli_operation *op, uint32_t peer);
+/* Lists the awaited ranks whose answers to PROBE lie between `least` and
+ * `most`, at most gli_operation_waits_most; none for a receive from any rank. A
+ * rank that waits for this one (GLI_CROSSED) counts even if its turn in the
+ * plan is still to come. */
+size_t gli_operation_waits(const gli_operation *op, gli_cleared least,
+                           gli_cleared most, uint32_t *ranks, size_t room);
+size_t gli_operation_waits_most(const gli_operation *op);
+
 #endif

@@ -114,9 +114,10 @@ struct gloo_context {
   _Atomic(const char *) gives_up;
   /* Of a root, see contexts/council.h. */
   gli_shrink *shrink;  /* it serves this agreement alone; NULL: it does not */
-  gli_shrink *shrinks; /* those that it keeps */
-  bool shrunk;         /* a successor was asked for, or it has none: */
-  bool forsaken;       /* the others may have gone on without this rank */
+  gli_shrink *shrinks; /* those that it keeps; end_shrinks ends them */
+  void (*end_shrinks)(gloo_context *root); /* NULL: it never kept any */
+  bool shrunk;   /* a successor was asked for, or it has none: */
+  bool forsaken; /* the others may have gone on without this rank */
   bool attended; /* ranks that want to shrink it are to be answered soon */
   uint64_t origin_key; /* of the context whose successor it is; */
   uint32_t *origin;    /* [size], the ranks there; NULL: of none */
