@@ -33,6 +33,7 @@ BEGIN {
   engine("rma", "-")
   engine("life", "-")
   engine("contexts", "-")
+  engine("failure", "-")
   engine("drive", "locks")
   law("engine", "plan transport engine/state engine/contexts engine/drive", "-")
   below = below " engine"

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "engine/contexts/membership.h"
+#include "engine/failure/membership.h"
 
 enum { RANKS_MAX = 4, QUEUED_MAX = 8 };
 

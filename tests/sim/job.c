@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "engine/contexts/contexts.h"
+#include "engine/failure/failure.h"
 #include "engine/state/device.h"
 #include "job_parts.h"
 

@@ -5,7 +5,6 @@
 
 #include "core/bytes.h"
 #include "core/siphash.h"
-#include "engine/contexts/contexts.h"
 #include "engine/run/run.h"
 #include "engine/state/device.h"
 #include "engine/state/signature.h"

@@ -8,8 +8,9 @@
 #include "core/hints.h"
 #include "core/log.h"
 #include "engine/contexts/contexts.h"
-#include "engine/contexts/council.h"
 #include "engine/drive/drive.h"
+#include "engine/failure/failure.h"
+#include "engine/failure/council.h"
 #include "engine/match/match.h"
 #include "engine/memory/memory.h"
 #include "engine/rma/rma.h"
@@ -211,7 +212,7 @@ static bool upcalls_dispute(gli_link *link, const gli_header *h, gli_sink *sink,
   return true;
 }
 
-/* In a council (contexts/council.h) one connection fails, and not the context;
+/* In a council (failure/council.h) one connection fails, and not the context;
  * and nothing else is said there. */
 static gloo_status council_header(gli_link *link, const gli_header *h,
                                   gli_sink *sink) {

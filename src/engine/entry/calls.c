@@ -1,5 +1,5 @@
 /* Calls as src/api makes them. */
-#include "engine/contexts/contexts.h"
+#include "engine/contexts/settings.h"
 #include "engine/drive/drive.h"
 #include "engine/engine.h"
 #include "engine/life/life.h"

@@ -1,7 +1,7 @@
 /* Operations as callers see them: start, test, wait, cancel. */
 #include "core/error.h"
 #include "core/hints.h"
-#include "engine/contexts/contexts.h"
+#include "engine/contexts/settings.h"
 #include "engine/drive/drive.h"
 #include "engine/engine.h"
 #include "engine/life/life.h"

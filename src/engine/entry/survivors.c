@@ -1,5 +1,5 @@
 /* The ranks that are left get a context of their own. */
-#include "engine/contexts/council.h"
+#include "engine/failure/council.h"
 
 #include "core/error.h"
 #include "engine/contexts/contexts.h"

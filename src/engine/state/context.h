@@ -112,7 +112,7 @@ struct gloo_context {
   /* Of a root: why this rank gives up (gloo_context_abort_async); NULL: it does
    * not. No lock: signal handlers write it. */
   _Atomic(const char *) gives_up;
-  /* Of a root, see contexts/council.h. */
+  /* Of a root, see failure/council.h. */
   gli_shrink *shrink;  /* it serves this agreement alone; NULL: it does not */
   gli_shrink *shrinks; /* those that it keeps; end_shrinks ends them */
   void (*end_shrinks)(gloo_context *root); /* NULL: it never kept any */
@@ -126,7 +126,7 @@ struct gloo_context {
   uint64_t suspect_ns;
   gloo_context *suspected; /* where: the root, or a group; NULL: that is gone */
   bool disputes;           /* it is what the dispute there is about */
-  bool misses;             /* or a rank that left (contexts/missed.c) */
+  bool misses;             /* or a rank that left (failure/missed.c) */
   gli_dispute dispute;
   gli_heartbeat heartbeat;
   bool teardown_pending; /* a root: poisoned, but operations and links still

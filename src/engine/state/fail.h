@@ -6,7 +6,7 @@
 #include "engine/state/context.h"
 
 /* The time for that where a rank has left: longer than disputes take
- * (contexts/dispute.c). */
+ * (failure/dispute.c). */
 #define GLI_MISSED_NS UINT64_C(250000000)
 
 /* Fails all contexts of the family with the first error, because a pair cannot

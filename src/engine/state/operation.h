@@ -130,7 +130,7 @@ typedef struct gli_in_order {
   gli_message *messages; /* of all steps */
 } gli_in_order;
 
-/* When an operation is late (contexts/probe.c). */
+/* When an operation is late (failure/probe.c). */
 typedef struct gli_deadline {
   int64_t timeout_ns; /* of the call; 0 or less: none */
   uint64_t at_ns;

@@ -13,10 +13,10 @@
  * does, to tell ranks that come late that they have been left out.
  *
  * All is called with the device's lock held. */
-#ifndef GLI_ENGINE_CONTEXTS_COUNCIL_H
-#define GLI_ENGINE_CONTEXTS_COUNCIL_H
+#ifndef GLI_ENGINE_FAILURE_COUNCIL_H
+#define GLI_ENGINE_FAILURE_COUNCIL_H
 
-#include "engine/contexts/membership.h"
+#include "engine/failure/membership.h"
 #include "engine/state/context.h"
 
 /* One that was proposed. */

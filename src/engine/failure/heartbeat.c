@@ -29,7 +29,7 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "core/timeout.h"
-#include "engine/contexts/contexts.h"
+#include "engine/failure/failure.h"
 #include "engine/state/device.h"
 #include "engine/state/fail.h"
 #include "engine/wire/wire.h"

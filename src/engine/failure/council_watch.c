@@ -2,8 +2,7 @@
  * rank is missed when its connection is lost, when it gives no sign, or when it
  * does not come. */
 #include "core/log.h"
-#include "engine/contexts/contexts.h"
-#include "engine/contexts/council.h"
+#include "engine/failure/council.h"
 #include "engine/state/device.h"
 #include "engine/state/fail.h"
 #include "engine/wire/wire.h"

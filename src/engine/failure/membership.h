@@ -30,8 +30,8 @@
  *
  * This file knows no clock, no connection and no context: see council.c.
  * tests/recovery explores all that can happen to four ranks. */
-#ifndef GLI_ENGINE_CONTEXTS_MEMBERSHIP_H
-#define GLI_ENGINE_CONTEXTS_MEMBERSHIP_H
+#ifndef GLI_ENGINE_FAILURE_MEMBERSHIP_H
+#define GLI_ENGINE_FAILURE_MEMBERSHIP_H
 
 #include <stdbool.h>
 #include <stdint.h>

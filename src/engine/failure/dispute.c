@@ -8,7 +8,7 @@
  * with two ranks, always. Several ranks may detect it at once: those that know
  * of a majority fail the context first, so that all name the same rank. */
 #include "core/error.h"
-#include "engine/contexts/contexts.h"
+#include "engine/failure/failure.h"
 #include "engine/match/match.h"
 #include "engine/state/device.h"
 #include "engine/state/fail.h"

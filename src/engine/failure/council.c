@@ -1,10 +1,11 @@
-#include "engine/contexts/council.h"
+#include "engine/failure/council.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/error.h"
 #include "engine/contexts/contexts.h"
+#include "engine/failure/failure.h"
 #include "engine/state/device.h"
 #include "engine/state/fail.h"
 #include "engine/wire/wire.h"

@@ -4,7 +4,7 @@
 
 #include "core/error.h"
 #include "core/lack.h"
-#include "engine/contexts/contexts.h"
+#include "engine/failure/failure.h"
 #include "engine/match/match.h"
 #include "engine/memory/memory.h"
 #include "engine/rma/rma.h"

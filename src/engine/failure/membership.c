@@ -1,4 +1,4 @@
-#include "engine/contexts/membership.h"
+#include "engine/failure/membership.h"
 
 static bool member_has(const gli_membership *m, uint32_t rank, unsigned flag) {
   return (m->ranks[rank] & flag) != 0;

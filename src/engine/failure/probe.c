@@ -16,7 +16,7 @@
  * which call it is about: a rank that has made another one in its place says so
  * to all. */
 #include "core/error.h"
-#include "engine/contexts/contexts.h"
+#include "engine/failure/failure.h"
 #include "engine/match/match.h"
 #include "engine/memory/staged_copies.h"
 #include "engine/run/run.h"

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "core/error.h"
-#include "engine/contexts/contexts.h"
+#include "engine/failure/failure.h"
 #include "engine/match/match.h"
 #include "engine/run/run.h"
 #include "engine/state/fail.h"
