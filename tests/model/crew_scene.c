@@ -33,7 +33,8 @@ static void poll_once(member *m, process *p) {
     atomic_store(&p->host.t.look, true); /* as if it were time for that */
   int got = p->got;
   int events = gli_shm_poll(&p->host.t.peers.base);
-  if (completes(got, p->got) && p->waiters > 0) gli_shm_wake(&p->host.t.peers.base);
+  if (completes(got, p->got) && p->waiters > 0)
+    gli_shm_wake(&p->host.t.peers.base);
   if (events == 0) m->phase = SLEEPING;
 }
 

@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "algorithms/registry.h"
-#include "plan/raw.h"
 #include "plan/cmocka_all.h"
+#include "plan/raw.h"
 #include "proof/check.h"
 
 static gloo_status check(gli_checker *checker, gli_build_fn build,

@@ -1,10 +1,10 @@
 /* A transport above a transport, by which a rank is cut off from the others at
  * the level of messages: also over shared memory, which no network can lose.
  *
- * This file takes the place of transport/transports.c: what is found under a name
- * is the transport of that name with a few operations replaced. They pass on
- * what they get until one of the functions of proxy.h is called. Pairs and end
- * points stay those of the transport below; only their tables are ours. */
+ * This file takes the place of transport/transports.c: what is found under a
+ * name is the transport of that name with a few operations replaced. They pass
+ * on what they get until one of the functions of proxy.h is called. Pairs and
+ * end points stay those of the transport below; only their tables are ours. */
 #include "proxy.h"
 
 #include <stdatomic.h>

@@ -9,8 +9,8 @@
 #include "hostile.h"
 #include "security/trust.h"
 #include "transport/header.h"
-#include "transport_tcp/address.h"
 #include "transport/peer.h"
+#include "transport_tcp/address.h"
 #include "transport_tcp/prove.h"
 
 /* ---- connections --------------------------------------------------------- */
