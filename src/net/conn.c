@@ -90,7 +90,7 @@ void gli_conn_end(gli_conn *conn, int code) {
 }
 
 void gli_conn_close(gli_conn *conn) {
-  gli_conn_end(conn, 0);
+  gli_conn_move(conn, GLI_CONN_ENDED);
   if (conn->watch.set != NULL) {
     gli_watch_close(&conn->watch);
   } else if (conn->watch.fd >= 0) {
