@@ -210,8 +210,8 @@ void gli_conn_await(gli_conn *conn) {
   gli_conn_for(conn, GLI_READABLE | (gli_conn_unsent(conn) ? GLI_WRITABLE : 0));
 }
 
-/* What TLS has kept of a greeting is written here: a greeting is said at
- * once. */
+/* Writes the part of a greeting that TLS has kept: owners send a greeting in
+ * one call. */
 static void conn_greeting(gli_conn *conn, int events) {
   if ((events & GLI_WRITABLE) != 0 && gli_conn_unsent(conn)) {
     if (!gli_conn_flush(conn)) {

@@ -10,9 +10,9 @@
  * gli_conn_move makes all moves; its table holds the legal ones.
  *
  * A connection in a set of watches (net/events.h) moves when the set is polled,
- * and calls its owner. A connection without a set belongs to a thread that
- * waits for it: gli_conn_wait and gli_conn_finish poll its socket, and it calls
- * nobody. One thread at a time uses a connection. */
+ * and calls its owner. A connection without a set belongs to a waiting thread:
+ * gli_conn_wait and gli_conn_finish poll its socket, and make no calls to an
+ * owner. One thread at a time uses a connection. */
 #ifndef GLI_NET_CONN_H
 #define GLI_NET_CONN_H
 
@@ -78,8 +78,7 @@ bool gli_conn_move(gli_conn *conn, gli_conn_state to);
 
 /* A connection without a socket. */
 void gli_conn_init(gli_conn *conn, const gli_conn_calls *calls, void *owner);
-/* The same in memory of its own, which gli_conn_free returns. NULL: there is no
- * memory. */
+/* Allocates a connection, for gli_conn_free. Returns NULL without memory. */
 gli_conn *gli_conn_new(const gli_conn_calls *calls, void *owner);
 void gli_conn_give(gli_conn *conn, const gli_conn_calls *calls, void *owner);
 
@@ -105,12 +104,12 @@ bool gli_conn_shake_hands(gli_conn *conn, bool broken);
  * Returns true in DRAINING, false while there is something to write. */
 bool gli_conn_shut(gli_conn *conn, bool lost);
 
-/* Ends a connection for `code`, unless it has ended, and calls nobody: reading
- * and writing stop, the socket stays open until it is closed. */
+/* Ends a connection for `code`, unless it has ended, without a call to the
+ * owner. Reading and writing stop; gli_conn_close closes the socket. */
 void gli_conn_end(gli_conn *conn, int code);
 /* Closes the socket in both directions. Idempotent. */
 void gli_conn_close(gli_conn *conn);
-/* The same, with its memory. NULL is allowed. */
+/* Closes and frees a connection. NULL is allowed. */
 void gli_conn_free(gli_conn *conn);
 /* In a forked child: closes this process's copy of the socket alone. NULL is
  * allowed. */
@@ -171,7 +170,7 @@ static inline ssize_t gli_conn_write(gli_conn *conn, const void *data,
  * the deadline; returns at once where bytes are hidden. Returns 0, errno, or
  * GLI_CONN_LATE. */
 int gli_conn_wait(gli_conn *conn, int events, uint64_t deadline_ns);
-/* Waits until CONNECTING or SECURING is over. Returns false if the connection
+/* Waits for the end of CONNECTING or SECURING. Returns false if the connection
  * has ended. */
 bool gli_conn_finish(gli_conn *conn, uint64_t deadline_ns);
 

@@ -56,7 +56,7 @@ typedef struct gli_transport_peer {
   gli_key key;
 } gli_transport_peer;
 
-/* What a kind of pair does by itself. */
+/* Functions that a transport supplies. */
 typedef struct gli_peer_kind {
   const char *without; /* begins a message: "no connection with rank" */
   /* Begins to connect, unless that has begun or is pointless. */
@@ -65,7 +65,7 @@ typedef struct gli_peer_kind {
   void (*due)(gli_transport_peer *peer, uint64_t now_ns);
   /* Something changed that decides whether it owes anything (gli_owe). */
   void (*reckon)(gli_transport_peer *peer);
-  /* Reads nothing more, for what came makes no sense. NULL: polls look at
+  /* Stops reading after data that makes no sense. NULL: polls look at
    * `live`. */
   void (*ignore)(gli_transport_peer *peer);
   /* Drops the connections of a broken pair. */
@@ -103,7 +103,7 @@ gloo_status gli_peer_init(gli_transport_peer *peer, gli_transport_peers *set,
  * hello comes first. */
 void gli_peer_add(gli_transport_peer *peer);
 void gli_peer_move(gli_transport_peer *peer, gli_transport_peer **list);
-/* It is closed: no upcalls from now on. */
+/* Enters the list of closed pairs. Upcalls end. */
 void gli_peer_leave(gli_transport_peer *peer);
 
 /* ---- a hello from a peer ------------------------------------------------- */
@@ -114,12 +114,12 @@ typedef struct gli_peer_name {
   uint32_t from, to;
 } gli_peer_name;
 
-/* What is known of the pair that a hello is for, without any change to it. */
+/* Facts about the pair that a hello is for. */
 typedef struct gli_peer_expected {
   bool known; /* else there is none, or not yet */
   bool asks;
   uint32_t self_rank;
-  gli_key key; /* of one that asks; for the caller to wipe */
+  gli_key key; /* with `asks`; the caller wipes it */
   gli_address address;
 } gli_peer_expected;
 

@@ -280,7 +280,7 @@ static size_t reply_whole(const gli_tcp_attempt *attempt) {
   return challenge ? GLI_TCP_CHALLENGE_BYTES : GLI_TCP_REPLY_BYTES;
 }
 
-/* Returns true when it is there as a whole. */
+/* Returns true for a whole reply. */
 static bool reply_receive(gli_tcp_attempt *attempt, bool broken) {
   gli_conn *conn = attempt->conn;
   while (attempt->reply_bytes < reply_whole(attempt)) {

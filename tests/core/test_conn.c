@@ -40,7 +40,7 @@ static void only_listed_moves_are_made(void **state) {
 
 /* ---- in a set ------------------------------------------------------------ */
 
-/* What an owner has heard. */
+/* Counts of calls to an owner. */
 typedef struct hearer {
   gli_conn *conn;
   int greets, ready, ended, code;
@@ -213,7 +213,7 @@ static void thread_waits_until_the_deadline(void **state) {
   gli_conn_close(&conn);
   assert_int_equal(conn.state, GLI_CONN_ENDED);
   gli_conn_close(&conn);
-  /* The other end sees it, whoever else has a copy. */
+  /* The other end sees the end of the connection. */
   assert_int_equal(gli_tcp_socket_wait(fd, GLI_READABLE, GLI_NEVER), 0);
   assert_int_equal(read(fd, &byte, 1), 0);
   close(fd);

@@ -51,7 +51,7 @@ void gli_store_conn_greeted(gli_store_conn *self);
  * for the reply as well. */
 void gli_store_conn_send(gli_store_conn *self, const void *data, size_t bytes,
                          uint64_t deadline_ns);
-/* The same for what an owner that collects requests has added to `out`. */
+/* Sends the rest of `out`, to which an owner may append requests. */
 void gli_store_conn_flush(gli_store_conn *self, uint64_t deadline_ns);
 /* Waits until a reply begins, or the connection has ended. Returns false if
  * neither has happened by then. */
@@ -79,7 +79,7 @@ gloo_status gli_store_conn_explain(const gli_store_conn *self,
 
 /* Closes the connection and frees its memory, of which it is the first part. */
 void gli_store_conn_free(gli_store_conn *self);
-/* The same in a forked child: the connection stays the parent's. */
+/* Frees the memory in a forked child: the connection stays the parent's. */
 void gli_store_conn_abandon(gli_store_conn *self);
 
 /* Between requests: returns true if the server stays silent until then, false

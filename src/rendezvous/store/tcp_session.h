@@ -84,7 +84,7 @@ typedef struct gli_tcp_fetch {
   const char *alarm; /* NULL: none */
 } gli_tcp_fetch;
 
-/* What is to come before requests. */
+/* The step of a greeting that a client has to make next. */
 typedef enum gli_session_greeting {
   GLI_SESSION_TO_SAY_HELLO,
   GLI_SESSION_TO_SECURE, /* TLS, when the reply is written; then hello again */
