@@ -97,8 +97,7 @@ const char *gli_context_route(gloo_context *context, uint32_t peer,
 /* Remember a refused call for gloo_context_error; returns error->status. */
 gloo_status gli_context_refuse(gloo_context *context, const gloo_error *error);
 
-/* ---- what is remembered ---------------------------------------------------
- */
+/* ---- what is remembered ------------------------------------------------- */
 
 /* Records of so many of the last operations of a new root context and its
  * groups are to be seen in snapshots; to be said before operations are started

@@ -117,8 +117,7 @@ gloo_status gli_pinned_take(gli_cuda_gpu *gpu, size_t bytes, void **memory,
 void gli_pinned_give(void *memory); /* NULL is none */
 size_t gli_pinned_limit(void);
 
-/* ---- memory of a GPU's, for programs that measure -------------------------
- */
+/* ---- memory of a GPU's, for programs that measure ----------------------- */
 
 /* `bytes` of device `device` modulo how many there are. Loads the driver; what
  * the process has of that device it keeps. */

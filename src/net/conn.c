@@ -73,7 +73,7 @@ int gli_conn_adopt(gli_conn *conn, gli_events *set, int fd) {
   return code;
 }
 
-int gli_conn_connect(gli_conn *conn, const struct sockaddr *to) {
+int gli_conn_connect(gli_conn *conn, const gli_endpoint *to) {
   int code = gli_tcp_socket_connect(conn->watch.fd, to);
   if (code != 0) return code;
   gli_conn_move(conn, GLI_CONN_CONNECTING);
@@ -136,19 +136,23 @@ static void conn_greet(gli_conn *conn) {
   if (conn->calls != NULL) conn->calls->greets(conn->owner);
 }
 
+bool gli_conn_ends(const gli_conn *conn, gli_endpoint *self,
+                   gli_endpoint *peer) {
+  socklen_t self_bytes = sizeof *self, peer_bytes = sizeof *peer;
+  return getsockname(conn->watch.fd, &self->any, &self_bytes) == 0 &&
+         getpeername(conn->watch.fd, &peer->any, &peer_bytes) == 0;
+}
+
 /* A connect to a local port at which nothing listens can choose this very port
  * as its own and reach itself. */
-static bool conn_reached_itself(int fd) {
+static bool conn_reached_itself(const gli_conn *conn) {
   gli_endpoint self, peer;
-  socklen_t self_bytes = sizeof self, peer_bytes = sizeof peer;
-  if (getsockname(fd, &self.any, &self_bytes) != 0) return false;
-  if (getpeername(fd, &peer.any, &peer_bytes) != 0) return false;
-  return gli_endpoint_equal(&self, &peer);
+  return gli_conn_ends(conn, &self, &peer) && gli_endpoint_equal(&self, &peer);
 }
 
 static void conn_connected(gli_conn *conn) {
   int code = gli_tcp_socket_error(conn->watch.fd);
-  if (code == 0 && conn_reached_itself(conn->watch.fd)) code = ECONNREFUSED;
+  if (code == 0 && conn_reached_itself(conn)) code = ECONNREFUSED;
   if (code != 0)
     conn_fail(conn, code);
   else

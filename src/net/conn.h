@@ -86,7 +86,7 @@ void gli_conn_give(gli_conn *conn, const gli_conn_calls *calls, void *owner);
  * here and below. */
 int gli_conn_open(gli_conn *conn, gli_events *set, int family);
 /* Begins to connect. Returns 0, or errno. */
-int gli_conn_connect(gli_conn *conn, const struct sockaddr *to);
+int gli_conn_connect(gli_conn *conn, const gli_endpoint *to);
 /* Takes over fd, a socket that is connected, and enters GREETING. Returns 0, or
  * errno with the socket closed. */
 int gli_conn_adopt(gli_conn *conn, gli_events *set, int fd);
@@ -103,6 +103,10 @@ bool gli_conn_shake_hands(gli_conn *conn, bool broken);
 /* Ends this direction. What TLS has kept goes first, unless it is `lost`.
  * Returns true in DRAINING, false while there is something to write. */
 bool gli_conn_shut(gli_conn *conn, bool lost);
+
+/* Gets the addresses of both ends. Returns false if the system has none. */
+bool gli_conn_ends(const gli_conn *conn, gli_endpoint *self,
+                   gli_endpoint *peer);
 
 /* Ends a connection for `code`, unless it has ended, without a call to the
  * owner. Reading and writing stop; gli_conn_close closes the socket. */

@@ -66,11 +66,8 @@ void gli_tcp_socket_tune_listener(int fd, char control[GLI_TCP_CONTROL_BYTES]) {
 #endif
 }
 
-int gli_tcp_socket_connect(int fd, const struct sockaddr *to) {
-  socklen_t bytes = to->sa_family == AF_INET6
-                        ? (socklen_t)sizeof(struct sockaddr_in6)
-                        : (socklen_t)sizeof(struct sockaddr_in);
-  if (connect(fd, to, bytes) == 0) return 0;
+int gli_tcp_socket_connect(int fd, const gli_endpoint *to) {
+  if (connect(fd, &to->any, gli_endpoint_bytes(to)) == 0) return 0;
   return errno == EINPROGRESS || errno == EINTR ? 0 : errno;
 }
 

@@ -8,6 +8,8 @@
 #include <sys/socket.h>
 #include <sys/types.h>
 
+#include "net/endpoint.h"
+
 /* No Nagle, keepalive. Buffer sizes are left to the kernel, which tunes them
  * better than a constant could. */
 void gli_tcp_socket_tune(int fd);
@@ -21,9 +23,9 @@ enum { GLI_TCP_CONTROL_BYTES = 16 };
 void gli_tcp_socket_tune_listener(int fd, char control[GLI_TCP_CONTROL_BYTES]);
 void gli_tcp_socket_set_control(int fd, const char *control);
 
-/* Begins to connect a socket that does not block to an IPv4 or IPv6 address.
- * Returns 0 when that is under way or done, or errno. */
-int gli_tcp_socket_connect(int fd, const struct sockaddr *to);
+/* Begins to connect a socket that does not block. Returns 0 when that is under
+ * way or done, or errno. */
+int gli_tcp_socket_connect(int fd, const gli_endpoint *to);
 /* The error that is pending on a socket, 0 when there is none. */
 int gli_tcp_socket_error(int fd);
 /* Waits until one of `events` (GLI_READABLE, GLI_WRITABLE) is possible or the

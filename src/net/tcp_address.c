@@ -58,11 +58,6 @@ static void address_add(gli_tcp_addresses *addresses,
   memcpy(to, endpoint, gli_endpoint_bytes(endpoint));
 }
 
-socklen_t gli_tcp_address_bytes(const struct sockaddr_storage *address) {
-  return address->ss_family == AF_INET6 ? (socklen_t)sizeof(struct sockaddr_in6)
-                                        : (socklen_t)sizeof(struct sockaddr_in);
-}
-
 bool gli_tcp_address_is_loopback(const struct sockaddr_storage *address) {
   gli_endpoint endpoint;
   memcpy(&endpoint, address, sizeof endpoint);

@@ -37,8 +37,6 @@ gloo_status gli_tcp_listen_at(const char *host, int64_t timeout_ns,
 /* "127.0.0.1:29500" or "[::1]:29500". */
 gli_tcp_name gli_tcp_address_name(const struct sockaddr_storage *address);
 
-/* Returns the bytes of an IPv4 or IPv6 address. */
-socklen_t gli_tcp_address_bytes(const struct sockaddr_storage *address);
 bool gli_tcp_address_is_loopback(const struct sockaddr_storage *address);
 /* *here: does a process of this host, in this network namespace, have it? That
  * is what the system says it would reach it from: from itself. 0; or errno of

@@ -24,9 +24,9 @@ static void race_fail(race *r, size_t i, int code) {
 }
 
 static void race_begin(race *r, size_t i) {
-  const struct sockaddr *to = (const struct sockaddr *)&r->addresses[i];
+  const gli_endpoint *to = (const gli_endpoint *)&r->addresses[i];
   if (r->failed[i]) return;
-  int code = gli_conn_open(&r->conns[i], NULL, to->sa_family);
+  int code = gli_conn_open(&r->conns[i], NULL, to->any.sa_family);
   if (code == 0) code = gli_conn_connect(&r->conns[i], to);
   if (code != 0) race_fail(r, i, code);
 }

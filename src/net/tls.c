@@ -528,8 +528,7 @@ const char *gli_tls_why(const gli_tls *tls) {
   return tls->why;
 }
 
-/* ---- what follows from it -------------------------------------------------
- */
+/* ---- what follows from it ----------------------------------------------- */
 
 gloo_status gli_tls_key(gli_tls *tls, gli_key *key, gloo_error *error) {
   static const char label[] = "EXPORTER-gloo_c";

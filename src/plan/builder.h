@@ -25,8 +25,7 @@ typedef struct gli_builder gli_builder;
 /* An algorithm: see algorithms/registry.h for the list. */
 typedef void (*gli_build_fn)(gli_builder *b, const gli_plan_params *p);
 
-/* ---- memory of the operation ----------------------------------------------
- */
+/* ---- memory of the operation -------------------------------------------- */
 
 /* `bytes` of fresh scratch memory. */
 gli_range gli_scratch(gli_builder *b, uint64_t bytes);

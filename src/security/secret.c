@@ -219,8 +219,7 @@ void gli_secret_release(gli_secret *secret) {
   gli_wipe(secret, sizeof *secret);
 }
 
-/* ---- how much is asked ----------------------------------------------------
- */
+/* ---- how much is asked -------------------------------------------------- */
 
 gloo_status gli_security_read(gli_security *security, gloo_error *error) {
   static const struct {

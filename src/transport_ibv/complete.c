@@ -173,8 +173,7 @@ void gli_ibv_settle(gli_ibv_pair *pair) {
   }
 }
 
-/* ---- what the device tells ------------------------------------------------
- */
+/* ---- what the device tells ---------------------------------------------- */
 
 /* The pair whose queue pair it is about; NULL: it is about none. */
 static gli_ibv_pair *event_pair(const struct ibv_async_event *event) {

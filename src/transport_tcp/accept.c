@@ -157,8 +157,8 @@ static bool challenge_send(const gli_tcp_half_open *half_open,
                            const gli_tcp_challenge *challenge) {
   uint8_t bytes[GLI_TCP_CHALLENGE_BYTES];
   gli_tcp_challenge_encode(challenge, bytes);
-  struct iovec part = {bytes, sizeof bytes};
-  return gli_conn_send(half_open->conn, &part, 1) == (ssize_t)sizeof bytes;
+  return gli_conn_write(half_open->conn, bytes, sizeof bytes) ==
+         (ssize_t)sizeof bytes;
 }
 
 /* Show that we know the secret, and wait for the peer to do so. */
@@ -205,7 +205,8 @@ static void half_open_greeted(gli_tcp_half_open *half_open,
 /* ---- TLS ----------------------------------------------------------------- */
 
 /* The handshake is over: it was with the rank that the hello speaks of. */
-static void half_open_secured(gli_tcp_half_open *half_open) {
+static void half_open_secured(void *owner) {
+  gli_tcp_half_open *half_open = owner;
   gli_peer_expected expected = {.known = false};
   gloo_error error;
   if (half_open_expect(half_open, &expected, &error) == GLOO_OK)
@@ -315,10 +316,6 @@ static void half_open_ready(void *owner, int events) {
   (void)half_open_read(owner, (events & GLI_BROKEN) != 0);
 }
 
-static void half_open_greets(void *owner) {
-  half_open_secured(owner);
-}
-
 static void half_open_ended(void *owner, int code) {
   gli_tcp_half_open *half_open = owner;
   const gli_conn *conn = half_open->conn;
@@ -329,7 +326,7 @@ static void half_open_ended(void *owner, int code) {
                                                   : "it hung up");
 }
 
-static const gli_conn_calls half_open_calls = {.greets = half_open_greets,
+static const gli_conn_calls half_open_calls = {.greets = half_open_secured,
                                                .ready = half_open_ready,
                                                .ended = half_open_ended};
 

@@ -50,9 +50,9 @@ enum { LATER_DOUBLINGS = 4 };
 /* ---- our hello ----------------------------------------------------------- */
 
 /* False: the attempt has failed. */
-static bool attempt_send(gli_tcp_attempt *attempt, void *data, size_t bytes) {
-  struct iovec part = {data, bytes};
-  ssize_t sent = gli_conn_send(attempt->conn, &part, 1);
+static bool attempt_send(gli_tcp_attempt *attempt, const void *data,
+                         size_t bytes) {
+  ssize_t sent = gli_conn_write(attempt->conn, data, bytes);
   if (sent == (ssize_t)bytes) return true;
   gli_tcp_attempt_failed(attempt, sent < 0 ? errno : ECONNRESET);
   return false;
@@ -345,8 +345,7 @@ const gli_conn_calls gli_tcp_attempt_calls = {.greets = attempt_on_greets,
 bool gli_tcp_reply_send(gli_conn *conn, const gli_tcp_reply *reply) {
   uint8_t bytes[GLI_TCP_REPLY_BYTES];
   gli_tcp_reply_encode(reply, bytes);
-  struct iovec part = {bytes, sizeof bytes};
-  return gli_conn_send(conn, &part, 1) == (ssize_t)sizeof bytes;
+  return gli_conn_write(conn, bytes, sizeof bytes) == (ssize_t)sizeof bytes;
 }
 
 static gli_tcp_answer decide_first(const gli_tcp_pair *pair) {

@@ -76,7 +76,7 @@ static bool attempt_begin(gli_tcp_attempt *attempt, uint64_t now_ns) {
     gli_tcp_socket_tune(conn->watch.fd);
     if (attempt_is_of_this_host(t, &attempt->at))
       gli_tcp_socket_tune_local(conn->watch.fd);
-    code = gli_conn_connect(conn, &attempt->at.any);
+    code = gli_conn_connect(conn, &attempt->at);
   }
   if (code != 0) {
     attempt_note_code(attempt, code);

@@ -83,8 +83,7 @@ static void tcp_meet_deadlines(gli_tcp *t) {
   gli_tcp_listener_due(t, now);
 }
 
-/* ---- streams that are up --------------------------------------------------
- */
+/* ---- streams that are up ------------------------------------------------ */
 
 static void stream_ready(void *owner, int events) {
   gli_tcp_stream *stream = owner;
@@ -108,13 +107,11 @@ static void stream_unwatched(void *owner, int code) {
 static const gli_conn_calls stream_calls = {.ready = stream_ready,
                                             .ended = stream_unwatched};
 
-/* Do both ends have the same address? */
-static bool is_local(int fd) {
+/* Returns true if both ends have the same address. */
+static bool is_local(const gli_conn *conn) {
   gli_endpoint self, peer;
-  socklen_t self_bytes = sizeof self, peer_bytes = sizeof peer;
-  if (getsockname(fd, &self.any, &self_bytes) != 0) return false;
-  if (getpeername(fd, &peer.any, &peer_bytes) != 0) return false;
-  return gli_endpoint_same_address(&self, &peer);
+  return gli_conn_ends(conn, &self, &peer) &&
+         gli_endpoint_same_address(&self, &peer);
 }
 
 void gli_tcp_stream_up(gli_tcp_stream *stream, gli_conn *conn) {
@@ -125,7 +122,7 @@ void gli_tcp_stream_up(gli_tcp_stream *stream, gli_conn *conn) {
   t->newest = stream;
   stream->conn = conn;
   stream->due_ns = 0;
-  if (is_local(conn->watch.fd)) {
+  if (is_local(conn)) {
     gli_tcp_socket_tune_local(conn->watch.fd);
   } else if (t->control[0] != 0) {
     gli_tcp_socket_set_control(conn->watch.fd, t->control);

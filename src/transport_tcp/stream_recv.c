@@ -328,8 +328,7 @@ static void tcp_read_failed(gli_tcp_stream *stream, bool broken) {
   if (code != 0) gli_tcp_stream_lost(stream, code);
 }
 
-/* ---- bytes that TLS has ---------------------------------------------------
- */
+/* ---- bytes that TLS has ------------------------------------------------- */
 
 static bool tcp_recv_hides(const gli_tcp_stream *stream) {
   return tcp_recv_readable(stream) && gli_conn_hidden(stream->conn);

@@ -60,11 +60,10 @@ static void tcp_peer_due(gli_transport_peer *peer, uint64_t now_ns) {
   }
   if (peer->closed)
     gli_tcp_linger_check(pair, now_ns);
-  else if (pair->reason_due_ns != 0 && pair->reason_due_ns <= now_ns &&
-           !peer->departed)
-    gli_tcp_pair_hung_up(pair, "");
   else if (pair->reason_due_ns > now_ns)
     gli_peers_schedule(peer->set, pair->reason_due_ns);
+  else if (pair->reason_due_ns != 0 && !peer->departed)
+    gli_tcp_pair_hung_up(pair, "");
 }
 
 static void tcp_peer_reckon(gli_transport_peer *peer) {

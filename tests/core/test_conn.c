@@ -106,7 +106,7 @@ static void owner_hears_of_each_step(void **state) {
     hearer h = {.frees = frees != 0};
     gli_conn *conn = h.conn = gli_conn_new(&calls, &h);
     assert_int_equal(gli_conn_open(conn, set, AF_INET), 0);
-    assert_int_equal(gli_conn_connect(conn, &at.any), 0);
+    assert_int_equal(gli_conn_connect(conn, &at), 0);
     assert_int_equal(conn->state, GLI_CONN_CONNECTING);
     poll_until(set, &h.greets);
     int fd;
@@ -150,7 +150,7 @@ static void refused_connection_ends_once(void **state) {
     hearer h = {.frees = frees != 0};
     gli_conn *conn = h.conn = gli_conn_new(&calls, &h);
     assert_int_equal(gli_conn_open(conn, set, AF_INET), 0);
-    int code = gli_conn_connect(conn, &at.any);
+    int code = gli_conn_connect(conn, &at);
     if (code == 0) {
       poll_until(set, &h.ended);
       code = h.code;
@@ -182,7 +182,7 @@ static void connection_with_itself_is_refused(void **state) {
       .v4 = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}}};
   assert_int_equal(bind(conn.watch.fd, &at.any, sizeof at.v4), 0);
   assert_int_equal(getsockname(conn.watch.fd, &at.any, &bytes), 0);
-  assert_int_equal(gli_conn_connect(&conn, &at.any), 0);
+  assert_int_equal(gli_conn_connect(&conn, &at), 0);
   assert_false(
       gli_conn_finish(&conn, gli_deadline_after((int64_t)patience_ns)));
   assert_int_equal(conn.code, ECONNREFUSED);
@@ -199,7 +199,7 @@ static void thread_waits_until_the_deadline(void **state) {
   int listener = listen_here(&at, 1);
   gli_conn_init(&conn, NULL, NULL);
   assert_int_equal(gli_conn_open(&conn, NULL, AF_INET), 0);
-  assert_int_equal(gli_conn_connect(&conn, &at.any), 0);
+  assert_int_equal(gli_conn_connect(&conn, &at), 0);
   assert_true(gli_conn_finish(&conn, GLI_NEVER));
   assert_int_equal(conn.state, GLI_CONN_GREETING);
   assert_int_equal(

@@ -22,7 +22,7 @@ int gli_tcp_socket_wait(int fd, int events, uint64_t deadline_ns) {
   return events == GLI_READABLE && deadline_ns == 0 ? -1 : 0;
 }
 
-int gli_tcp_socket_connect(int fd, const struct sockaddr *to) {
+int gli_tcp_socket_connect(int fd, const gli_endpoint *to) {
   (void)fd;
   (void)to;
   return said_bytes > 0 ? 0 : ECONNREFUSED;

@@ -52,8 +52,7 @@ static void hint_at_skipped(const gli_operation *op, uint32_t rank,
   }
 }
 
-/* ---- what this end knows of a peer's connection ---------------------------
- */
+/* ---- what this end knows of a peer's connection ------------------------- */
 
 static bool link_obstacle(const gli_link *link, gli_obstacle *obstacle) {
   const gli_pair *pair = link != NULL ? link->group.base->pair : NULL;

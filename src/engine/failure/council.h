@@ -72,8 +72,7 @@ static inline uint64_t gli_shrink_due(const gloo_context *context) {
   return gli_context_poisoned(context) && !s->over ? 0 : s->due_ns;
 }
 
-/* ---- within the agreement (council.c, for council_watch.c) ------------------
- */
+/* ---- within the agreement (council.c, for council_watch.c) -------------- */
 
 /* The time that a rank that becomes leader after the deadline gives the others,
  * and the least silence after which a rank is missed. */

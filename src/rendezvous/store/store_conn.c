@@ -26,8 +26,8 @@ void gli_store_conn_init(gli_store_conn *self, const gli_store_words *words,
 }
 
 bool gli_store_conn_open(gli_store_conn *self, uint64_t deadline_ns) {
-  const struct sockaddr *to = (const struct sockaddr *)&self->address;
-  int code = gli_conn_open(&self->conn, NULL, to->sa_family);
+  const gli_endpoint *to = (const gli_endpoint *)&self->address;
+  int code = gli_conn_open(&self->conn, NULL, to->any.sa_family);
   if (code == 0) code = gli_conn_connect(&self->conn, to);
   if (code != 0) gli_conn_end(&self->conn, code);
   if (!gli_conn_finish(&self->conn, deadline_ns)) return false;

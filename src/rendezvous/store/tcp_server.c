@@ -329,7 +329,7 @@ static int server_listen_at(gli_tcp_server *server,
   server_take_both(fd, address);
   bool listens =
       bind(fd, (const struct sockaddr *)address,
-           gli_tcp_address_bytes(address)) == 0 &&
+           gli_endpoint_bytes((const gli_endpoint *)address)) == 0 &&
       listen(fd, BACKLOG) == 0 &&
       getsockname(fd, (struct sockaddr *)&server->address, &bytes) == 0;
   int code = listens ? server_listen_locally(server, privately) : errno;
@@ -346,7 +346,7 @@ static bool is_taken(const struct sockaddr_storage *address) {
   bool taken =
       setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) == 0 &&
       bind(fd, (const struct sockaddr *)address,
-           gli_tcp_address_bytes(address)) != 0 &&
+           gli_endpoint_bytes((const gli_endpoint *)address)) != 0 &&
       errno == EADDRINUSE;
   close(fd);
   return taken;
