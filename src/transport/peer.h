@@ -158,8 +158,7 @@ void gli_peers_due(gli_transport_peers *set, uint64_t now_ns);
 /* Reports the pairs that broke. */
 void gli_peers_report(gli_transport_peers *set);
 
-/* Something changed that only the next poll acts on: a thread does not sleep
- * before that. */
+/* Keeps threads from sleeping before the next poll, which acts on a change. */
 void gli_peers_touch(gli_transport_peers *set);
 /* Deadlines are looked at no later than due_ns. */
 void gli_peers_schedule(gli_transport_peers *set, uint64_t due_ns);

@@ -7,12 +7,12 @@
 
 /* ---- signs of life (heartbeat.c) ----------------------------------------- */
 
-/* From now on, with this GLOO_HEARTBEAT. */
+/* Starts the signs of life, with this GLOO_HEARTBEAT. */
 void gli_heartbeat_start(gloo_context *context, uint64_t limit_ns, bool beats);
 /* All ranks have begun, so a rank that is silent from now on is missed. */
 void gli_heartbeat_met(gloo_context *context);
-/* Returns true if this rank was stopped for so long that others miss it, and
- * not long before now, or before the context failed. */
+/* Returns true if other ranks may have missed this one: it was stopped for that
+ * long a short time before now, or before the context failed. */
 bool gli_heartbeat_was_away(const gloo_context *context, uint64_t now_ns);
 /* Sends the next sign of life, and checks for those of others. */
 void gli_heartbeat_turn(gloo_context *context, uint64_t now_ns);
@@ -40,10 +40,10 @@ uint64_t gli_dispute_turn(gloo_context *root, uint64_t now_ns);
 
 /* As gli_dispute_turn, for a rank that left while a collective needs it. */
 uint64_t gli_missed_turn(gloo_context *root, uint64_t now_ns);
-/* A flag in the slot of WAITING: the rank is in another collective, or in no
- * call, and so may still make the one that is asked about. */
+/* A flag in the slot of WAITING: the rank is in another collective or in no
+ * call, and can still make the call in question. */
 enum { GLI_WAITING_MAY_COME = 4 };
-/* A rank says whether it waits in the call that is asked about. */
+/* Handles the answer of a rank to the question whether it waits in a call. */
 void gli_missed_answered(gli_link *link, const gli_header *header);
 
 /* ---- which rank is to blame (probe.c, blame.c) --------------------------- */

@@ -1,11 +1,11 @@
 /* The agreement of the surviving ranks on the members of their next context.
  *
- * The lowest rank that a rank does not take for gone leads it. The leader asks
- * all others (ASK), and ranks that take part answer (HERE). When each rank is
- * either here or gone, the leader proposes those that are here (PROPOSE), and
- * they get ready for each other (ACK); when all are ready, the proposal is
- * decided (COMMIT). The agreement ends (END) when all members know the decision
- * (DONE).
+ * Each rank follows the lowest rank that it does not consider failed, its
+ * leader. The leader asks all others (ASK), and ranks that take part answer
+ * (HERE). When each rank is either here or gone, the leader proposes those that
+ * are here (PROPOSE), and they get ready for each other (ACK); when all are
+ * ready, the proposal is decided (COMMIT). The agreement ends (END) when all
+ * members know the decision (DONE).
  *
  * All members decide the same although ranks, leaders too, fail at any time,
  * because:

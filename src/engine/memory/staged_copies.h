@@ -20,8 +20,8 @@
 #include "engine/memory/memory.h"
 #include "memory/cuda.h"
 
-/* Determines where the buffers of a prepared operation are, and gives the plan
- * images of them. */
+/* Finds where the buffers of a prepared operation are, and gives the plan host
+ * images of those that it cannot use directly. */
 gloo_status gli_staged_prepare(gli_operation *op, const gli_call *call,
                                gloo_error *error);
 void gli_staged_free(gli_staged *staged); /* NULL is none */

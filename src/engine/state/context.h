@@ -112,7 +112,7 @@ struct gloo_context {
   /* Of a root: why this rank gives up (gloo_context_abort_async); NULL: it does
    * not. No lock: signal handlers write it. */
   _Atomic(const char *) gives_up;
-  /* Of a root, see failure/council.h. */
+  /* Agreements of a root context, see failure/council.h. */
   gli_shrink *shrink;  /* it serves this agreement alone; NULL: it does not */
   gli_shrink *shrinks; /* those that it keeps; end_shrinks ends them */
   void (*end_shrinks)(gloo_context *root); /* NULL: it never kept any */

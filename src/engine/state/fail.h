@@ -37,8 +37,7 @@ void gli_link_missed(gli_link *link, const gli_header *called,
  * `error` names no rank any more, and the caller fails the context. */
 bool gli_link_disputes(gli_link *link, const gli_header *mine,
                        const gli_header *theirs, gloo_error *error);
-/* Counts the answer of a rank, in a dispute or where one that left is missed.
- */
+/* Counts the answer of a rank in a dispute, or about a rank that left. */
 void gli_link_votes(gli_link *link, const gli_header *called);
 /* Removes the rank at fault from an error, because it is unknown. */
 void gli_error_undecided(gloo_error *error);

@@ -179,7 +179,7 @@ static void drop_list(gli_transfer_list *list) {
   while (list->first != NULL) {
     gli_transfer *t = list->first;
     gli_transfer_list_remove(list, t);
-    /* Only their transfer knows of these while they arrive. */
+    /* The transfer is the owner of such a message while it arrives. */
     if (t->early != NULL &&
         (t->early->header.type == GLI_MESSAGE_ABORT ||
          t->early->header.type == GLI_MESSAGE_MEMBERS || t->early->orphan)) {

@@ -32,9 +32,8 @@ void gli_wire_finish(gli_transfer *t);
 /* Drops all transfers of a link. */
 void gli_wire_drop(gli_link *link);
 
-/* Sends a message without payload. `slot`: of an RTS, the first one that is
- * blocked; of a CTS, 1 when it answers an RTS; of a PROBE, 1 when time is up.
- */
+/* Sends a message without payload. The slot of an RTS is the first blocked
+ * slot; of a CTS, 1 if it answers an RTS; of a PROBE, 1 after the deadline. */
 void gli_wire_control(gli_link *link, gli_message_type type,
                       const gli_header *about, uint32_t slot);
 /* Sends a message with a payload from malloc, which the link takes over;

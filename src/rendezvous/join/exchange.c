@@ -233,8 +233,8 @@ static gloo_status fetch_present(exchange *x, uint64_t deadline_ns,
   return status;
 }
 
-/* Returns the missing rank, or -1 if there are several: one of them may be what
- * keeps the others, for example stopped while it holds the lock of a file. */
+/* Returns the missing rank, or -1 if several are missing: one may block the
+ * others, for example a rank stopped while it holds the lock of a file. */
 static int only_absent(const bool *present, uint32_t size) {
   int only = -1;
   for (uint32_t i = 0; i < size; i++) {

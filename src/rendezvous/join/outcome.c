@@ -130,8 +130,8 @@ static void mark_failed(gloo_store *store) {
                       NULL);
 }
 
-/* Sets the outcome unless one is set, and returns the one that counts: `mine`,
- * or that of `*error`. */
+/* Sets the outcome unless one is set, and returns the valid outcome: `mine`, or
+ * that of `*error`. */
 static gli_outcome bootstrap_failure_settle(gloo_store *store,
                                             const uint8_t *data, size_t bytes,
                                             gli_outcome mine,
