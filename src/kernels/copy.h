@@ -1,6 +1,6 @@
 /* Copying bytes, possibly many. */
-#ifndef GLI_CORE_COPY_H
-#define GLI_CORE_COPY_H
+#ifndef GLI_KERNELS_COPY_H
+#define GLI_KERNELS_COPY_H
 
 #include <stdbool.h>
 #include <stddef.h>

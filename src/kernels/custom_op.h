@@ -1,6 +1,6 @@
 /* Operations of the caller's own, from the inside. */
-#ifndef GLI_CORE_CUSTOM_OP_H
-#define GLI_CORE_CUSTOM_OP_H
+#ifndef GLI_KERNELS_CUSTOM_OP_H
+#define GLI_KERNELS_CUSTOM_OP_H
 
 #include <stdbool.h>
 #include <stdint.h>

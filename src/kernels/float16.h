@@ -1,8 +1,8 @@
 /* 16-bit floats to and from float32, as integer arithmetic without branches,
  * so that loops over them vectorise. Neither direction touches a subnormal
  * float32, which is slow on many processors and zero on those told so. */
-#ifndef GLI_CORE_FLOAT16_H
-#define GLI_CORE_FLOAT16_H
+#ifndef GLI_KERNELS_FLOAT16_H
+#define GLI_KERNELS_FLOAT16_H
 
 #include <stdint.h>
 #include <string.h>

@@ -2,8 +2,8 @@
  * byte of a binary16. e4m3fn has 4 exponent bits with bias 7, 3 mantissa bits,
  * no infinity, and NaN where all bits but the sign are set. Definitions: Open
  * Compute Project, 8-bit Floating Point Specification (OFP8), 2023. */
-#ifndef GLI_CORE_FLOAT8_H
-#define GLI_CORE_FLOAT8_H
+#ifndef GLI_KERNELS_FLOAT8_H
+#define GLI_KERNELS_FLOAT8_H
 
 #include "kernels/float16.h"
 

@@ -1,6 +1,6 @@
 /* Reduction kernels, and the names of types and operations. */
-#ifndef GLI_CORE_REDUCE_H
-#define GLI_CORE_REDUCE_H
+#ifndef GLI_KERNELS_REDUCE_H
+#define GLI_KERNELS_REDUCE_H
 
 #include <stdbool.h>
 #include <stddef.h>

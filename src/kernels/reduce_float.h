@@ -1,6 +1,6 @@
 /* The NaN that all kernels for floats return. */
-#ifndef GLI_CORE_REDUCE_FLOAT_H
-#define GLI_CORE_REDUCE_FLOAT_H
+#ifndef GLI_KERNELS_REDUCE_FLOAT_H
+#define GLI_KERNELS_REDUCE_FLOAT_H
 
 #include "kernels/float16.h"
 

@@ -1,8 +1,8 @@
 /* float16 in vectors, where the processor converts it. GLI_HALVES elements make
  * a vector of floats; two of these make a vector of float16. Processors round
  * to nearest even and keep subnormals, as float16.h does. */
-#ifndef GLI_CORE_REDUCE_HALF_H
-#define GLI_CORE_REDUCE_HALF_H
+#ifndef GLI_KERNELS_REDUCE_HALF_H
+#define GLI_KERNELS_REDUCE_HALF_H
 
 #include "kernels/reduce_float.h"
 #include "kernels/reduce_loop.h"

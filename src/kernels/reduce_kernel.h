@@ -1,6 +1,6 @@
 /* Kernels by variant, type and operation, and what they are made of. */
-#ifndef GLI_CORE_REDUCE_KERNEL_H
-#define GLI_CORE_REDUCE_KERNEL_H
+#ifndef GLI_KERNELS_REDUCE_KERNEL_H
+#define GLI_KERNELS_REDUCE_KERNEL_H
 
 #include "kernels/reduce.h"
 #include "kernels/reduce_loop.h"

@@ -1,8 +1,8 @@
 /* The loop of all kernels. Elements are taken in groups of a vector or two, and
  * each group is worked out in a local array before any of it is stored: the
  * compiler need not know whether dst is also left or right, and vectorises. */
-#ifndef GLI_CORE_REDUCE_LOOP_H
-#define GLI_CORE_REDUCE_LOOP_H
+#ifndef GLI_KERNELS_REDUCE_LOOP_H
+#define GLI_KERNELS_REDUCE_LOOP_H
 
 #include <stdbool.h>
 #include <stddef.h>

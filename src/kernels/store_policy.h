@@ -10,8 +10,8 @@
  * Which it is depends on where both ranks run at the moment, and on how much of
  * it their caches still hold, so the rank that stores times some of what it
  * stores, each way, and changes its mind when it has to. */
-#ifndef GLI_CORE_STORE_POLICY_H
-#define GLI_CORE_STORE_POLICY_H
+#ifndef GLI_KERNELS_STORE_POLICY_H
+#define GLI_KERNELS_STORE_POLICY_H
 
 #include <stdbool.h>
 #include <stddef.h>

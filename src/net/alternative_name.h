@@ -1,7 +1,7 @@
 /* Alternative names of network interfaces (ip link property add dev X altname
  * Y). Up to 127 characters, where a name has 15. */
-#ifndef GLI_CORE_ALTERNATIVE_NAME_H
-#define GLI_CORE_ALTERNATIVE_NAME_H
+#ifndef GLI_NET_ALTERNATIVE_NAME_H
+#define GLI_NET_ALTERNATIVE_NAME_H
 
 #include <net/if.h>
 #include <stdbool.h>

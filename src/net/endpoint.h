@@ -1,6 +1,6 @@
 /* IPv4 and IPv6 addresses with a port: as the system has them, and as text. */
-#ifndef GLI_CORE_ENDPOINT_H
-#define GLI_CORE_ENDPOINT_H
+#ifndef GLI_NET_ENDPOINT_H
+#define GLI_NET_ENDPOINT_H
 
 #include <netinet/in.h>
 #include <stdbool.h>

@@ -4,8 +4,8 @@
  * One thread at a time uses a set and its watches; any thread may sleep on
  * gli_events_fd. No function ends the program: a refusal of the system is an
  * error of the watch. */
-#ifndef GLI_CORE_EVENTS_H
-#define GLI_CORE_EVENTS_H
+#ifndef GLI_NET_EVENTS_H
+#define GLI_NET_EVENTS_H
 
 #include <stdbool.h>
 

@@ -1,6 +1,6 @@
 /* Names of hosts, as people and launchers write them. */
-#ifndef GLI_CORE_HOST_NAME_H
-#define GLI_CORE_HOST_NAME_H
+#ifndef GLI_NET_HOST_NAME_H
+#define GLI_NET_HOST_NAME_H
 
 #include <stdbool.h>
 

@@ -1,7 +1,7 @@
 /* The addresses of this host, by network interface; and choosing among them as
  * people do (GLOO_SOCKET_IFNAME). */
-#ifndef GLI_CORE_INTERFACES_H
-#define GLI_CORE_INTERFACES_H
+#ifndef GLI_NET_INTERFACES_H
+#define GLI_NET_INTERFACES_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* Names of hosts, within a time; and trying again what may work a little later.
  */
-#ifndef GLI_CORE_LOOKUP_H
-#define GLI_CORE_LOOKUP_H
+#ifndef GLI_NET_LOOKUP_H
+#define GLI_NET_LOOKUP_H
 
 #include <netdb.h>
 #include <stdbool.h>

@@ -1,6 +1,6 @@
 /* Looks up the user whose process listens at a TCP port of this host. */
-#ifndef GLI_CORE_PORT_HOLDER_H
-#define GLI_CORE_PORT_HOLDER_H
+#ifndef GLI_NET_PORT_HOLDER_H
+#define GLI_NET_PORT_HOLDER_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /* GLOO_PORT_RANGE: the ports among which the library picks where it would else
  * take any that is free. */
-#ifndef GLI_CORE_PORTS_H
-#define GLI_CORE_PORTS_H
+#ifndef GLI_NET_PORTS_H
+#define GLI_NET_PORTS_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /* Published addresses of this host, and the addresses to listen on for them. */
-#ifndef GLI_CORE_PUBLISHED_H
-#define GLI_CORE_PUBLISHED_H
+#ifndef GLI_NET_PUBLISHED_H
+#define GLI_NET_PUBLISHED_H
 
 #include <stdbool.h>
 

@@ -1,6 +1,6 @@
 /* Names, addresses and ports of the TCP store. */
-#ifndef GLI_RENDEZVOUS_TCP_ADDRESS_H
-#define GLI_RENDEZVOUS_TCP_ADDRESS_H
+#ifndef GLI_NET_TCP_ADDRESS_H
+#define GLI_NET_TCP_ADDRESS_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /* The race of connection attempts to several addresses. */
-#ifndef GLI_RENDEZVOUS_TCP_RACE_H
-#define GLI_RENDEZVOUS_TCP_RACE_H
+#ifndef GLI_NET_TCP_RACE_H
+#define GLI_NET_TCP_RACE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* Time limits as moments of the monotonic clock. */
-#ifndef GLI_RENDEZVOUS_TIME_LIMIT_H
-#define GLI_RENDEZVOUS_TIME_LIMIT_H
+#ifndef GLI_NET_TIME_LIMIT_H
+#define GLI_NET_TIME_LIMIT_H
 
 #include <stdint.h>
 

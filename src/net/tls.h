@@ -10,8 +10,8 @@
  *
  * Threads: settings belong to all; a connection to one at a time. Forks: a
  * child may destroy what its parent made. */
-#ifndef GLI_SECURITY_TLS_H
-#define GLI_SECURITY_TLS_H
+#ifndef GLI_NET_TLS_H
+#define GLI_NET_TLS_H
 
 #include <stdbool.h>
 #include <stddef.h>

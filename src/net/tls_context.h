@@ -1,6 +1,6 @@
 /* OpenSSL's side of the settings: for the files of this folder that use it. */
-#ifndef GLI_SECURITY_TLS_CONTEXT_H
-#define GLI_SECURITY_TLS_CONTEXT_H
+#ifndef GLI_NET_TLS_CONTEXT_H
+#define GLI_NET_TLS_CONTEXT_H
 
 #include "net/tls_settings.h"
 

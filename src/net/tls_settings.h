@@ -1,6 +1,6 @@
 /* TLS settings of this process, for the files of this folder. */
-#ifndef GLI_SECURITY_TLS_SETTINGS_H
-#define GLI_SECURITY_TLS_SETTINGS_H
+#ifndef GLI_NET_TLS_SETTINGS_H
+#define GLI_NET_TLS_SETTINGS_H
 
 #include <stdatomic.h>
 

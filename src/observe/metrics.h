@@ -1,6 +1,6 @@
 /* Figures as text. */
-#ifndef GLI_API_METRICS_H
-#define GLI_API_METRICS_H
+#ifndef GLI_OBSERVE_METRICS_H
+#define GLI_OBSERVE_METRICS_H
 
 #include <stdbool.h>
 #include <stdio.h>

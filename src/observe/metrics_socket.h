@@ -1,6 +1,6 @@
 /* A Unix socket that serves the metrics of a context. */
-#ifndef GLI_API_METRICS_SOCKET_H
-#define GLI_API_METRICS_SOCKET_H
+#ifndef GLI_OBSERVE_METRICS_SOCKET_H
+#define GLI_OBSERVE_METRICS_SOCKET_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,8 +1,8 @@
 /* The thread that tells what contexts do while their own threads may be
  * anywhere: in a call, in the program, or stuck. There is one in a process, as
  * long as some context has asked for it. */
-#ifndef GLI_API_OBSERVE_H
-#define GLI_API_OBSERVE_H
+#ifndef GLI_OBSERVE_OBSERVE_H
+#define GLI_OBSERVE_OBSERVE_H
 
 #include <stdbool.h>
 

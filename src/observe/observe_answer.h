@@ -1,6 +1,6 @@
 /* Answers to readers of a process's socket. */
-#ifndef GLI_API_OBSERVE_ANSWER_H
-#define GLI_API_OBSERVE_ANSWER_H
+#ifndef GLI_OBSERVE_OBSERVE_ANSWER_H
+#define GLI_OBSERVE_OBSERVE_ANSWER_H
 
 #include <stdbool.h>
 #include <stdio.h>

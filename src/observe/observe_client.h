@@ -1,7 +1,7 @@
 /* A connection of a reader to one of the observing thread's sockets, as of
  * HTTP. It gets a limited time, whatever the reader does. */
-#ifndef GLI_API_OBSERVE_CLIENT_H
-#define GLI_API_OBSERVE_CLIENT_H
+#ifndef GLI_OBSERVE_OBSERVE_CLIENT_H
+#define GLI_OBSERVE_OBSERVE_CLIENT_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

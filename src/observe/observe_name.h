@@ -1,8 +1,8 @@
 /* File names of the sockets for observing processes, shared by library and
  * commands. A stopped process does not answer, so the name identifies it:
  *   DIRECTORY/job-3fa94c0d12ab-rank2-pid4711.sock */
-#ifndef GLI_API_OBSERVE_NAME_H
-#define GLI_API_OBSERVE_NAME_H
+#ifndef GLI_OBSERVE_OBSERVE_NAME_H
+#define GLI_OBSERVE_OBSERVE_NAME_H
 
 #include <stdbool.h>
 #include <stddef.h>

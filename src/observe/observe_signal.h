@@ -1,6 +1,6 @@
 /* A signal that makes the observing thread write traces (GLOO_TRACE_SIGNAL). */
-#ifndef GLI_API_OBSERVE_SIGNAL_H
-#define GLI_API_OBSERVE_SIGNAL_H
+#ifndef GLI_OBSERVE_OBSERVE_SIGNAL_H
+#define GLI_OBSERVE_OBSERVE_SIGNAL_H
 
 #include "gloo_c/status.h"
 

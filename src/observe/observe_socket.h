@@ -1,7 +1,7 @@
 /* The socket at which this user's commands learn what the contexts of a process
  * do. It exists by default, and does nothing until a reader connects. */
-#ifndef GLI_API_OBSERVE_SOCKET_H
-#define GLI_API_OBSERVE_SOCKET_H
+#ifndef GLI_OBSERVE_OBSERVE_SOCKET_H
+#define GLI_OBSERVE_OBSERVE_SOCKET_H
 
 #include <stdbool.h>
 

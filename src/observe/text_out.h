@@ -1,7 +1,7 @@
 /* Text that is printed to memory as a whole before it is handed out: a slow
  * reader gets all of it or nothing. */
-#ifndef GLI_API_TEXT_OUT_H
-#define GLI_API_TEXT_OUT_H
+#ifndef GLI_OBSERVE_TEXT_OUT_H
+#define GLI_OBSERVE_TEXT_OUT_H
 
 #include <stdbool.h>
 #include <stdio.h>

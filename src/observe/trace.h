@@ -1,7 +1,7 @@
 /* Traces of contexts as text, returned by a call, or written to a file when a
  * context fails or a signal arrives. */
-#ifndef GLI_API_TRACE_H
-#define GLI_API_TRACE_H
+#ifndef GLI_OBSERVE_TRACE_H
+#define GLI_OBSERVE_TRACE_H
 
 #include <stdint.h>
 #include <stdio.h>

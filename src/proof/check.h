@@ -34,8 +34,8 @@
  * `rounds` is then not counted. Windows grow when they are full and nothing
  * moves; when they are as large as they may be, that is reported as a deadlock,
  * with a note that not all could be seen. */
-#ifndef GLI_PLAN_CHECK_H
-#define GLI_PLAN_CHECK_H
+#ifndef GLI_PROOF_CHECK_H
+#define GLI_PROOF_CHECK_H
 
 #include "plan/plan.h"
 

@@ -1,6 +1,6 @@
 /* Shared parts of the checker. */
-#ifndef GLI_PLAN_CHECK_INTERNAL_H
-#define GLI_PLAN_CHECK_INTERNAL_H
+#ifndef GLI_PROOF_CHECK_INTERNAL_H
+#define GLI_PROOF_CHECK_INTERNAL_H
 
 #include "core/error.h"
 #include "plan/content.h"

@@ -1,6 +1,6 @@
 /* Plans for people to read. */
-#ifndef GLI_PLAN_PRINT_H
-#define GLI_PLAN_PRINT_H
+#ifndef GLI_PROOF_PRINT_H
+#define GLI_PROOF_PRINT_H
 
 #include <stdio.h>
 

@@ -18,8 +18,8 @@
  *
  * Time is virtual, counted in whole picoseconds, and ties are broken by rank
  * and step: the same plans and model give the same result on every machine. */
-#ifndef GLI_PLAN_SIMULATE_H
-#define GLI_PLAN_SIMULATE_H
+#ifndef GLI_PROOF_SIMULATE_H
+#define GLI_PROOF_SIMULATE_H
 
 #include "plan/plan.h"
 

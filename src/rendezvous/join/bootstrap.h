@@ -1,6 +1,6 @@
 /* How the ranks of a context meet. */
-#ifndef GLI_API_BOOTSTRAP_H
-#define GLI_API_BOOTSTRAP_H
+#ifndef GLI_RENDEZVOUS_JOIN_BOOTSTRAP_H
+#define GLI_RENDEZVOUS_JOIN_BOOTSTRAP_H
 
 #include <stdbool.h>
 #include <stdint.h>

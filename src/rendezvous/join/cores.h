@@ -1,7 +1,7 @@
 /* Oversubscription: the sets of ranks that share cores, and the number of their
  * cores. */
-#ifndef GLI_API_CORES_H
-#define GLI_API_CORES_H
+#ifndef GLI_RENDEZVOUS_JOIN_CORES_H
+#define GLI_RENDEZVOUS_JOIN_CORES_H
 
 #include <stdbool.h>
 #include <stdint.h>

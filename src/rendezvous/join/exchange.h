@@ -1,7 +1,7 @@
 /* How the ranks of a job meet: each publishes a few bytes in a store and gets
  * those of all others. One context per store or prefix: the keys are fixed. */
-#ifndef GLI_RENDEZVOUS_BOOTSTRAP_H
-#define GLI_RENDEZVOUS_BOOTSTRAP_H
+#ifndef GLI_RENDEZVOUS_JOIN_EXCHANGE_H
+#define GLI_RENDEZVOUS_JOIN_EXCHANGE_H
 
 #include <stdbool.h>
 #include <stdint.h>

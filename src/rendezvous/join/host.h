@@ -1,6 +1,6 @@
 /* Identifies this host and its address on the route to another. */
-#ifndef GLI_API_HOST_H
-#define GLI_API_HOST_H
+#ifndef GLI_RENDEZVOUS_JOIN_HOST_H
+#define GLI_RENDEZVOUS_JOIN_HOST_H
 
 #include <stdint.h>
 

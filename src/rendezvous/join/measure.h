@@ -1,6 +1,6 @@
 /* Measuring what links and reductions cost, when a context is made. */
-#ifndef GLI_API_MEASURE_H
-#define GLI_API_MEASURE_H
+#ifndef GLI_RENDEZVOUS_JOIN_MEASURE_H
+#define GLI_RENDEZVOUS_JOIN_MEASURE_H
 
 #include "engine/engine.h"
 

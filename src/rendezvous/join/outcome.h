@@ -1,8 +1,8 @@
 /* The end of a meeting. One key holds the outcome and is set once: either all
  * ranks have met, or the first cause of failure. Every rank ends with the same
  * outcome, and no rank waits until its deadline. */
-#ifndef GLI_RENDEZVOUS_BOOTSTRAP_FAILURE_H
-#define GLI_RENDEZVOUS_BOOTSTRAP_FAILURE_H
+#ifndef GLI_RENDEZVOUS_JOIN_OUTCOME_H
+#define GLI_RENDEZVOUS_JOIN_OUTCOME_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,8 +1,8 @@
 /* Rank 0 keeps the port of its job for a while after the ranks have met, where
  * no job id tells the job from others: a second job at the same port, whose
  * ranks may have got mixed with these, is noticed then. */
-#ifndef GLI_API_PORT_WATCH_H
-#define GLI_API_PORT_WATCH_H
+#ifndef GLI_RENDEZVOUS_JOIN_PORT_WATCH_H
+#define GLI_RENDEZVOUS_JOIN_PORT_WATCH_H
 
 #include "gloo_c/context.h"
 

@@ -1,7 +1,7 @@
 /* The records of many ranks as one text of bytes: each as what differs from the
  * one before. Records of one host differ in a few numbers. */
-#ifndef GLI_API_ROSTER_H
-#define GLI_API_ROSTER_H
+#ifndef GLI_RENDEZVOUS_JOIN_ROSTER_H
+#define GLI_RENDEZVOUS_JOIN_ROSTER_H
 
 #include <stdbool.h>
 #include <stddef.h>

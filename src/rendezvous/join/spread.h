@@ -1,8 +1,8 @@
 /* Distributes the records of all ranks: up and down a binomial tree, over the
  * connections of the context. No rank has to read the records of all others
  * from a store. */
-#ifndef GLI_API_SPREAD_H
-#define GLI_API_SPREAD_H
+#ifndef GLI_RENDEZVOUS_JOIN_SPREAD_H
+#define GLI_RENDEZVOUS_JOIN_SPREAD_H
 
 #include "gloo_c/context.h"
 #include "rendezvous/join/exchange.h"

@@ -1,7 +1,7 @@
 /* The rank and job of this process, and the store of its rendezvous, from the
  * environment that the launcher sets. */
-#ifndef GLI_RENDEZVOUS_LAUNCH_H
-#define GLI_RENDEZVOUS_LAUNCH_H
+#ifndef GLI_RENDEZVOUS_LAUNCH_LAUNCH_H
+#define GLI_RENDEZVOUS_LAUNCH_LAUNCH_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -11,8 +11,8 @@
  * told afterwards, and end the whole job where a process leaves without one.
  *
  * Threads: any; one at a time gets through, the others wait. */
-#ifndef GLI_RENDEZVOUS_PMI_H
-#define GLI_RENDEZVOUS_PMI_H
+#ifndef GLI_RENDEZVOUS_LAUNCH_PMI_H
+#define GLI_RENDEZVOUS_LAUNCH_PMI_H
 
 #include <stddef.h>
 #include <stdint.h>

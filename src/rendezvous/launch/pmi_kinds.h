@@ -1,8 +1,8 @@
 /* The contract of the two launcher interfaces (pmi.h). One thread at a time
  * calls them. After a failure each remembers the cause, and returns it again.
  */
-#ifndef GLI_RENDEZVOUS_PMI_KINDS_H
-#define GLI_RENDEZVOUS_PMI_KINDS_H
+#ifndef GLI_RENDEZVOUS_LAUNCH_PMI_KINDS_H
+#define GLI_RENDEZVOUS_LAUNCH_PMI_KINDS_H
 
 #include "rendezvous/launch/pmi.h"
 

@@ -1,7 +1,7 @@
 /* The lines of PMI-1: words separated by blanks, each NAME=VALUE, the first of
  * them cmd=. */
-#ifndef GLI_RENDEZVOUS_PMI_LINE_H
-#define GLI_RENDEZVOUS_PMI_LINE_H
+#ifndef GLI_RENDEZVOUS_LAUNCH_PMI_LINE_H
+#define GLI_RENDEZVOUS_LAUNCH_PMI_LINE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,8 +1,8 @@
 /* What is used of libpmix, which is loaded at run time and not needed to build:
  * declared here as versions 3 to 5 of PMIx have it. Its interface promises that
  * these types and numbers stay. */
-#ifndef GLI_RENDEZVOUS_PMIX_LIBRARY_H
-#define GLI_RENDEZVOUS_PMIX_LIBRARY_H
+#ifndef GLI_RENDEZVOUS_LAUNCH_PMIX_LIBRARY_H
+#define GLI_RENDEZVOUS_LAUNCH_PMIX_LIBRARY_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -3,8 +3,8 @@
  * serves another one at loopback, which keeps other users out (tcp_local.h).
  * All that is taken from the launcher's is its port: who changes that can keep
  * ranks from meeting, and neither join them nor learn anything. */
-#ifndef GLI_RENDEZVOUS_STORE_BESIDE_H
-#define GLI_RENDEZVOUS_STORE_BESIDE_H
+#ifndef GLI_RENDEZVOUS_LAUNCH_STORE_BESIDE_H
+#define GLI_RENDEZVOUS_LAUNCH_STORE_BESIDE_H
 
 #include "rendezvous/launch/launch.h"
 

@@ -1,6 +1,6 @@
 /* The store of a job whose launcher tells the ranks where it is (pmi.h). */
-#ifndef GLI_RENDEZVOUS_STORE_PMI_H
-#define GLI_RENDEZVOUS_STORE_PMI_H
+#ifndef GLI_RENDEZVOUS_LAUNCH_STORE_PMI_H
+#define GLI_RENDEZVOUS_LAUNCH_STORE_PMI_H
 
 #include <stdbool.h>
 

@@ -24,8 +24,8 @@
  * looks at the byte order in VALIDATE only: if the server's is another, one
  * kind of server closes the connection there, and the other kind falls
  * silent. */
-#ifndef GLI_RENDEZVOUS_C10D_CONNECTION_H
-#define GLI_RENDEZVOUS_C10D_CONNECTION_H
+#ifndef GLI_RENDEZVOUS_STORE_C10D_CONNECTION_H
+#define GLI_RENDEZVOUS_STORE_C10D_CONNECTION_H
 
 #include <stdbool.h>
 #include <stdint.h>

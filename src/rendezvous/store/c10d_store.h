@@ -1,7 +1,7 @@
 /* What the parts of the client of a c10d store share: the store, its requests,
  * and tags before values (store_c10d.c says why there are any). */
-#ifndef GLI_RENDEZVOUS_C10D_STORE_H
-#define GLI_RENDEZVOUS_C10D_STORE_H
+#ifndef GLI_RENDEZVOUS_STORE_C10D_STORE_H
+#define GLI_RENDEZVOUS_STORE_C10D_STORE_H
 
 #include "rendezvous/store/c10d_connection.h"
 #include "rendezvous/store/store.h"

@@ -10,8 +10,8 @@
  * leaves the directory and no two meet even where case does not matter; every
  * 200 characters of it a new component begins. A file is never changed once it
  * has its name, so that a reader sees an old value or a new one, never half. */
-#ifndef GLI_RENDEZVOUS_FILE_STORE_H
-#define GLI_RENDEZVOUS_FILE_STORE_H
+#ifndef GLI_RENDEZVOUS_STORE_FILE_STORE_H
+#define GLI_RENDEZVOUS_STORE_FILE_STORE_H
 
 #include <stdint.h>
 

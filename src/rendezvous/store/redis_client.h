@@ -1,6 +1,6 @@
 /* A client of a Redis server: its connections. Any thread, several at once. */
-#ifndef GLI_RENDEZVOUS_REDIS_CLIENT_H
-#define GLI_RENDEZVOUS_REDIS_CLIENT_H
+#ifndef GLI_RENDEZVOUS_STORE_REDIS_CLIENT_H
+#define GLI_RENDEZVOUS_STORE_REDIS_CLIENT_H
 
 #include "rendezvous/store/redis_connection.h"
 #include "rendezvous/store/store_url.h"

@@ -4,8 +4,8 @@
  * reads and writes know no deadline for a whole reply (a server that sends a
  * byte now and then is waited for for ever), raise signals, and make
  * descriptors that programs inherit. */
-#ifndef GLI_RENDEZVOUS_REDIS_CONNECTION_H
-#define GLI_RENDEZVOUS_REDIS_CONNECTION_H
+#ifndef GLI_RENDEZVOUS_STORE_REDIS_CONNECTION_H
+#define GLI_RENDEZVOUS_STORE_REDIS_CONNECTION_H
 
 #include <stdbool.h>
 #include <stddef.h>

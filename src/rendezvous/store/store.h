@@ -6,8 +6,8 @@
  * (prefix), and the bootstrap, use the gli_store_ functions.
  *
  * Threads: any thread, several at once, except destroy. */
-#ifndef GLI_RENDEZVOUS_STORE_H
-#define GLI_RENDEZVOUS_STORE_H
+#ifndef GLI_RENDEZVOUS_STORE_STORE_H
+#define GLI_RENDEZVOUS_STORE_STORE_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,8 +1,8 @@
 /* A store client's connection to its server: requests go out and replies come
  * in, with a deadline for both. One thread at a time uses it; what it says is
  * for the client of each kind of server. */
-#ifndef GLI_RENDEZVOUS_STORE_CONN_H
-#define GLI_RENDEZVOUS_STORE_CONN_H
+#ifndef GLI_RENDEZVOUS_STORE_STORE_CONN_H
+#define GLI_RENDEZVOUS_STORE_STORE_CONN_H
 
 #include "core/error.h"
 #include "net/conn.h"

@@ -1,7 +1,7 @@
 /* Stores that are named by a URL: what it says, and the kinds that are opened
  * by no other way. */
-#ifndef GLI_RENDEZVOUS_STORE_URL_H
-#define GLI_RENDEZVOUS_STORE_URL_H
+#ifndef GLI_RENDEZVOUS_STORE_STORE_URL_H
+#define GLI_RENDEZVOUS_STORE_STORE_URL_H
 
 #include <stdbool.h>
 #include <stdint.h>

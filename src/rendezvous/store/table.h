@@ -1,7 +1,7 @@
 /* Keys and values in memory: the heart of the memory store and of the TCP
  * server. Not locked: the owner sees to that. */
-#ifndef GLI_RENDEZVOUS_TABLE_H
-#define GLI_RENDEZVOUS_TABLE_H
+#ifndef GLI_RENDEZVOUS_STORE_TABLE_H
+#define GLI_RENDEZVOUS_STORE_TABLE_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -6,8 +6,8 @@
  * has the port. Both have drawn a number, so that nothing that was heard before
  * is of use; and each direction has a key of its own, so that neither is what
  * the other said. */
-#ifndef GLI_RENDEZVOUS_TCP_AUTH_H
-#define GLI_RENDEZVOUS_TCP_AUTH_H
+#ifndef GLI_RENDEZVOUS_STORE_TCP_AUTH_H
+#define GLI_RENDEZVOUS_STORE_TCP_AUTH_H
 
 #include "rendezvous/store/tcp_protocol.h"
 #include "security/keys.h"

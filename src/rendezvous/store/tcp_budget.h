@@ -11,8 +11,8 @@
  *
  * Requests that wait for keys, and wills, may stay for ever. They have half of
  * the budget, and when that is spent the largest one is refused. */
-#ifndef GLI_RENDEZVOUS_TCP_BUDGET_H
-#define GLI_RENDEZVOUS_TCP_BUDGET_H
+#ifndef GLI_RENDEZVOUS_STORE_TCP_BUDGET_H
+#define GLI_RENDEZVOUS_STORE_TCP_BUDGET_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* The connections of one client to the TCP store's server. */
-#ifndef GLI_RENDEZVOUS_TCP_CLIENT_H
-#define GLI_RENDEZVOUS_TCP_CLIENT_H
+#ifndef GLI_RENDEZVOUS_STORE_TCP_CLIENT_H
+#define GLI_RENDEZVOUS_STORE_TCP_CLIENT_H
 
 #include "net/tcp_address.h"
 #include "net/tls.h"

@@ -1,7 +1,7 @@
 /* One connection of a client to the TCP store's server. Used by one thread at
  * a time. */
-#ifndef GLI_RENDEZVOUS_TCP_CONNECTION_H
-#define GLI_RENDEZVOUS_TCP_CONNECTION_H
+#ifndef GLI_RENDEZVOUS_STORE_TCP_CONNECTION_H
+#define GLI_RENDEZVOUS_STORE_TCP_CONNECTION_H
 
 #include "net/tcp_address.h"
 #include "net/tls.h"

@@ -7,8 +7,8 @@
  * (tcp_local_place.h), where clients look when the abstract socket is not their
  * own user's. Linux only; elsewhere, and where a program may not have such
  * sockets at all, all of this fails with EAFNOSUPPORT. */
-#ifndef GLI_RENDEZVOUS_TCP_LOCAL_H
-#define GLI_RENDEZVOUS_TCP_LOCAL_H
+#ifndef GLI_RENDEZVOUS_STORE_TCP_LOCAL_H
+#define GLI_RENDEZVOUS_STORE_TCP_LOCAL_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -2,8 +2,8 @@
  * (core/run_directory.h). A directory that another user owns, or may enter, is
  * left out, so what others put there in advance keeps nothing from working.
  * Linux only. */
-#ifndef GLI_RENDEZVOUS_TCP_LOCAL_PLACE_H
-#define GLI_RENDEZVOUS_TCP_LOCAL_PLACE_H
+#ifndef GLI_RENDEZVOUS_STORE_TCP_LOCAL_PLACE_H
+#define GLI_RENDEZVOUS_STORE_TCP_LOCAL_PLACE_H
 
 #include <stdbool.h>
 #include <stdint.h>

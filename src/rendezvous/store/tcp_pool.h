@@ -4,8 +4,8 @@
  * hold up another.
  *
  * Threads: take and keep: any, several at once. */
-#ifndef GLI_RENDEZVOUS_TCP_POOL_H
-#define GLI_RENDEZVOUS_TCP_POOL_H
+#ifndef GLI_RENDEZVOUS_STORE_TCP_POOL_H
+#define GLI_RENDEZVOUS_STORE_TCP_POOL_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -32,8 +32,8 @@
  *            n = 0: nothing
  * Any other failure -> its sentence. The first request is HELLO. Server and
  * client have a key, and both ask for it, or neither does. */
-#ifndef GLI_RENDEZVOUS_TCP_PROTOCOL_H
-#define GLI_RENDEZVOUS_TCP_PROTOCOL_H
+#ifndef GLI_RENDEZVOUS_STORE_TCP_PROTOCOL_H
+#define GLI_RENDEZVOUS_STORE_TCP_PROTOCOL_H
 
 #include <stdbool.h>
 #include <stddef.h>

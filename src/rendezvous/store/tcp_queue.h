@@ -1,6 +1,6 @@
 /* Sessions in the order in which they came. */
-#ifndef GLI_RENDEZVOUS_TCP_QUEUE_H
-#define GLI_RENDEZVOUS_TCP_QUEUE_H
+#ifndef GLI_RENDEZVOUS_STORE_TCP_QUEUE_H
+#define GLI_RENDEZVOUS_STORE_TCP_QUEUE_H
 
 #include <stddef.h>
 

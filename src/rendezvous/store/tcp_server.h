@@ -1,6 +1,6 @@
 /* The server of the TCP store: a table, served by one thread of its own. */
-#ifndef GLI_RENDEZVOUS_TCP_SERVER_H
-#define GLI_RENDEZVOUS_TCP_SERVER_H
+#ifndef GLI_RENDEZVOUS_STORE_TCP_SERVER_H
+#define GLI_RENDEZVOUS_STORE_TCP_SERVER_H
 
 #include <stdint.h>
 #include <sys/socket.h>

@@ -1,7 +1,7 @@
 /* One client's connection, as the server sees it. All with the server's lock
  * held. */
-#ifndef GLI_RENDEZVOUS_TCP_SESSION_H
-#define GLI_RENDEZVOUS_TCP_SESSION_H
+#ifndef GLI_RENDEZVOUS_STORE_TCP_SESSION_H
+#define GLI_RENDEZVOUS_STORE_TCP_SESSION_H
 
 #include <uv.h>
 

@@ -1,7 +1,7 @@
 /* Connections to the server of a TCP store without a completed hello, and their
  * limit. With the lock of the server held. */
-#ifndef GLI_RENDEZVOUS_TCP_STRANGERS_H
-#define GLI_RENDEZVOUS_TCP_STRANGERS_H
+#ifndef GLI_RENDEZVOUS_STORE_TCP_STRANGERS_H
+#define GLI_RENDEZVOUS_STORE_TCP_STRANGERS_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* Operations on one value, wherever it is kept. */
-#ifndef GLI_RENDEZVOUS_VALUE_H
-#define GLI_RENDEZVOUS_VALUE_H
+#ifndef GLI_RENDEZVOUS_STORE_VALUE_H
+#define GLI_RENDEZVOUS_STORE_VALUE_H
 
 #include <stdbool.h>
 #include <stdint.h>
