@@ -152,6 +152,16 @@ check_shell() {
     find tests -name '*.sh' -exec shellcheck {} +
 }
 
+# The subjects of the commits since the base: one topic in at most 72 characters.
+check_subjects() {
+  local wrong
+  [ -z "$base" ] || wrong=$(git log --no-merges --format='%h %s' "$base..HEAD" |
+    awk '{ subject = substr($0, index($0, " ") + 1) }
+      length(subject) > 72 { print $0 " <- error: more than 72 characters" }
+      subject ~ /;/ { print $0 " <- error: two topics" }')
+  [ -z "${wrong:-}" ] || { printf '%s\n' "$wrong" && return 1; }
+}
+
 check_cppcheck() {
   local files
   files=$(affected_sources | grep -E '^(src|tools|examples|python)/')
@@ -182,6 +192,7 @@ check_instructions() { bench/instructions --build build || [ $? -eq 77 ]; }
 quick() { # options...
   check "format" check_format
   check "shellcheck" check_shell
+  check "commit subjects" check_subjects
   check "cppcheck" check_cppcheck
   suite gcc scripts/test --cc=gcc --werror --retry --without=consumers "$@" || return
   check "clang-tidy" check_tidy
