@@ -95,12 +95,11 @@ done
 # Of one machine that pretends to be several, they would use the same files.
 if srun --mpi=list 2>&1 | grep -q pmix && loadable; then
   says_hello "srun --mpi=pmix on one node" 4 srun --mpi=pmix -N 1 -n 4
-  meetings "srun --mpi=pmix" pmix srun -K --mpi=pmix -N 1 -n 4
+  meetings "srun --mpi=pmix" pmix srun --mpi=pmix -N 1 -n 4
   carries "srun --mpi=pmix" srun --mpi=pmix -N 1 -n 4
 else
   skipped "srun --mpi=pmix" "this Slurm has no PMIx, or cannot load it (libpmix-dev)"
 fi
-# -K: a rank that fails ends the step.
-meetings "srun --mpi=pmi2" simple srun -K --mpi=pmi2 -N 4 -n 4
+meetings "srun --mpi=pmi2" simple srun --mpi=pmi2 -N 4 -n 4
 carries "srun --mpi=pmi2" srun --mpi=pmi2 -N 4 -n 4
 finish
