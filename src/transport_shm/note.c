@@ -67,6 +67,41 @@ typedef union ancillary {
 } ancillary;
 
 /* How many descriptors a note has. */
+/* ---- proof of the secret ------------------------------------------------- */
+
+static gloo_status shm_note_tag(const gli_key *key, uint32_t say, uint32_t from,
+                                uint32_t to, uint8_t tag[GLI_TAG_BYTES],
+                                gloo_error *error) {
+  bool hello = say == GLI_SHM_HELLO;
+  uint8_t ranks[8];
+  gli_put_u32(ranks, hello ? from : to);
+  gli_put_u32(ranks + 4, hello ? to : from);
+  const gli_part transcript = {ranks, sizeof ranks};
+  gli_proofs proofs;
+  gloo_status status =
+      gli_proofs_compute(key, "shm", &transcript, 1, &proofs, error);
+  if (status == GLOO_OK)
+    memcpy(tag, hello ? proofs.initiator : proofs.acceptor, GLI_TAG_BYTES);
+  return status;
+}
+
+gloo_status gli_shm_note_sign(const gli_key *key, gli_shm_note *note,
+                              gloo_error *error) {
+  note->asks = 1;
+  return shm_note_tag(key, note->say, note->from, note->to, note->tag, error);
+}
+
+bool gli_shm_note_is_signed(const gli_key *key, uint32_t from, uint32_t to,
+                            const gli_shm_note *note) {
+  uint8_t right[GLI_TAG_BYTES];
+  gloo_error ignored;
+  return note->asks == 1 &&
+         shm_note_tag(key, note->say, from, to, right, &ignored) == GLOO_OK &&
+         gli_tags_equal(note->tag, right);
+}
+
+/* ---- sending and receiving ----------------------------------------------- */
+
 static size_t count_fds(const gli_shm_note *note) {
   size_t n = 0;
   while (n < GLI_SHM_FDS && note->fds[n] >= 0) n++;

@@ -7,9 +7,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "security/keys.h"
+#include "security/proof.h"
 
-#define GLI_SHM_VERSION 10
+#define GLI_SHM_VERSION 11
 
 typedef enum gli_shm_say {
   GLI_SHM_HELLO = 1, /* let us be a pair; with GLI_SHM_FDS descriptors */
@@ -47,7 +47,7 @@ typedef struct gli_shm_note {
   uint32_t region; /* REGION, FORGET: its number, and its size */
   uint64_t region_bytes;
   /* HELLO, ACCEPTED, DENIED: 1: the sender has a secret. The first two then
-   * have a tag, which shows that, see gli_shm_tag. */
+   * have a tag, which shows that, see gli_shm_note_sign. */
   uint32_t asks;
   uint8_t tag[GLI_TAG_BYTES];
   int fds[GLI_SHM_FDS]; /* -1: none; in a received note ours to close */
@@ -59,6 +59,16 @@ typedef enum gli_shm_received {
   GLI_SHM_GOT_END,     /* the peer has closed */
   GLI_SHM_GOT_GARBAGE
 } gli_shm_received;
+
+/* Adds the proof that the sender knows the job's secret to a HELLO or an
+ * ACCEPTED. The transcript is the two ranks, without nonces: the kernel has
+ * authenticated the user of the sender, and no other process can read the
+ * socket. */
+gloo_status gli_shm_note_sign(const gli_key *key, gli_shm_note *note,
+                              gloo_error *error);
+/* Returns true if a note of rank `from` to rank `to` has the right proof. */
+bool gli_shm_note_is_signed(const gli_key *key, uint32_t from, uint32_t to,
+                            const gli_shm_note *note);
 
 /* 0, or errno. */
 int gli_shm_note_send(int socket, const gli_shm_note *note);

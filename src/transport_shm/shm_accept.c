@@ -13,7 +13,6 @@
 #include "core/lack.h"
 #include "core/log.h"
 #include "transport_shm/shm.h"
-#include "transport_shm/tag.h"
 
 enum { ACCEPTS_PER_POLL = 64 };
 static const uint64_t half_open_limit_ns = 5000000000;
@@ -59,8 +58,8 @@ static gli_shm_say shm_accept_examine(gli_shm *t, const gli_shm_note *hello,
     return GLI_SHM_LATER;
   if (!expected.known) return 0;
   *asks = expected.asks;
-  bool shown = *asks ? gli_shm_tag_holds(&expected.key, hello->from,
-                                         expected.self_rank, hello)
+  bool shown = *asks ? gli_shm_note_is_signed(&expected.key, hello->from,
+                                              expected.self_rank, hello)
                      : hello->asks == 0;
   gli_wipe(&expected.key, sizeof expected.key);
   return shown ? 0 : GLI_SHM_DENIED;

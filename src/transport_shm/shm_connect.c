@@ -23,7 +23,6 @@
 #include "security/trust.h"
 #include "transport_shm/memory.h"
 #include "transport_shm/shm.h"
-#include "transport_shm/tag.h"
 
 static const uint64_t patience_ns = 200000000;
 static const uint64_t ask_again_ns = 1000000000;
@@ -109,10 +108,8 @@ static gli_shm_note shm_connect_offer(const gli_shm_pair *pair,
 static int shm_connect_sign(const gli_shm_pair *pair, gli_shm_note *note) {
   gloo_error ignored;
   if (!pair->peer.asks) return 0;
-  note->asks = 1;
-  gloo_status status = gli_shm_tag(&pair->peer.key, (gli_shm_say)note->say,
-                                   note->from, note->to, note->tag, &ignored);
-  return status == GLOO_OK ? 0 : ENOMEM;
+  return gli_shm_note_sign(&pair->peer.key, note, &ignored) == GLOO_OK ? 0
+                                                                       : ENOMEM;
 }
 
 static gli_shm_note shm_connect_plain(const gli_shm_pair *pair, gli_shm_say say,
@@ -272,8 +269,8 @@ static void shm_connect_denied(gli_shm_pair *pair, bool peer_asks) {
 
 static void shm_connect_accepted(gli_shm_pair *pair, gli_shm_note *note) {
   if (pair->peer.asks &&
-      !gli_shm_tag_holds(&pair->peer.key, pair->peer.config.peer_rank,
-                         pair->peer.config.self_rank, note)) {
+      !gli_shm_note_is_signed(&pair->peer.key, pair->peer.config.peer_rank,
+                              pair->peer.config.self_rank, note)) {
     gli_shm_note_close(note);
     shm_connect_denied(pair, note->asks != 0);
     return;

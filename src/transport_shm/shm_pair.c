@@ -12,7 +12,6 @@
 #include "memory/sealed.h"
 #include "transport_shm/memory.h"
 #include "transport_shm/shm.h"
-#include "transport_shm/tag.h"
 
 /* ---- opening ------------------------------------------------------------- */
 

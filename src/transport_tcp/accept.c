@@ -19,7 +19,7 @@
 #include "core/log.h"
 #include "core/random.h"
 #include "net/socket.h"
-#include "transport_tcp/prove.h"
+#include "transport_tcp/handshake.h"
 #include "transport_tcp/tcp.h"
 
 enum { HALF_OPEN_MAX = 64, ACCEPTS_PER_TURN = 64 };
@@ -165,19 +165,19 @@ static bool challenge_send(const gli_tcp_half_open *half_open,
 static void half_open_challenge(gli_tcp_half_open *half_open,
                                 const gli_key *key) {
   gli_tcp_challenge challenge;
-  gli_tcp_tags tags;
+  gli_proofs tags;
   gloo_error error;
   gloo_status status =
       gli_random_draw(challenge.nonce, sizeof challenge.nonce, &error);
   if (status == GLOO_OK)
-    status = gli_tcp_prove_tags(key, half_open->hello, challenge.nonce, &tags,
-                                &error);
+    status = gli_tcp_handshake_proofs(key, half_open->hello, challenge.nonce,
+                                      &tags, &error);
   if (status != GLOO_OK) {
     half_open_refuse(half_open, error.message);
     return;
   }
-  memcpy(challenge.tag, tags.of_acceptor, sizeof challenge.tag);
-  memcpy(half_open->right_proof, tags.of_initiator, sizeof tags.of_initiator);
+  memcpy(challenge.tag, tags.acceptor, sizeof challenge.tag);
+  memcpy(half_open->right_proof, tags.initiator, sizeof tags.initiator);
   if (!challenge_send(half_open, &challenge)) {
     half_open_refuse(half_open, "it hung up without a proof");
     return;
@@ -224,8 +224,8 @@ static void half_open_secure(gli_tcp_half_open *half_open,
   gloo_error error;
   gloo_status status = GLOO_OK;
   if (expected->asks)
-    status =
-        gli_tcp_prove_tls_key(&expected->key, half_open->hello, &key, &error);
+    status = gli_tcp_handshake_tls_key(&expected->key, half_open->hello, &key,
+                                       &error);
   if (status == GLOO_OK)
     status = gli_conn_secure(conn, half_open->t->tls, true, &key, &error);
   gli_wipe(&key, sizeof key);

@@ -40,7 +40,7 @@
 #include "net/socket.h"
 #include "security/trust.h"
 #include "transport_tcp/dial.h"
-#include "transport_tcp/prove.h"
+#include "transport_tcp/handshake.h"
 #include "transport_tcp/tcp.h"
 
 static const uint64_t ask_again_ns = 1000000000;
@@ -66,8 +66,8 @@ static void attempt_secure(gli_tcp_attempt *attempt) {
   gloo_error error;
   gloo_status status = GLOO_OK;
   if (pair->peer.asks)
-    status =
-        gli_tcp_prove_tls_key(&pair->peer.key, attempt->hello, &key, &error);
+    status = gli_tcp_handshake_tls_key(&pair->peer.key, attempt->hello, &key,
+                                       &error);
   if (status == GLOO_OK)
     status = gli_conn_secure(conn, pair->t->tls, false, &key, &error);
   gli_wipe(&key, sizeof key);
@@ -131,14 +131,14 @@ static void connect_denied(gli_tcp_attempt *attempt, bool peer_asks) {
 /* In a job without a secret they go by a key of TLS. */
 static gloo_status connect_tags(const gli_tcp_attempt *attempt,
                                 const gli_tcp_challenge *challenge,
-                                gli_tcp_tags *tags, gloo_error *error) {
+                                gli_proofs *tags, gloo_error *error) {
   const gli_tcp_pair *pair = attempt->stream->pair;
   gli_key key = pair->peer.key;
   gloo_status status = GLOO_OK;
   if (!pair->peer.asks) status = gli_tls_key(attempt->conn->tls, &key, error);
   if (status == GLOO_OK)
-    status =
-        gli_tcp_prove_tags(&key, attempt->hello, challenge->nonce, tags, error);
+    status = gli_tcp_handshake_proofs(&key, attempt->hello, challenge->nonce,
+                                      tags, error);
   gli_wipe(&key, sizeof key);
   return status;
 }
@@ -147,7 +147,7 @@ static gloo_status connect_tags(const gli_tcp_attempt *attempt,
 static void tcp_connect_challenged(gli_tcp_attempt *attempt) {
   const gli_tcp_pair *pair = attempt->stream->pair;
   gli_tcp_challenge challenge;
-  gli_tcp_tags tags;
+  gli_proofs tags;
   gloo_error error;
   bool in_clear = pair->t->tls != NULL && !attempt->conn->secured;
   if (attempt->proved || in_clear ||
@@ -158,12 +158,12 @@ static void tcp_connect_challenged(gli_tcp_attempt *attempt) {
   } else if (connect_tags(attempt, &challenge, &tags, &error) != GLOO_OK) {
     gli_tcp_attempt_in_vain(attempt, error.message,
                             "this host lacks something");
-  } else if (!gli_tags_equal(challenge.tag, tags.of_acceptor)) {
+  } else if (!gli_tags_equal(challenge.tag, tags.acceptor)) {
     connect_denied(attempt, true);
   } else {
     attempt->proved = true;
     attempt->reply_bytes = 0;
-    (void)attempt_send(attempt, tags.of_initiator, sizeof tags.of_initiator);
+    (void)attempt_send(attempt, tags.initiator, sizeof tags.initiator);
   }
 }
 

@@ -84,6 +84,22 @@ bool gli_tcp_challenge_decode(const uint8_t in[GLI_TCP_CHALLENGE_BYTES],
   return true;
 }
 
+gloo_status gli_tcp_handshake_proofs(const gli_key *key,
+                                     const uint8_t hello[GLI_TCP_HELLO_BYTES],
+                                     const uint8_t nonce[GLI_NONCE_BYTES],
+                                     gli_proofs *proofs, gloo_error *error) {
+  const gli_part transcript[] = {{hello, GLI_TCP_HELLO_BYTES},
+                                 {nonce, GLI_NONCE_BYTES}};
+  return gli_proofs_compute(key, "tcp", transcript, 2, proofs, error);
+}
+
+gloo_status gli_tcp_handshake_tls_key(const gli_key *key,
+                                      const uint8_t hello[GLI_TCP_HELLO_BYTES],
+                                      gli_key *tls_key, gloo_error *error) {
+  const gli_part transcript = {hello, GLI_TCP_HELLO_BYTES};
+  return gli_proofs_tls_key(key, "tcp", &transcript, 1, tls_key, error);
+}
+
 void gli_tcp_reply_encode(const gli_tcp_reply *reply,
                           uint8_t out[GLI_TCP_REPLY_BYTES]) {
   memcpy(out, reply_magic, sizeof reply_magic);

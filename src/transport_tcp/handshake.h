@@ -2,7 +2,7 @@
  * of fixed size, so that nothing a stranger sends is ever buffered or believed.
  * The one that connects, the initiator, says hello; the one that accepts sends
  * its reply. In a job with a secret a challenge of the acceptor and a proof of
- * the initiator, which is a tag (prove.h), come in between.
+ * the initiator, which are tags (security/proof.h), come in between.
  *
  * With TLS the initiator's handshake of that begins right behind its hello, and
  * all else is said in it; challenge and proof, which cover the hello, in every
@@ -16,13 +16,12 @@
 #include <stdint.h>
 
 #include "net/tls.h"
-#include "security/keys.h"
+#include "security/proof.h"
 
-#define GLI_TCP_VERSION 7
+#define GLI_TCP_VERSION 8
 #define GLI_TCP_HELLO_BYTES 64
 #define GLI_TCP_CHALLENGE_BYTES 48
 #define GLI_TCP_REPLY_BYTES 32
-#define GLI_TCP_PROVE_NONCE_BYTES 16
 
 typedef struct gli_tcp_hello {
   uint32_t version;
@@ -31,12 +30,12 @@ typedef struct gli_tcp_hello {
   uint64_t key;
   bool asks; /* the sender has a secret */
   gli_tls_kind tls;
-  uint8_t nonce[GLI_TCP_PROVE_NONCE_BYTES]; /* drawn, with a secret or TLS; else
+  uint8_t nonce[GLI_NONCE_BYTES]; /* drawn, with a secret or TLS; else
                                                0 */
 } gli_tcp_hello;
 
 typedef struct gli_tcp_challenge {
-  uint8_t nonce[GLI_TCP_PROVE_NONCE_BYTES];
+  uint8_t nonce[GLI_NONCE_BYTES];
   uint8_t tag[GLI_TAG_BYTES];
 } gli_tcp_challenge;
 
@@ -78,6 +77,18 @@ uint8_t gli_tcp_reply_first(void);
 bool gli_tcp_challenge_begins(const uint8_t in[GLI_TCP_REPLY_BYTES]);
 bool gli_tcp_challenge_decode(const uint8_t in[GLI_TCP_CHALLENGE_BYTES],
                               gli_tcp_challenge *challenge);
+
+/* Computes the tags of a connection: the transcript is the hello as it was
+ * sent, which names both ranks and the stream and has a nonce of the initiator,
+ * and the nonce of the acceptor. */
+gloo_status gli_tcp_handshake_proofs(const gli_key *key,
+                                     const uint8_t hello[GLI_TCP_HELLO_BYTES],
+                                     const uint8_t nonce[GLI_NONCE_BYTES],
+                                     gli_proofs *proofs, gloo_error *error);
+/* Derives the key of TLS, where it is authenticated by the secret. */
+gloo_status gli_tcp_handshake_tls_key(const gli_key *key,
+                                      const uint8_t hello[GLI_TCP_HELLO_BYTES],
+                                      gli_key *tls_key, gloo_error *error);
 
 void gli_tcp_reply_encode(const gli_tcp_reply *reply,
                           uint8_t out[GLI_TCP_REPLY_BYTES]);

@@ -13,7 +13,6 @@
 #include "core/descriptor.h"
 #include "transport_shm/memory.h"
 #include "transport_shm/shm.h"
-#include "transport_shm/tag.h"
 #include "transport_use.h"
 
 enum { STEPS_MAX = 60, POLLS = 3, REQUESTS = 8, REGION_BYTES = 8192 };
@@ -200,7 +199,7 @@ static void peer_greet(shm_peer *p, int how) {
   gloo_error error;
   if (!peer_is_connected(p)) return;
   if (note.asks != 0 && gli_peer_key(&p->use.config, &key, &error) == GLOO_OK)
-    (void)gli_shm_tag(&key, (gli_shm_say)note.say, 1, 0, note.tag, &error);
+    (void)gli_shm_note_sign(&key, &note, &error);
   note.fds[GLI_SHM_FD_RING] = p->out.fd;
   note.fds[GLI_SHM_FD_PAGE] = p->page_fd;
   note_spoil(&note, how);

@@ -44,7 +44,7 @@ static gli_tcp_seal *script_greet(script *s, const void *secret,
   gli_tcp_seal *seal;
   gloo_error error;
   struct {
-    uint8_t nonce[GLI_TCP_NONCE_BYTES], tag[GLI_TAG_BYTES];
+    uint8_t nonce[GLI_NONCE_BYTES], tag[GLI_TAG_BYTES];
   } answer;
   if (secret == NULL) {
     script_reply(s, NULL, 0, NULL, 0);

@@ -12,7 +12,7 @@
 #include "core/bytes.h"
 #include "core/crc32c.h"
 #include "core/descriptor.h"
-#include "transport_tcp/prove.h"
+#include "transport_tcp/handshake.h"
 #include "transport_tcp/tcp.h"
 #include "transport_use.h"
 
@@ -86,13 +86,13 @@ static void peer_say(tcp_peer *p, int c, const void *data, size_t bytes) {
 
 /* Our nonce and that of the other end are as fuzz.c draws them. */
 static bool peer_tags(const tcp_peer *p, const uint8_t *hello,
-                      gli_tcp_tags *tags) {
-  uint8_t nonce[GLI_TCP_PROVE_NONCE_BYTES];
+                      gli_proofs *tags) {
+  uint8_t nonce[GLI_NONCE_BYTES];
   gli_key key;
   gloo_error error;
   memset(nonce, 0x5a, sizeof nonce);
   return gli_peer_key(&p->use.config, &key, &error) == GLOO_OK &&
-         gli_tcp_prove_tags(&key, hello, nonce, tags, &error) == GLOO_OK;
+         gli_tcp_handshake_proofs(&key, hello, nonce, tags, &error) == GLOO_OK;
 }
 
 static void peer_make_hello(const tcp_peer *p, int c, bool from_peer,
@@ -123,19 +123,19 @@ static void hello_spoil(uint8_t hello[GLI_TCP_HELLO_BYTES], int how) {
 
 static void peer_greet(tcp_peer *p, int c, int how) {
   uint8_t hello[GLI_TCP_HELLO_BYTES];
-  gli_tcp_tags tags;
+  gli_proofs tags;
   peer_make_hello(p, c, true, hello);
   hello_spoil(hello, how);
   peer_say(p, c, hello, sizeof hello);
   if ((p->how & ASKS) == 0 || !peer_tags(p, hello, &tags)) return;
   peer_turn(p);
-  if (how == 31) tags.of_initiator[3] ^= 1;
-  peer_say(p, c, tags.of_initiator, sizeof tags.of_initiator);
+  if (how == 31) tags.initiator[3] ^= 1;
+  peer_say(p, c, tags.initiator, sizeof tags.initiator);
 }
 
 static void peer_answer(tcp_peer *p, int c, uint32_t answer) {
   uint8_t hello[GLI_TCP_HELLO_BYTES], bytes[GLI_TCP_CHALLENGE_BYTES];
-  gli_tcp_tags tags;
+  gli_proofs tags;
   const gli_tcp_reply reply = {.version = GLI_TCP_VERSION,
                                .answer = answer % GLI_TCP_ANSWERS,
                                .streams = 2,
@@ -144,7 +144,7 @@ static void peer_answer(tcp_peer *p, int c, uint32_t answer) {
   if ((p->how & ASKS) != 0 && peer_tags(p, hello, &tags)) {
     gli_tcp_challenge challenge;
     memset(challenge.nonce, 0x5a, sizeof challenge.nonce);
-    memcpy(challenge.tag, tags.of_acceptor, sizeof challenge.tag);
+    memcpy(challenge.tag, tags.acceptor, sizeof challenge.tag);
     gli_tcp_challenge_encode(&challenge, bytes);
     peer_say(p, c, bytes, GLI_TCP_CHALLENGE_BYTES);
     peer_turn(p);

@@ -16,7 +16,7 @@
 #include "core/descriptor.h"
 #include "tls_keys.h"
 #include "tls_papers.h"
-#include "transport_tcp/prove.h"
+#include "transport_tcp/handshake.h"
 #include "transport_tcp/tcp.h"
 #include "transport_use.h"
 
@@ -187,7 +187,7 @@ static void peer_secure(tls_peer *p, tls_connection *c, uint8_t which) {
   gli_key key, tls_key;
   gloo_error error;
   if (c->fd < 0 || c->tls != NULL || !c->greeted || !peer_key(p, &key)) return;
-  if (gli_tcp_prove_tls_key(&key, c->hello, &tls_key, &error) != GLOO_OK)
+  if (gli_tcp_handshake_tls_key(&key, c->hello, &tls_key, &error) != GLOO_OK)
     return;
   fuzz_check(
       gli_tls_open(peer_settings(p, which), c->fd, (p->how & CONNECTS) != 0,
@@ -198,16 +198,16 @@ static void peer_secure(tls_peer *p, tls_connection *c, uint8_t which) {
 
 /* The nonce of either end is as fuzz.c draws it. */
 static bool peer_tags(const tls_peer *p, const tls_connection *c,
-                      gli_tcp_tags *tags) {
-  uint8_t nonce[GLI_TCP_PROVE_NONCE_BYTES];
+                      gli_proofs *tags) {
+  uint8_t nonce[GLI_NONCE_BYTES];
   gli_key key;
   gloo_error error;
   memset(nonce, 0x5a, sizeof nonce);
   bool good = peer_key(p, &key);
   if (good && (p->how & ASKS) == 0)
     good = gli_tls_key(c->tls, &key, &error) == GLOO_OK;
-  return good &&
-         gli_tcp_prove_tags(&key, c->hello, nonce, tags, &error) == GLOO_OK;
+  return good && gli_tcp_handshake_proofs(&key, c->hello, nonce, tags,
+                                          &error) == GLOO_OK;
 }
 
 static void peer_answer(const tls_peer *p, tls_connection *c, uint32_t answer,
@@ -229,15 +229,15 @@ static void peer_prove(tls_peer *p, tls_connection *c, bool in_clear,
                        bool other) {
   uint8_t bytes[GLI_TCP_CHALLENGE_BYTES];
   gli_tcp_challenge challenge;
-  gli_tcp_tags tags;
+  gli_proofs tags;
   if (!c->shaken || !peer_tags(p, c, &tags)) return;
-  tags.of_initiator[3] ^= other;
-  tags.of_acceptor[3] ^= other;
-  size_t n = sizeof tags.of_initiator;
-  memcpy(bytes, tags.of_initiator, n);
+  tags.initiator[3] ^= other;
+  tags.acceptor[3] ^= other;
+  size_t n = sizeof tags.initiator;
+  memcpy(bytes, tags.initiator, n);
   if ((p->how & CONNECTS) != 0) {
     memset(challenge.nonce, 0x5a, sizeof challenge.nonce);
-    memcpy(challenge.tag, tags.of_acceptor, sizeof challenge.tag);
+    memcpy(challenge.tag, tags.acceptor, sizeof challenge.tag);
     gli_tcp_challenge_encode(&challenge, bytes);
     n = sizeof bytes;
   }

@@ -135,8 +135,8 @@ static void it_can_be_required(void **state) {
 /* ---- strangers ----------------------------------------------------------- */
 
 enum {
-  HELLO_BYTES = 8 + 16 + GLI_TCP_NONCE_BYTES,
-  CHALLENGE_BYTES = 8 + GLI_TCP_NONCE_BYTES + GLI_TAG_BYTES,
+  HELLO_BYTES = 8 + 16 + GLI_NONCE_BYTES,
+  CHALLENGE_BYTES = 8 + GLI_NONCE_BYTES + GLI_TAG_BYTES,
   PROOF_BYTES = 8 + GLI_TAG_BYTES
 };
 
@@ -151,7 +151,7 @@ static void raw_read(int fd, void *to, size_t bytes) {
 }
 
 static void make_hello(gli_frame *frame) {
-  static const uint8_t nonce[GLI_TCP_NONCE_BYTES];
+  static const uint8_t nonce[GLI_NONCE_BYTES];
   gli_frame_begin(frame, 64);
   gli_frame_put_u64(frame, GLI_TCP_MAGIC);
   gli_frame_put_u32(frame, GLI_TCP_VERSION);
@@ -181,7 +181,7 @@ static void expect_dropped(uint16_t port, uint32_t op, const void *body,
   gli_frame_put_bytes(&frame, body, bytes);
   gli_frame_end(&frame, op);
   gli_frame_put_bytes(&frame,
-                      tag != NULL ? tag : challenge + 8 + GLI_TCP_NONCE_BYTES,
+                      tag != NULL ? tag : challenge + 8 + GLI_NONCE_BYTES,
                       GLI_TAG_BYTES);
   raw_send(fd, frame.data, frame.bytes);
   raw_expect_closed(fd);
@@ -223,8 +223,8 @@ static void squat(void *argument) {
   int fd = accept(s->listener, NULL, NULL);
   raw_read(fd, s->heard, HELLO_BYTES);
   if (s->reflects) {
-    uint8_t reply[CHALLENGE_BYTES] = {GLI_TCP_NONCE_BYTES + GLI_TAG_BYTES};
-    memcpy(reply + 8, s->heard + 24, GLI_TCP_NONCE_BYTES);
+    uint8_t reply[CHALLENGE_BYTES] = {GLI_NONCE_BYTES + GLI_TAG_BYTES};
+    memcpy(reply + 8, s->heard + 24, GLI_NONCE_BYTES);
     memcpy(reply + 24, s->heard + 24, GLI_TAG_BYTES);
     raw_send(fd, reply, sizeof reply);
   } else {
@@ -250,7 +250,7 @@ static void expect_nothing_told(squatter s) {
 
 static void a_squatter_is_told_nothing(void **state) {
   static const uint8_t yes[8],
-      challenge[CHALLENGE_BYTES] = {GLI_TCP_NONCE_BYTES + GLI_TAG_BYTES};
+      challenge[CHALLENGE_BYTES] = {GLI_NONCE_BYTES + GLI_TAG_BYTES};
   static const uint8_t no[8] = {0, 0, 0, 0, -GLOO_ERR_AUTH};
   (void)state;
   expect_nothing_told((squatter){.answer = yes, .bytes = sizeof yes});

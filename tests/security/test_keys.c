@@ -16,6 +16,7 @@
 #include "core/error.h"
 #include "security/keys.h"
 #include "security/openssl.h"
+#include "security/proof.h"
 
 #define PART(text) \
   { text, sizeof(text) - 1 }
@@ -226,6 +227,58 @@ static void a_key_is_expanded_from_label_and_parts_with_their_lengths(
       gli_key_expand(&key, info, bytes, wanted.bytes, sizeof wanted, NULL),
       GLOO_OK);
   assert_true(same_key(derived(&key, "store", parts + 1, 2), wanted));
+}
+
+/* ---- proofs -------------------------------------------------------------- */
+
+static gli_proofs proofs_of(const char *protocol, const gli_part *transcript,
+                            size_t n) {
+  gli_key key = some_key(7);
+  gli_proofs proofs;
+  gloo_error e;
+  if (gli_proofs_compute(&key, protocol, transcript, n, &proofs, &e) != GLOO_OK)
+    fail_msg("%s", e.message);
+  return proofs;
+}
+
+/* The right tags are from Python's hmac. */
+static void a_proof_is_a_tag_over_protocol_end_and_transcript(void **state) {
+  static const gli_part said[] = {PART("hello"), PART("nonce")};
+  uint8_t right[GLI_TAG_BYTES];
+  gli_proofs proofs = proofs_of("tcp", said, 2);
+  (void)state;
+  from_hex("d7a15f7cef4c298da33bfb28fa2f3236", right);
+  assert_memory_equal(proofs.initiator, right, sizeof right);
+  from_hex("72809cf1c225c389e177e844d3cc5890", right);
+  assert_memory_equal(proofs.acceptor, right, sizeof right);
+}
+
+static void a_proof_holds_for_one_end_of_one_handshake(void **state) {
+  static const gli_part said[] = {PART("hello"), PART("nonce")};
+  static const gli_part others[] = {PART("hellonon"), PART("ce")};
+  const gli_proofs all[] = {
+      proofs_of("tcp", said, 2), proofs_of("shm", said, 2),
+      proofs_of("tcp", said, 1), proofs_of("tcp", others, 2)};
+  const uint8_t *tags[8];
+  (void)state;
+  for (size_t i = 0; i < 4; i++) {
+    tags[2 * i] = all[i].initiator;
+    tags[2 * i + 1] = all[i].acceptor;
+  }
+  for (size_t i = 0; i < 8; i++)
+    for (size_t j = 0; j < i; j++)
+      assert_false(gli_tags_equal(tags[i], tags[j]));
+}
+
+static void a_transcript_has_few_parts(void **state) {
+  static const gli_part said[GLI_TRANSCRIPT_PARTS + 1];
+  gli_key key = some_key(7);
+  gli_proofs proofs;
+  gloo_error e;
+  (void)state;
+  assert_int_equal(gli_proofs_compute(&key, "tcp", said,
+                                      GLI_TRANSCRIPT_PARTS + 1, &proofs, &e),
+                   GLOO_ERR_INTERNAL);
 }
 
 /* ---- differences --------------------------------------------------------- */
@@ -512,6 +565,9 @@ int main(void) {
       cmocka_unit_test(a_tag_is_hmac_of_parts_with_their_lengths),
       cmocka_unit_test(
           a_key_is_expanded_from_label_and_parts_with_their_lengths),
+      cmocka_unit_test(a_proof_is_a_tag_over_protocol_end_and_transcript),
+      cmocka_unit_test(a_proof_holds_for_one_end_of_one_handshake),
+      cmocka_unit_test(a_transcript_has_few_parts),
       cmocka_unit_test(every_bit_changes_the_tag),
       cmocka_unit_test(every_bit_of_the_key_changes_tags_and_keys),
       cmocka_unit_test(where_a_part_ends_changes_the_tag),

@@ -11,7 +11,6 @@
 #include "transport/auto.h"
 #include "transport_shm/memory.h"
 #include "transport_shm/shm.h"
-#include "transport_shm/tag.h"
 #include "transport_tcp/address.h"
 #include "transport_tcp/handshake.h"
 
@@ -185,8 +184,10 @@ static void sign(const scene *s, const uint8_t *job, gli_shm_say say,
   gloo_error error;
   config.job_key = job;
   assert_int_equal(gli_peer_key(&config, &key, &error), GLOO_OK);
-  assert_int_equal(
-      gli_shm_tag(&key, say, note->from, note->to, note->tag, &error), GLOO_OK);
+  gli_shm_note other = *note;
+  other.say = say;
+  assert_int_equal(gli_shm_note_sign(&key, &other, &error), GLOO_OK);
+  memcpy(note->tag, other.tag, sizeof note->tag);
   note->asks = 1;
 }
 

@@ -7,7 +7,7 @@
 
 #include "gloo_c/log.h"
 #include "harness.h"
-#include "transport_tcp/prove.h"
+#include "transport_tcp/handshake.h"
 
 static const uint8_t job_key[GLI_JOB_KEY_BYTES] = "the key of this job";
 static const uint8_t other_key[GLI_JOB_KEY_BYTES] = "the key of another job";
@@ -110,17 +110,18 @@ static void closed_pair_is_delivered_to_who_knows_the_secret(void **state) {
 }
 
 /* What both ends show each other in a job with that key. */
-static gli_tcp_tags tags_by(const scene *s, const uint8_t *key,
-                            const uint8_t hello[GLI_TCP_HELLO_BYTES],
-                            const uint8_t nonce[GLI_TCP_PROVE_NONCE_BYTES]) {
+static gli_proofs tags_by(const scene *s, const uint8_t *key,
+                          const uint8_t hello[GLI_TCP_HELLO_BYTES],
+                          const uint8_t nonce[GLI_NONCE_BYTES]) {
   gli_pair_config config = s->ba->config;
   gli_key pair_key;
-  gli_tcp_tags tags;
+  gli_proofs tags;
   gloo_error error;
   config.job_key = key;
   assert_int_equal(gli_peer_key(&config, &pair_key, &error), GLOO_OK);
-  assert_int_equal(gli_tcp_prove_tags(&pair_key, hello, nonce, &tags, &error),
-                   GLOO_OK);
+  assert_int_equal(
+      gli_tcp_handshake_proofs(&pair_key, hello, nonce, &tags, &error),
+      GLOO_OK);
   return tags;
 }
 
@@ -130,7 +131,7 @@ typedef struct stranger {
   int fd;
   uint8_t hello[GLI_TCP_HELLO_BYTES];
   gli_tcp_challenge challenge;
-  gli_tcp_tags tags;
+  gli_proofs tags;
 } stranger;
 
 static gli_tcp_hello hello_of_rank_1(void) {
@@ -171,10 +172,10 @@ static void proof_opens_the_pair(void **state) {
   scene *s = *state;
   gli_tcp_hello hello = hello_of_rank_1();
   stranger x = come_to(s, &hello, job_key);
-  assert_memory_equal(x.challenge.tag, x.tags.of_acceptor, GLI_TAG_BYTES);
+  assert_memory_equal(x.challenge.tag, x.tags.acceptor, GLI_TAG_BYTES);
   assert_int_equal(s->a.asked, 0);
   for (size_t i = 0; i < GLI_TAG_BYTES; i++) {
-    say(x.fd, x.tags.of_initiator + i, 1);
+    say(x.fd, x.tags.initiator + i, 1);
     har_poll(&s->a, NULL, 2);
     if (i < GLI_TAG_BYTES - 1) assert_int_equal(s->a.asked, 0);
   }
@@ -187,8 +188,8 @@ static void wrong_proof_is_refused(void **state) {
   scene *s = *state;
   gli_tcp_hello hello = hello_of_rank_1();
   stranger x = come_to(s, &hello, other_key);
-  assert_memory_not_equal(x.challenge.tag, x.tags.of_acceptor, GLI_TAG_BYTES);
-  say(x.fd, x.tags.of_initiator, GLI_TAG_BYTES);
+  assert_memory_not_equal(x.challenge.tag, x.tags.acceptor, GLI_TAG_BYTES);
+  say(x.fd, x.tags.initiator, GLI_TAG_BYTES);
   assert_refused(s, x.fd, GLI_TCP_DENIED);
 }
 
@@ -197,7 +198,7 @@ static void proof_of_a_connection_is_of_no_use_in_another(void **state) {
   gli_tcp_hello hello = hello_of_rank_1();
   stranger first = come_to(s, &hello, job_key);
   stranger again = come_to(s, &hello, job_key);
-  say(again.fd, first.tags.of_initiator, GLI_TAG_BYTES);
+  say(again.fd, first.tags.initiator, GLI_TAG_BYTES);
   assert_refused(s, again.fd, GLI_TCP_DENIED);
   close(first.fd);
 }
@@ -219,7 +220,7 @@ static void proof_is_of_no_use_for_another_hello(void **state) {
   hello.stream = 1;
   gli_tcp_hello_encode(&hello, x.hello);
   x.tags = tags_by(s, job_key, x.hello, x.challenge.nonce);
-  say(x.fd, x.tags.of_initiator, GLI_TAG_BYTES);
+  say(x.fd, x.tags.initiator, GLI_TAG_BYTES);
   assert_refused(s, x.fd, GLI_TCP_DENIED);
 }
 
@@ -250,7 +251,7 @@ static void half_a_proof_is_none(void **state) {
   scene *s = *state;
   gli_tcp_hello hello = hello_of_rank_1();
   stranger x = come_to(s, &hello, job_key);
-  say(x.fd, x.tags.of_initiator, GLI_TAG_BYTES - 1);
+  say(x.fd, x.tags.initiator, GLI_TAG_BYTES - 1);
   shutdown(x.fd, SHUT_WR);
   har_assert_hung_up(&s->a, x.fd);
   assert_int_equal(s->a.asked, 0);
@@ -269,7 +270,7 @@ static void silent_crowd_leaves_a_challenged_peer_alone(void **state) {
     har_poll(&s->a, NULL, 1);
   }
   stranger last = come_to(s, &hello, job_key);
-  say(x.fd, x.tags.of_initiator, GLI_TAG_BYTES);
+  say(x.fd, x.tags.initiator, GLI_TAG_BYTES);
   assert_int_equal(har_read_reply(&s->a, x.fd).answer, GLI_TCP_ACCEPTED);
   close(x.fd);
   close(last.fd);
@@ -333,13 +334,13 @@ static int first_hello(scene *s, uint8_t hello[GLI_TCP_HELLO_BYTES]) {
 }
 
 /* Challenge rank 0, by a key. */
-static gli_tcp_tags challenge(scene *s, int fd,
-                              const uint8_t hello[GLI_TCP_HELLO_BYTES],
-                              const uint8_t *key) {
+static gli_proofs challenge(scene *s, int fd,
+                            const uint8_t hello[GLI_TCP_HELLO_BYTES],
+                            const uint8_t *key) {
   gli_tcp_challenge c = {.nonce = "drawn by nobody"};
   uint8_t bytes[GLI_TCP_CHALLENGE_BYTES];
-  gli_tcp_tags tags = tags_by(s, key, hello, c.nonce);
-  memcpy(c.tag, tags.of_acceptor, sizeof c.tag);
+  gli_proofs tags = tags_by(s, key, hello, c.nonce);
+  memcpy(c.tag, tags.acceptor, sizeof c.tag);
   gli_tcp_challenge_encode(&c, bytes);
   say(fd, bytes, sizeof bytes);
   return tags;
@@ -371,9 +372,9 @@ static void right_challenge_is_answered_by_a_proof(void **state) {
   scene *s = *state;
   uint8_t hello[GLI_TCP_HELLO_BYTES], proof[GLI_TAG_BYTES];
   int fd = first_hello(s, hello);
-  gli_tcp_tags tags = challenge(s, fd, hello, job_key);
+  gli_proofs tags = challenge(s, fd, hello, job_key);
   assert_int_equal(har_read(&s->a, fd, proof, sizeof proof), sizeof proof);
-  assert_memory_equal(proof, tags.of_initiator, sizeof proof);
+  assert_memory_equal(proof, tags.initiator, sizeof proof);
   answer(fd, GLI_TCP_ACCEPTED);
   gli_send_request request;
   uint8_t header[GLI_HEADER_BYTES];

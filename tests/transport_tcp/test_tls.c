@@ -13,7 +13,7 @@
 #include "../security/pki.h"
 #include "gloo_c/log.h"
 #include "harness.h"
-#include "transport_tcp/prove.h"
+#include "transport_tcp/handshake.h"
 
 static const uint8_t job_key[GLI_JOB_KEY_BYTES] = "the key of this job";
 static const uint8_t other_key[GLI_JOB_KEY_BYTES] = "the key of another job";
@@ -455,12 +455,12 @@ static void nothing_but_refusals_is_believed_in_clear(void **state) {
       gli_tcp_challenge c = {.nonce = "drawn by nobody"};
       gli_pair_config config = s->ba->config;
       gli_key key;
-      gli_tcp_tags tags;
+      gli_proofs tags;
       config.job_key = job_key;
       assert_int_equal(gli_peer_key(&config, &key, NULL), GLOO_OK);
-      assert_int_equal(gli_tcp_prove_tags(&key, hello, c.nonce, &tags, NULL),
-                       GLOO_OK);
-      memcpy(c.tag, tags.of_acceptor, sizeof c.tag);
+      assert_int_equal(
+          gli_tcp_handshake_proofs(&key, hello, c.nonce, &tags, NULL), GLOO_OK);
+      memcpy(c.tag, tags.acceptor, sizeof c.tag);
       gli_tcp_challenge_encode(&c, bytes);
       say(fd, bytes, sizeof bytes);
     }

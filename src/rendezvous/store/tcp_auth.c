@@ -1,26 +1,19 @@
 #include "rendezvous/store/tcp_auth.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/bytes.h"
 #include "core/error.h"
 
-/* ---- meeting ------------------------------------------------------------- */
-
-gloo_status gli_tcp_auth_tls_key(const gli_key *key, gli_key *tls_key,
-                                 gloo_error *error) {
-  return gli_key_derive(key, "store tls", NULL, 0, tls_key, error);
-}
-
 gloo_status gli_tcp_auth_tag(const gli_key *key, const gli_tcp_nonces *nonces,
                              uint8_t tag[GLI_TAG_BYTES], gloo_error *error) {
-  gli_mac *mac;
-  const gli_part parts[] = {{nonces->client, sizeof nonces->client},
-                            {nonces->server, sizeof nonces->server}};
-  gloo_status status = gli_mac_create(key, &mac, error);
-  if (status != GLOO_OK) return status;
-  status = gli_mac_tag(mac, parts, 2, tag, error);
-  gli_mac_destroy(mac);
+  gli_proofs proofs;
+  const gli_part transcript[] = {{nonces->client, sizeof nonces->client},
+                                 {nonces->server, sizeof nonces->server}};
+  gloo_status status =
+      gli_proofs_compute(key, "store", transcript, 2, &proofs, error);
+  if (status == GLOO_OK) memcpy(tag, proofs.acceptor, GLI_TAG_BYTES);
   return status;
 }
 

@@ -10,18 +10,12 @@
 #define GLI_RENDEZVOUS_STORE_TCP_AUTH_H
 
 #include "rendezvous/store/tcp_protocol.h"
-#include "security/keys.h"
-
-enum { GLI_TCP_NONCE_BYTES = 16 };
+#include "security/proof.h"
 
 /* What both have drawn. */
 typedef struct gli_tcp_nonces {
-  uint8_t client[GLI_TCP_NONCE_BYTES], server[GLI_TCP_NONCE_BYTES];
+  uint8_t client[GLI_NONCE_BYTES], server[GLI_NONCE_BYTES];
 } gli_tcp_nonces;
-
-/* Derives the key of TLS, where the secret authenticates it. */
-gloo_status gli_tcp_auth_tls_key(const gli_key *key, gli_key *tls_key,
-                                 gloo_error *error);
 
 /* Computes the proof of the server. The client proves itself by the tag of its
  * first frame. */

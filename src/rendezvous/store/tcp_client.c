@@ -254,7 +254,8 @@ gloo_status gli_tcp_client_create(const gloo_store_tcp_options *options,
     status =
         gli_trust_store_key(trust, self->job, self->epoch, &self->key, error);
   if (status == GLOO_OK && self->asks && tls != NULL)
-    status = gli_tcp_auth_tls_key(&self->key, &self->tls_key, error);
+    status =
+        gli_proofs_tls_key(&self->key, "store", NULL, 0, &self->tls_key, error);
   if (status == GLOO_OK)
     status = gli_tcp_pool_open(&self->pool, &client_pool, self, options->host,
                                options->port, options->timeout_ns, error);

@@ -215,7 +215,7 @@ static void hello_challenge(gli_session *session,
 static void hello_by_key(gli_session *session, gli_body *body) {
   gli_tcp_service *service = session->service;
   gloo_error error;
-  if (body->left != GLI_TCP_NONCE_BYTES) {
+  if (body->left != GLI_NONCE_BYTES) {
     gli_session_drop(session, "it sent a broken request");
   } else if (service->key == NULL) {
     gli_fail(&error, GLOO_ERR_AUTH, -1,

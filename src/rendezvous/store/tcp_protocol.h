@@ -44,7 +44,7 @@
 #include "security/keys.h"
 
 #define GLI_TCP_MAGIC UINT64_C(0x65726f7473636c67) /* "glcstore" */
-#define GLI_TCP_VERSION 4u
+#define GLI_TCP_VERSION 5u
 #define GLI_TCP_HEAD_BYTES ((size_t)8)
 /* The longest hello, and the longest frame of any kind: two values and a key.
  */

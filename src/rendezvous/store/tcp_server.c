@@ -617,7 +617,8 @@ static gloo_status server_trust(gli_tcp_server *server, const gli_trust *trust,
   gloo_status status = gli_trust_store_key(trust, service->job, service->epoch,
                                            &server->key, error);
   if (status == GLOO_OK && tls != NULL)
-    status = gli_tcp_auth_tls_key(&server->key, &service->tls_key, error);
+    status = gli_proofs_tls_key(&server->key, "store", NULL, 0,
+                                &service->tls_key, error);
   return status;
 }
 

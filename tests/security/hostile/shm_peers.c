@@ -16,7 +16,6 @@
 #include "security/trust.h"
 #include "transport_shm/ring.h"
 #include "transport_shm/shm.h"
-#include "transport_shm/tag.h"
 
 enum { RING_BYTES = 65536 };
 
@@ -48,15 +47,17 @@ static void sign(hostile *h, const char *secret, gli_shm_say say,
                             .peer_rank = note->from,
                             .local_key = note->key,
                             .remote_key = h->job->ranks[note->from].key};
-  note->asks = 1;
+  gli_shm_note other = *note;
+  other.say = say;
   hostile_demand(
       h,
       gli_trust_read(secret, strlen(secret), &trust, &error) == GLOO_OK &&
           (config.job_key = trust.key.bytes) != NULL &&
           gli_peer_key(&config, &key, &error) == GLOO_OK &&
-          gli_shm_tag(&key, say, note->from, note->to, note->tag, &error) ==
-              GLOO_OK,
+          gli_shm_note_sign(&key, &other, &error) == GLOO_OK,
       "no tag");
+  memcpy(note->tag, other.tag, sizeof note->tag);
+  note->asks = 1;
 }
 
 /* The next one; false: hung up. */

@@ -13,14 +13,14 @@
 #include "rendezvous/store/tcp_auth.h"
 
 enum {
-  HELLO_BYTES = 8 + 16 + GLI_TCP_NONCE_BYTES,
-  CHALLENGE_BYTES = 8 + GLI_TCP_NONCE_BYTES + GLI_TAG_BYTES
+  HELLO_BYTES = 8 + 16 + GLI_NONCE_BYTES,
+  CHALLENGE_BYTES = 8 + GLI_NONCE_BYTES + GLI_TAG_BYTES
 };
 
 /* ---- what they say ------------------------------------------------------- */
 
 static void make_hello(gli_frame *frame, uint64_t magic, uint32_t version) {
-  static const uint8_t nonce[GLI_TCP_NONCE_BYTES] = "drawn by nobody";
+  static const uint8_t nonce[GLI_NONCE_BYTES] = "drawn by nobody";
   gli_frame_begin(frame, 64);
   gli_frame_put_u64(frame, magic);
   gli_frame_put_u32(frame, version);
@@ -98,7 +98,7 @@ static void proves_wrongly(hostile *h) {
     gli_frame frame;
     int fd = challenged(h, challenge);
     if (h->peer->number == SERVERS_OWN)
-      memcpy(tag, challenge + 8 + GLI_TCP_NONCE_BYTES, sizeof tag);
+      memcpy(tag, challenge + 8 + GLI_NONCE_BYTES, sizeof tag);
     if (h->peer->number == NO_PROOF) {
       make_fetch(&frame, key);
     } else {
@@ -366,7 +366,7 @@ static void changes_bytes(hostile *h) {
  * the member's own number back. */
 static void reflects(hostile *h) {
   while (hostile_goes_on(h)) {
-    hostile_relay relay = {.from = 1, .changed = 8 + GLI_TCP_NONCE_BYTES};
+    hostile_relay relay = {.from = 1, .changed = 8 + GLI_NONCE_BYTES};
     hostile_demand(h, set_through(h, &relay, LONG_TIME) == GLOO_ERR_AUTH,
                    "it was believed");
   }

@@ -11,7 +11,7 @@
 #include "transport/header.h"
 #include "transport/peer.h"
 #include "transport_tcp/address.h"
-#include "transport_tcp/prove.h"
+#include "transport_tcp/handshake.h"
 
 /* ---- connections --------------------------------------------------------- */
 
@@ -37,12 +37,12 @@ static gli_tcp_hello hello_of(const hostile *h, uint32_t from, uint32_t to) {
 }
 
 /* A rank's way to prove itself, with a secret. */
-static gli_tcp_tags tags_by(hostile *h, const char *secret,
-                            const gli_tcp_hello *hello,
-                            const uint8_t nonce[GLI_TCP_PROVE_NONCE_BYTES]) {
+static gli_proofs tags_by(hostile *h, const char *secret,
+                          const gli_tcp_hello *hello,
+                          const uint8_t nonce[GLI_NONCE_BYTES]) {
   gli_trust trust = {.asks = false};
   gli_key key;
-  gli_tcp_tags tags = {{0}, {0}};
+  gli_proofs tags = {{0}, {0}};
   gloo_error error;
   uint8_t bytes[GLI_TCP_HELLO_BYTES];
   gli_pair_config config = {.self_rank = hello->to,
@@ -55,7 +55,8 @@ static gli_tcp_tags tags_by(hostile *h, const char *secret,
       gli_trust_read(secret, strlen(secret), &trust, &error) == GLOO_OK &&
           (config.job_key = trust.key.bytes) != NULL &&
           gli_peer_key(&config, &key, &error) == GLOO_OK &&
-          gli_tcp_prove_tags(&key, bytes, nonce, &tags, &error) == GLOO_OK,
+          gli_tcp_handshake_proofs(&key, bytes, nonce, &tags, &error) ==
+              GLOO_OK,
       "no tags");
   return tags;
 }
@@ -225,7 +226,7 @@ typedef enum proof_kind {
 } proof_kind;
 
 static void proves_wrongly(hostile *h) {
-  gli_tcp_tags tags = {.of_initiator = {0}};
+  gli_proofs tags = {.initiator = {0}};
   hostile_await_held(h);
   for (int i = 0; i < 50; i++) {
     gli_tcp_hello hello = hello_of(h, 3, 1), other = hello;
@@ -236,7 +237,7 @@ static void proves_wrongly(hostile *h) {
       case ZEROS:
         break;
       case REFLECTED:
-        memcpy(tags.of_initiator, challenge.tag, sizeof challenge.tag);
+        memcpy(tags.initiator, challenge.tag, sizeof challenge.tag);
         break;
       case OTHER_SECRET:
         tags = tags_by(h, HOSTILE_OTHER, &hello, challenge.nonce);
@@ -247,7 +248,7 @@ static void proves_wrongly(hostile *h) {
         tags = tags_by(h, HOSTILE_SECRET, &other, challenge.nonce);
         break;
     }
-    hostile_send(fd, tags.of_initiator, sizeof tags.of_initiator);
+    hostile_send(fd, tags.initiator, sizeof tags.initiator);
     demand_denied(h, fd);
     if (h->peer->number == REPLAYED)
       tags = tags_by(h, HOSTILE_SECRET, &hello, challenge.nonce);
@@ -307,11 +308,11 @@ static int joined(hostile *h) {
   gli_tcp_hello hello = hello_of(h, 3, 1);
   int fd = say_hello(h, &hello, 1);
   gli_tcp_challenge challenge = challenge_on(h, fd);
-  gli_tcp_tags tags = tags_by(h, HOSTILE_SECRET, &hello, challenge.nonce);
+  gli_proofs tags = tags_by(h, HOSTILE_SECRET, &hello, challenge.nonce);
   hostile_demand(
-      h, memcmp(tags.of_acceptor, challenge.tag, sizeof challenge.tag) == 0,
+      h, memcmp(tags.acceptor, challenge.tag, sizeof challenge.tag) == 0,
       "rank 1 does not prove itself");
-  hostile_send(fd, tags.of_initiator, sizeof tags.of_initiator);
+  hostile_send(fd, tags.initiator, sizeof tags.initiator);
   hostile_demand(h, answer_on(h, fd) == GLI_TCP_ACCEPTED, "it was refused");
   return fd;
 }
@@ -349,8 +350,8 @@ static void member_comes_twice(hostile *h) {
     gli_tcp_hello hello = hello_of(h, 3, 1);
     int again = say_hello(h, &hello, 1);
     gli_tcp_challenge challenge = challenge_on(h, again);
-    gli_tcp_tags tags = tags_by(h, HOSTILE_SECRET, &hello, challenge.nonce);
-    hostile_send(again, tags.of_initiator, sizeof tags.of_initiator);
+    gli_proofs tags = tags_by(h, HOSTILE_SECRET, &hello, challenge.nonce);
+    hostile_send(again, tags.initiator, sizeof tags.initiator);
     hostile_demand(h, answer_on(h, again) == GLI_TCP_TAKEN, "it was taken");
     hostile_demand(h, hostile_is_closed(again), "it was not hung up on");
   }
