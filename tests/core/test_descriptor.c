@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -104,12 +105,27 @@ static void the_upper_half_is_scarce(void **state) {
   assert_true(upper);
 }
 
+/* Of the tests themselves: tests/fork_guard.c. */
+static void a_child_that_crashes_runs_no_tests(void **state) {
+  int status = 0;
+  (void)state;
+  pid_t child = fork();
+  if (child == 0) {
+    (void)raise(SIGSEGV);
+    _exit(0);
+  }
+  assert_true(child > 0);
+  assert_int_equal(waitpid(child, &status, 0), child);
+  assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_upper_half_is_scarce),
       cmocka_unit_test(none_is_one_of_the_first_three),
       cmocka_unit_test(a_failure_is_passed_on),
       cmocka_unit_test(a_lack_says_what_to_do),
+      cmocka_unit_test(a_child_that_crashes_runs_no_tests),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
