@@ -75,7 +75,7 @@ GLOO_API gloo_status gloo_context_peer_totals(gloo_context *context, int peer,
                                               gloo_peer_totals *totals,
                                               gloo_error *error);
 
-/* Write all counters as OpenMetrics text. docs/guide/observing.md lists the
+/* Write all counters as OpenMetrics text. docs/formats.md lists the
  * names.
  * Errors: those of gloo_context_trace. Threads: any. Ownership: everything
  * stays the caller's. Cost: nothing is sent. */

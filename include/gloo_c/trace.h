@@ -49,10 +49,10 @@ extern "C" {
 typedef int (*gloo_trace_fn)(void *user, const char *text, size_t bytes);
 
 /* Write what the context remembers, and what its groups do, as JSON; of a
- * group, what all of its family do. docs/guide/observing.md says what the
- * fields are. It works as well on a context that has failed. Errors:
- * GLOO_ERR_INVALID (NULL, or in a custom operation), GLOO_ERR_IO
- * (`write` did not want it all), GLOO_ERR_NO_MEMORY, GLOO_ERR_FORKED. Threads:
+ * group, what all of its family do. docs/formats.md lists the fields. It works
+ * as well on a context that has failed. Errors: GLOO_ERR_INVALID (NULL, or in
+ * a custom operation), GLOO_ERR_IO (`write` did not want it all),
+ * GLOO_ERR_NO_MEMORY, GLOO_ERR_FORKED. Threads:
  * any; other threads' calls on the device wait for as long as it takes to copy
  * the records, well below a millisecond. Ownership: everything stays the
  * caller's. Cost: nothing is sent. */

@@ -1,5 +1,5 @@
-/* The text of a trace. Its fields are described in docs/guide/observing.md, and
- * read by `gloo trace`. */
+/* The text of a trace. Its fields are described in docs/formats.md, and read by
+ * `gloo trace`. */
 #include <inttypes.h>
 #include <unistd.h>
 
