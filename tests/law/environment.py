@@ -76,8 +76,8 @@ def in_code(project):
     read = (names_read(project, ["src", "tools"], READERS) | named_in_tables(project) |
             names_read(project, ["python"], [GETENV, *READERS]))
     tested = names_read(project, ["tests", "bench"], [GETENV, READERS[1], r'from_environment\("(\w+)"'])
-    return {"What is read": read, "What gloo run sets": set_by_run(project),
-            "What scripts, tests and benchmarks read": (tested - read) | in_scripts(project)}
+    return {"Variables": read, "Set by gloo run": set_by_run(project),
+            "Read by scripts and tests": (tested - read) | in_scripts(project)}
 
 
 def differences(page, tables):
@@ -102,11 +102,11 @@ def main(project):
     planted = page.replace(rows[0], rows[0] + "| `GLOO_PLANTED` | | | | | |\n")
     checks = [
         ("the variables that the code reads are listed, and no others", not found),
-        ("there are many", len(section(page, "What is read")) >= 15),
+        ("there are many", len(section(page, "Variables")) >= 15),
         ("one that is not listed is found", all(
             differences(page.replace(row, ""), tables) for row in rows)),
         ("one that nothing reads is found",
-         "What is read: GLOO_PLANTED is listed, and not in the code"
+         "Variables: GLOO_PLANTED is listed, and not in the code"
          in differences(planted, tables)),
         ("they are read in one place", not around),
         ("one that is read elsewhere is found",
