@@ -8,7 +8,6 @@
 #include <uv.h>
 
 #include "core/json.h"
-#include "core/printable.h"
 #include "core/text.h"
 #include "tools/tools.h"
 

@@ -16,7 +16,6 @@
 #include "rendezvous/store/tcp_connection.h"
 #include "tools/doctor.h"
 #if GLI_LINUX
-#include "core/cpu_quota.h"
 #endif
 
 #define MIB ((uint64_t)1 << 20)

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/printable.h"
+#include "core/text.h"
 
 enum { DEPTH_MAX = 16, BLOCK_VALUES = 1024 };
 

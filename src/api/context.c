@@ -13,7 +13,6 @@
 #include "core/log.h"
 #include "core/options.h"
 #include "core/random.h"
-#include "core/timeout.h"
 #include "engine/engine.h"
 #include "kernels/custom_op.h"
 #include "observe/observe.h"

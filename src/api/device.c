@@ -3,7 +3,6 @@
 #include "core/environment.h"
 #include "core/error.h"
 #include "core/options.h"
-#include "core/timeout.h"
 #include "engine/engine.h"
 #include "memory/cuda.h"
 #include "net/tls.h"

@@ -12,9 +12,9 @@
 #include <uv.h>
 
 #include "api/grow.h"
+#include "core/environment.h"
 #include "core/error.h"
 #include "core/random.h"
-#include "core/timeout.h"
 #include "rendezvous/join/exchange.h"
 #include "rendezvous/store/store.h"
 

@@ -10,7 +10,6 @@
 #include "core/environment.h"
 #include "core/error.h"
 #include "core/options.h"
-#include "core/timeout.h"
 #include "engine/engine.h"
 #include "rendezvous/join/exchange.h"
 #include "rendezvous/join/host.h"

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "api/grow.h"
+#include "core/environment.h"
 #include "core/error.h"
-#include "core/timeout.h"
 #include "engine/engine.h"
 #include "rendezvous/join/exchange.h"
 #include "rendezvous/join/outcome.h"

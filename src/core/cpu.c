@@ -10,8 +10,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/cpu_quota.h"
-
 #if GLI_LINUX
 
 static unsigned cpu_affinity(void) {

@@ -1,4 +1,4 @@
-#include "core/cpu_quota.h"
+#include "core/cpu.h"
 
 #if GLI_LINUX
 

@@ -1,5 +1,5 @@
 #if GLI_LINUX
-#define _GNU_SOURCE /* accept4, pipe2, struct ucred */
+#define _GNU_SOURCE /* accept4, pipe2, ppoll, struct ucred */
 #endif
 
 #include "core/descriptor.h"
@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -197,4 +198,37 @@ bool gli_socket_connect_to(int fd, const char *path) {
   struct sockaddr_un address;
   return descriptor_address(path, &address) &&
          connect(fd, (const struct sockaddr *)&address, sizeof address) == 0;
+}
+
+/* ---- sleeping until one is readable -------------------------------------- */
+
+void gli_sleep_add(gli_sleep *sleep, int fd, uint64_t due_ns) {
+  if (fd >= 0 && sleep->fds < GLI_SLEEP_FDS) sleep->fd[sleep->fds++] = fd;
+  if (due_ns == 0) return;
+  if (sleep->due_ns == 0 || due_ns < sleep->due_ns) sleep->due_ns = due_ns;
+}
+
+static int64_t sleep_limit(const gli_sleep *sleep, uint64_t now_ns,
+                           int64_t timeout_ns) {
+  if (sleep->due_ns == 0) return timeout_ns;
+  uint64_t left = sleep->due_ns > now_ns ? sleep->due_ns - now_ns : 0;
+  if (timeout_ns >= 0 && left > (uint64_t)timeout_ns) return timeout_ns;
+  return left > INT64_MAX ? INT64_MAX : (int64_t)left;
+}
+
+void gli_sleep_wait(const gli_sleep *sleep, uint64_t now_ns,
+                    int64_t timeout_ns) {
+  struct pollfd fds[GLI_SLEEP_FDS];
+  for (int i = 0; i < sleep->fds; i++)
+    fds[i] = (struct pollfd){.fd = sleep->fd[i], .events = POLLIN};
+  int64_t limit_ns = sleep_limit(sleep, now_ns, timeout_ns);
+#if GLI_LINUX
+  struct timespec limit = {.tv_sec = (time_t)(limit_ns / 1000000000),
+                           .tv_nsec = (long)(limit_ns % 1000000000)};
+  (void)ppoll(fds, (nfds_t)sleep->fds, limit_ns < 0 ? NULL : &limit, NULL);
+#else
+  const int64_t longest_ms = 1000000000;
+  int64_t ms = limit_ns < 0 ? -1 : limit_ns / 1000000 + 1;
+  (void)poll(fds, (nfds_t)sleep->fds, (int)(ms > longest_ms ? longest_ms : ms));
+#endif
 }

@@ -5,7 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/printable.h"
+#include "core/text.h"
+#include "gloo_c/status.h"
 
 /* Arguments may point into the message itself, hence the detour. They may also
  * be what a stranger wrote. */
@@ -51,4 +52,15 @@ void gli_error_prefix(gloo_error *error, const char *format, ...) {
   size_t length = strlen(text);
   snprintf(text + length, sizeof text - length, "%s", error->message);
   set_message(error, text);
+}
+
+const char *gloo_status_string(gloo_status status) {
+  switch (status) {
+#define STATUS_TEXT(name, value, text) \
+  case name:                           \
+    return text;
+    GLOO_STATUS_LIST(STATUS_TEXT)
+#undef STATUS_TEXT
+  }
+  return "unknown status";
 }

@@ -1,9 +1,13 @@
 #include "core/host_identity.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "core/descriptor.h"
 
 uint64_t gli_mix_bytes(uint64_t hash, const void *data, size_t bytes) {
   const unsigned char *at = data;
@@ -57,4 +61,27 @@ uint64_t gli_host_place(void) {
   uint64_t hash = GLI_MIX_START;
   if (!gli_mix_boot(&hash)) hash = gli_mix_host_name(hash);
   return gli_mix_network(hash);
+}
+
+int gli_boot_id_read(uint8_t id[GLI_BOOT_ID_BYTES]) {
+#if GLI_LINUX
+  int fd = gli_fd_keep(
+      open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC));
+  if (fd < 0) return errno;
+  ssize_t got;
+  do got = read(fd, id, GLI_BOOT_ID_BYTES);
+  while (got < 0 && errno == EINTR);
+  close(fd);
+  return got == GLI_BOOT_ID_BYTES ? 0 : EIO;
+#else
+  (void)id;
+  return ENOSYS;
+#endif
+}
+
+uint64_t gli_boot_id_hash(void) {
+  uint8_t id[GLI_BOOT_ID_BYTES];
+  if (gli_boot_id_read(id) == 0)
+    return gli_mix_bytes(GLI_MIX_START, id, sizeof id);
+  return gli_mix_host_name(GLI_MIX_START);
 }

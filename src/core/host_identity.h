@@ -1,4 +1,5 @@
-/* Hashes of this process's host and network namespace. */
+/* Identity of the running system and the network namespace: a text, and hashes
+ * that address records compare. */
 #ifndef GLI_CORE_HOST_IDENTITY_H
 #define GLI_CORE_HOST_IDENTITY_H
 
@@ -21,5 +22,15 @@ uint64_t gli_mix_network(uint64_t hash);
 /* Where the addresses of this process's network mean the same: the running
  * system (its name, where it cannot be told) and the network namespace. */
 uint64_t gli_host_place(void);
+
+enum { GLI_BOOT_ID_BYTES = 36 };
+
+/* A text that changes with every boot, so that clones of a machine differ. 0,
+ * or errno: ENOSYS where the system has none. */
+int gli_boot_id_read(uint8_t id[GLI_BOOT_ID_BYTES]);
+
+/* Returns a number for the boot id, or for the host name if no boot id exists.
+ */
+uint64_t gli_boot_id_hash(void);
 
 #endif

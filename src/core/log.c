@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "core/environment.h"
-#include "core/printable.h"
+#include "core/text.h"
 
 #define LINE_BYTES 1024
 #define LEVEL_UNSET (-1)

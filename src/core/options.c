@@ -1,9 +1,10 @@
-/* Option structs of other versions. */
+/* The version of the library, and option structs of other versions. */
 #include "core/options.h"
 
 #include <string.h>
 
 #include "core/error.h"
+#include "gloo_c/version.h"
 
 /* Larger than any option struct will be; protects against a size that is not
  * one. */
@@ -31,4 +32,16 @@ gloo_status gli_options_load(void *ours, size_t size, const void *theirs,
                     name, size);
   }
   return GLOO_OK;
+}
+
+#define TEXT_OF(number) #number
+#define TEXT(number) TEXT_OF(number)
+
+const char *gloo_version(void) {
+  return TEXT(GLOO_VERSION_MAJOR) "." TEXT(GLOO_VERSION_MINOR) "." TEXT(
+      GLOO_VERSION_PATCH);
+}
+
+int gloo_version_number(void) {
+  return GLOO_VERSION_NUMBER;
 }

@@ -80,3 +80,19 @@ bool gli_run_directory_stays(const char *path) {
   return (is.st_uid == geteuid() || is.st_uid == 0) &&
          ((is.st_mode & 022) == 0 || (is.st_mode & S_ISVTX) != 0);
 }
+
+bool gli_path_absolute(const char *path, char *absolute, size_t room) {
+  size_t used = 0;
+  if (path[0] != '/') {
+    if (getcwd(absolute, room) == NULL) {
+      if (errno == ERANGE) errno = ENAMETOOLONG;
+      return false;
+    }
+    used = strlen(absolute);
+  }
+  int n =
+      snprintf(absolute + used, room - used, "%s%s", used > 1 ? "/" : "", path);
+  if (n >= 0 && (size_t)n < room - used) return true;
+  errno = ENAMETOOLONG;
+  return false;
+}

@@ -37,4 +37,13 @@ bool gli_run_directory_is_private(const char *path);
  * writable for others only if it is sticky. */
 bool gli_run_directory_stays(const char *path);
 
+/* ---- paths --------------------------------------------------------------- */
+
+enum { GLI_PATH_BYTES = 4096 };
+
+/* Makes a path absolute, so that it stays valid if the process changes its
+ * directory. Returns false with errno if it does not fit, or the current
+ * directory is unknown. */
+bool gli_path_absolute(const char *path, char *absolute, size_t room);
+
 #endif

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/printable.h"
+#include "core/text.h"
 
 #define LIBRARY "libcuda.so.1"
 

@@ -13,7 +13,7 @@
 
 #include "core/descriptor.h"
 #include "core/error.h"
-#include "core/wipe.h"
+#include "core/random.h"
 #include "net/tls_context.h"
 #include "security/openssl.h"
 

@@ -8,7 +8,7 @@
 
 #include "core/descriptor.h"
 #include "core/error.h"
-#include "core/path.h"
+#include "core/run_directory.h"
 #include "observe/metrics.h"
 #include "observe/observe_client.h"
 #include "observe/text_out.h"

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "core/path.h"
+#include "core/run_directory.h"
 #include "engine/engine.h"
 #include "gloo_c/context.h"
 

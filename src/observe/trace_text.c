@@ -6,7 +6,7 @@
 #include "algorithms/registry.h"
 #include "core/collective.h"
 #include "core/json.h"
-#include "core/printable.h"
+#include "core/text.h"
 #include "gloo_c/version.h"
 #include "observe/trace.h"
 

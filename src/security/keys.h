@@ -21,7 +21,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/wipe.h"
+#include "core/random.h"
 #include "gloo_c/status.h"
 
 enum { GLI_KEY_BYTES = 32, GLI_TAG_BYTES = 16 };

@@ -6,7 +6,7 @@
 
 #include "core/error.h"
 #include "core/log.h"
-#include "core/wipe.h"
+#include "core/random.h"
 #include "transport/auto.h"
 
 static const char *const names[GLI_AUTO_CHILDREN] = {"shared memory", "TCP"};

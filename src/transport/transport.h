@@ -24,7 +24,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/sleep.h"
+#include "core/descriptor.h"
 #include "gloo_c/status.h"
 #include "kernels/reduce.h"
 #include "transport/header.h"

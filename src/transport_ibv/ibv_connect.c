@@ -14,7 +14,7 @@
 
 #include "core/bytes.h"
 #include "core/log.h"
-#include "core/printable.h"
+#include "core/text.h"
 #include "transport_ibv/ibv.h"
 
 #define NOTE_MAGIC UINT32_C(0x31564249) /* "IBV1" */

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/wipe.h"
+#include "core/random.h"
 #include "transport_ibv/ibv.h"
 
 /* How long TCP has to say more about what broke a queue pair. */

@@ -12,9 +12,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "core/boot_id.h"
 #include "core/bytes.h"
 #include "core/descriptor.h"
+#include "core/host_identity.h"
 #include "core/random.h"
 #include "core/user.h"
 

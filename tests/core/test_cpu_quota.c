@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include "core/cpu.h"
-#include "core/cpu_quota.h"
 
 static char root[64];
 

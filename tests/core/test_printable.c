@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/printable.h"
+#include "core/text.h"
 
 static void expect(const char *text, const char *expected) {
   char copy[64];

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/timeout.h"
+#include "core/environment.h"
 
 #define NAME "GLOO_START_TIMEOUT"
 

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/boot_id.h"
+#include "core/host_identity.h"
 #include "store_use.h"
 
 enum { FILES_MAX = 12, PATH_BYTES = 400 };

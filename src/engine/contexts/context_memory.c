@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/wipe.h"
+#include "core/random.h"
 #include "engine/contexts/contexts.h"
 #include "engine/life/life.h"
 #include "engine/state/device.h"

@@ -2,9 +2,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/environment.h"
 #include "core/error.h"
 #include "core/log.h"
-#include "core/timeout.h"
 #include "engine/contexts/contexts.h"
 #include "engine/drive/drive.h"
 #include "engine/engine.h"

@@ -26,9 +26,9 @@
  *
  * Who has not run itself, for the job was stopped as a whole, or the processor
  * was not to be had, does not count that time against others. */
+#include "core/environment.h"
 #include "core/error.h"
 #include "core/log.h"
-#include "core/timeout.h"
 #include "engine/failure/failure.h"
 #include "engine/state/device.h"
 #include "engine/state/fail.h"

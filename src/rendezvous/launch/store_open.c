@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/timeout.h"
+#include "core/environment.h"
 #include "rendezvous/launch/launch.h"
 #include "rendezvous/launch/store_pmi.h"
 #include "rendezvous/store/store.h"

@@ -12,8 +12,8 @@
 #include <unistd.h>
 #include <uv.h>
 
-#include "core/boot_id.h"
 #include "core/descriptor.h"
+#include "core/host_identity.h"
 #include "core/lack.h"
 #include "core/log.h"
 #include "core/random.h"

@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/environment.h"
 #include "core/text.h"
-#include "core/timeout.h"
 #include "rendezvous/store/store.h"
 #include "rendezvous/store/value.h"
 

@@ -2,8 +2,8 @@
  * a connection to itself while it lasts, so that a thread that waits does not
  * hold up another; idle connections are kept for the next. The process that
  * serves asks its server without one. */
+#include "core/environment.h"
 #include "core/options.h"
-#include "core/timeout.h"
 #include "rendezvous/store/store.h"
 
 #include <stdio.h>

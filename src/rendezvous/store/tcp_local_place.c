@@ -4,7 +4,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "core/boot_id.h"
+#include "core/host_identity.h"
 #include "core/siphash.h"
 
 /* Room for the name of the socket in a directory's path. */

@@ -16,7 +16,6 @@
 #include "core/lack.h"
 #include "core/log.h"
 #include "core/signals.h"
-#include "core/sleep.h"
 #include "core/text.h"
 #include "net/port_holder.h"
 #include "net/ports.h"
