@@ -1,5 +1,9 @@
 #include "kernels/copy.h"
 
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
 /* Compilers must not know it, or they use such an instruction themselves. */
 static const volatile size_t most = GLI_COPY_SHORT;
 
@@ -14,4 +18,44 @@ void gli_copy_in_pieces(void *dst, const void *src, size_t bytes) {
     from += piece;
     bytes -= piece;
   }
+}
+
+/* ---- around the caches --------------------------------------------------- */
+
+#ifdef __SSE2__
+#define LINE ((size_t)64)
+
+/* Whole cache lines, for a line that is left half written costs a read. */
+void gli_copy_nontemporal_unfenced(void *dst, const void *src, size_t bytes) {
+  unsigned char *to = dst;
+  const unsigned char *from = src;
+  size_t head = (size_t)(-(uintptr_t)to % LINE);
+  if (to == from) return;
+  if (head > bytes) head = bytes;
+  memcpy(to, from, head);
+  for (to += head, from += head, bytes -= head; bytes >= LINE; bytes -= LINE) {
+    for (size_t i = 0; i < LINE; i += sizeof(__m128i)) {
+      __m128i part = _mm_loadu_si128((const __m128i *)(const void *)(from + i));
+      _mm_stream_si128((__m128i *)(void *)(to + i), part);
+    }
+    to += LINE;
+    from += LINE;
+  }
+  memcpy(to, from, bytes);
+}
+
+void gli_nontemporal_fence(void) {
+  _mm_sfence();
+}
+#else
+void gli_copy_nontemporal_unfenced(void *dst, const void *src, size_t bytes) {
+  if (dst != src) memcpy(dst, src, bytes);
+}
+
+void gli_nontemporal_fence(void) {}
+#endif
+
+void gli_copy_nontemporal(void *dst, const void *src, size_t bytes) {
+  gli_copy_nontemporal_unfenced(dst, src, bytes);
+  gli_nontemporal_fence();
 }

@@ -46,4 +46,12 @@ static inline void gli_move_bytes(void *dst, const void *src, size_t bytes) {
     gli_copy_bytes(dst, src, bytes);
 }
 
+/* memcpy around the caches where the processor can, fenced on return: for
+ * destinations that no thread reads from this core's caches soon. dst may be
+ * src; no other overlap. */
+void gli_copy_nontemporal(void *dst, const void *src, size_t bytes);
+/* gli_copy_nontemporal in two parts. */
+void gli_copy_nontemporal_unfenced(void *dst, const void *src, size_t bytes);
+void gli_nontemporal_fence(void);
+
 #endif

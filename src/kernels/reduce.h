@@ -81,11 +81,6 @@ typedef void (*gli_narrow_fn)(void *dst, const float *src, size_t count,
 gli_widen_fn gli_widen_kernel(gloo_dtype dtype);
 gli_narrow_fn gli_narrow_kernel(gloo_dtype dtype);
 
-/* memcpy around the caches where the processor can, fenced on return: for
- * destinations that no thread reads from this core's caches soon. dst may be
- * src; no other overlap. */
-void gli_copy_nontemporal(void *dst, const void *src, size_t bytes);
-
 /* Look up by name; false when there is no such name. */
 bool gli_dtype_from_name(const char *name, gloo_dtype *dtype);
 bool gli_op_from_name(const char *name, gloo_op *op);

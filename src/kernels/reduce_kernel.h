@@ -45,10 +45,6 @@ void gli_combine(const gli_combine_parts *parts, void *const *dsts,
                  size_t n_dsts, const void *const *srcs, size_t n_srcs,
                  size_t count, uint64_t streamed);
 
-/* gli_copy_nontemporal in two parts. */
-void gli_copy_nontemporal_unfenced(void *dst, const void *src, size_t bytes);
-void gli_nontemporal_fence(void);
-
 /* Define name_combine, whose elements are `factor` elements of the parts. */
 #define GLI_COMBINE(name, parts, factor)                               \
   static void name##_combine(void *const *dsts, size_t n_dsts,         \

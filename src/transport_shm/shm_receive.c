@@ -5,6 +5,7 @@
 
 #include "core/crc32c.h"
 #include "core/error.h"
+#include "kernels/copy.h"
 #include "kernels/reduce.h"
 #include "transport/sink.h"
 #include "transport_shm/shm.h"

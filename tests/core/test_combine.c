@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/copy.h"
 #include "kernels/reduce.h"
 #include "kernels/reduce_kernel.h"
 #include "values.h"

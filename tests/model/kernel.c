@@ -172,11 +172,6 @@ void gli_shm_copy(gli_store_policy *copier, void *dst, const void *src,
   never(); /* chunks are short */
 }
 
-void gli_copy_nontemporal(void *dst, const void *src, size_t bytes) {
-  (void)dst, (void)src, (void)bytes;
-  never(); /* nor does a sink ask for it */
-}
-
 void gli_shm_forget_freed(gli_shm *t) {
   (void)t;
 }
