@@ -12,7 +12,6 @@
 #include "gloo_c/memory.h"
 #include "memory/region.h"
 #include "memory/sealed.h"
-#include "memory/slab.h"
 
 /* Shares of the remaining memory, because the kernel kills processes when it
  * runs out, and of the descriptors, because connections and the program's files

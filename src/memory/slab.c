@@ -1,7 +1,6 @@
 /* A slab is a region that is cut into pages. Pages and not less, because what
  * was exposed to a peer is cut off from it by pages (gli_region_detach), and
  * must not take anything else along. */
-#include "memory/slab.h"
 
 #include <stdint.h>
 #include <stdlib.h>
