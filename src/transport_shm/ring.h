@@ -29,7 +29,7 @@
  * multiple of the number of slots, and fresh memory holds 0, which is awaited
  * only once 2^32 records have passed: neither is ever taken for a new record.
  * Payload lies in no word that is polled. Payload that is written past the
- * caches (shm_copy.h) is fenced before `sequence` is stored, for release order
+ * caches (shm_copy.c) is fenced before `sequence` is stored, for release order
  * does not hold it back.
  *
  * Sleeping (see shm_wait.c) needs more: both the store of `sequence` and the
@@ -47,8 +47,8 @@
 #include <stdint.h>
 
 #include "core/error.h"
+#include "kernels/store_policy.h"
 #include "transport/transport.h"
-#include "transport_shm/shm_copy.h"
 
 #define GLI_SHM_LINE ((size_t)64)
 #ifndef GLI_SHM_SLOTS      /* tests/model takes less of all */
@@ -267,5 +267,25 @@ static inline uint32_t gli_shm_unacked(const gli_shm_in *in) {
 static inline uint64_t gli_shm_unacked_bytes(const gli_shm_in *in) {
   return in->at - in->acked_at;
 }
+
+/* ---- copying into a ring (shm_copy.c) ------------------------------------ */
+
+/* Copies go through the caches, or past them (kernels/store_policy.h). The
+ * lines that a sender writes to are those that its peer has just read. */
+
+/* Shorter chunks always go through the caches. */
+#define GLI_SHM_NONTEMPORAL_MIN ((size_t)2048)
+/* Below this, a chunk is short: the fence after it counts, so short ones are
+ * judged for themselves. */
+#define GLI_SHM_NONTEMPORAL_LONG ((size_t)4096)
+
+/* Copy at least GLI_SHM_NONTEMPORAL_MIN bytes. On return, all bytes are ordered
+ * before later stores of the caller, as after memcpy. */
+void gli_shm_copy(gli_store_policy *copier, void *dst, const void *src,
+                  size_t bytes);
+
+/* Records the time that a chunk took in one way. For gli_shm_copy and tests. */
+void gli_shm_copier_learn(gli_store_policy *copier, bool nontemporal,
+                          uint64_t ns, size_t bytes);
 
 #endif

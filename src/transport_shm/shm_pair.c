@@ -11,6 +11,7 @@
 #include "core/random.h"
 #include "memory/sealed.h"
 #include "transport_shm/memory.h"
+#include "transport_shm/note.h"
 #include "transport_shm/shm.h"
 
 /* ---- opening ------------------------------------------------------------- */

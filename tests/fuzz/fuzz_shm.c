@@ -12,6 +12,7 @@
 
 #include "core/descriptor.h"
 #include "transport_shm/memory.h"
+#include "transport_shm/note.h"
 #include "transport_shm/shm.h"
 #include "transport_use.h"
 

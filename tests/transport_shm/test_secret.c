@@ -10,6 +10,7 @@
 #include "ends.h"
 #include "transport/auto.h"
 #include "transport_shm/memory.h"
+#include "transport_shm/note.h"
 #include "transport_shm/shm.h"
 #include "transport_tcp/address.h"
 #include "transport_tcp/handshake.h"

@@ -14,6 +14,7 @@
 
 #include "hostile.h"
 #include "security/trust.h"
+#include "transport_shm/note.h"
 #include "transport_shm/ring.h"
 #include "transport_shm/shm.h"
 
