@@ -363,8 +363,4 @@ void gli_ibv_regions_end(gli_ibv *t);
  * is. */
 struct ibv_mr *gli_ibv_registered(gli_ibv *t, const void *memory, size_t bytes);
 
-/* ibv_forked.c */
-void gli_ibv_forked(gli_transport *t);
-void gli_ibv_abandon(gli_transport *t);
-
 #endif

@@ -204,6 +204,39 @@ static void ibv_set_oversubscribed(gli_transport *base, bool oversubscribed) {
   t->tcp->ops->set_oversubscribed(t->tcp, oversubscribed);
 }
 
+/* ---- a forked child ------------------------------------------------------ */
+
+/* The copies of descriptors are closed, and memory is freed. What is
+ * registered, and the queue pairs, are the parent's: a child of a kernel that
+ * cannot copy such pages does not have them, so they are left alone. */
+
+static void ibv_forked(gli_transport *base) {
+  gli_ibv *t = (gli_ibv *)base;
+  t->tcp->ops->forked(t->tcp);
+  gli_ibv_port_forked(&t->port);
+}
+
+static void ibv_abandon_pairs(gli_ibv_pair *list) {
+  while (list != NULL) {
+    gli_ibv_pair *pair = list;
+    list = pair->next;
+    gli_request_copies_free(&pair->copies);
+    free(pair);
+  }
+}
+
+static void ibv_abandon(gli_transport *base) {
+  gli_ibv *t = (gli_ibv *)base;
+  t->tcp->ops->abandon(t->tcp);
+  ibv_abandon_pairs(t->pairs);
+  ibv_abandon_pairs(t->garbage);
+  ibv_abandon_pairs(t->old_garbage);
+  ibv_abandon_pairs(t->undead);
+  free(t->regions);
+  free(t->stash);
+  free(t);
+}
+
 const gli_transport_ops gli_transport_ibv = {
     .name = "ibv",
     .open = ibv_open,
@@ -223,8 +256,8 @@ const gli_transport_ops gli_transport_ibv = {
     .sleep = ibv_sleep,
     .wake = ibv_wake,
     .close = ibv_close,
-    .forked = gli_ibv_forked,
-    .abandon = gli_ibv_abandon,
+    .forked = ibv_forked,
+    .abandon = ibv_abandon,
     .set_oversubscribed = ibv_set_oversubscribed,
     .sleep_begin = ibv_sleep_begin,
     .sleep_end = ibv_sleep_end,
