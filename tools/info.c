@@ -12,7 +12,7 @@
 #include "kernels/reduce.h"
 #include "memory/cuda.h"
 #include "net/tls.h"
-#include "observe/observe_name.h"
+#include "observe/observe_socket.h"
 #include "rendezvous/launch/launch.h"
 #include "security/keys.h"
 #include "tools/info.h"

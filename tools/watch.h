@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "observe/observe_name.h"
+#include "observe/observe_socket.h"
 
 typedef enum gli_watch_state {
   GLI_WATCH_ANSWERED,

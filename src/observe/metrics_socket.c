@@ -1,4 +1,3 @@
-#include "observe/metrics_socket.h"
 
 #include <errno.h>
 #include <stdio.h>
