@@ -215,7 +215,7 @@ static uint64_t random_length(scenery *s) {
   return random_below(&s->seed, one_in(s, 8) ? BUDGET : BUDGET / 3);
 }
 
-/* As engine/run/send.c does: the short way first. */
+/* As engine/run/run.c does: the short way first. */
 static void send_next(scenery *s, run *x, uint32_t rank) {
   if (x->sent[rank] == x->all[rank]) return;
   gli_link *link = link_to(s, rank);
@@ -284,7 +284,7 @@ static void probe(scenery *s, uint32_t rank) {
   gli_wire_control(link_to(s, rank), GLI_MESSAGE_PROBE, NULL, serial);
 }
 
-/* Messages to itself; see drive/self.c. */
+/* Messages to itself; see drive/driver.c. */
 static void poll_self(scenery *s) {
   gloo_device *device = &s->w->rank.device;
   gli_transfer *t = device->self_queue.first;

@@ -32,8 +32,8 @@ class Limit(NamedTuple):
 CIRCLE = Limit(4, 4, 0, "units that call each other in a circle")
 LIMITS = {
     "lines": Limit(84000, 70000, 84000, "lines of .c and .h files in src and include"),
-    "files": Limit(580, 450, 10, ".c and .h files in src"),
-    "small files": Limit(135, 90, 10, "those of fewer than 50 lines"),
+    "files": Limit(566, 450, 10, ".c and .h files in src"),
+    "small files": Limit(119, 90, 10, "those of fewer than 50 lines"),
     "folder": Limit(68, 45, 3, "files in the largest folder, without subfolders"),
     "units": Limit(63, 30, 3, "units in the largest folder, without subfolders: X.c with X.h is one"),
     "names": Limit(4, 0, 0, "names of .c files that stand in several folders, except absent.c"),
@@ -42,9 +42,9 @@ LIMITS = {
     "bools": Limit(17, 3, 0, "bools in the struct that has most, in net and transports"),
     "bool structs": Limit(8, 0, 0, "structs of net and transports with more than 3 bools"),
     "sockets": Limit(17, 0, 0, "files outside src/net that use sockets, names, epoll, libuv's loop or SSL"),
-    "circle: src/engine": CIRCLE._replace(most=7),
+    "circle: src/engine": CIRCLE._replace(most=6),
     "circle: src/engine/drive": CIRCLE._replace(most=6),
-    "circle: src/engine/run": CIRCLE._replace(most=7),
+    "circle: src/engine/run": CIRCLE._replace(most=5),
     "circle: src/rendezvous": CIRCLE._replace(most=5),
     "circle: src/rendezvous/store": CIRCLE._replace(most=5),
     "circle: src/transport_ibv": CIRCLE._replace(most=8),

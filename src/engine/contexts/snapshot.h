@@ -5,7 +5,6 @@
 #define GLI_ENGINE_CONTEXTS_SNAPSHOT_H
 
 #include "core/collective.h"
-#include "engine/state/totals.h"
 #include "engine/state/trace_buffer.h"
 #include "gloo_c/context.h"
 #include "gloo_c/types.h"

@@ -33,7 +33,7 @@ bool gli_device_watch_forks(gloo_device *device);
  * the lock held, before anything else is done with it in the child. */
 void gli_device_part(gloo_device *device);
 
-/* ---- progress (driver.c, self.c, copies.c) ------------------------------- */
+/* ---- progress (driver.c) ------------------------------------------------- */
 
 /* Progress with the lock held. */
 int gli_device_poll(gloo_device *device);
@@ -48,10 +48,6 @@ static inline void gli_device_settle(gloo_device *device) {
   gli_device_run(device);
   if (device->loose_ends) gli_device_tie_up(device);
 }
-/* Deliver the messages of ranks to themselves. */
-int gli_self_poll(gloo_device *device);
-/* End copies that have ended, and begin others (copies.c). */
-int gli_copies_poll(gloo_device *device);
 
 /* The functions that transports call when something arrives, was sent, or broke
  * (upcalls.c). */

@@ -10,9 +10,12 @@
 #include "engine/drive/drive.h"
 #include "engine/failure/council.h"
 #include "engine/failure/failure.h"
+#include "engine/memory/staged_copies.h"
 #include "engine/run/in_order.h"
 #include "engine/state/fail.h"
 #include "engine/wire/wire.h"
+#include "kernels/copy.h"
+#include "transport/sink.h"
 
 void gli_device_lock_contended(gloo_device *device) {
   if (atomic_exchange(&device->fork.pending, false)) {
@@ -156,12 +159,53 @@ static void check_suspects(gloo_device *device) {
   }
 }
 
+/* Delivers the messages of ranks to themselves: the smallest transport there
+ * is. */
+static int device_poll_self(gloo_device *device) {
+  int events = 0;
+  while (device->self_queue.first != NULL) {
+    gli_transfer *t = device->self_queue.first;
+    gli_transfer_list_remove(&device->self_queue, t);
+    gli_link *link = t->link;
+    gli_transfer_list_add(&link->in_flight, t);
+    gli_sink sink;
+    gloo_status status =
+        gli_engine_upcalls.header(link, &t->request.header, &sink);
+    if (status != GLOO_OK) return events + 1; /* poisoned: all is dropped */
+    size_t bytes = (size_t)t->request.header.length;
+    if (bytes > 0 && sink.fn == NULL) /* perhaps to where it is */
+      gli_move_bytes(sink.dst, t->request.payload, bytes);
+    else if (bytes > 0)
+      gli_sink_place(&sink, 0, t->request.payload, bytes);
+    gli_engine_upcalls.received(link, sink.token);
+    gli_engine_upcalls.sent(link, &t->request);
+    events++;
+  }
+  return events;
+}
+
+/* Ends copies of memory that the host does not touch, and begins those that may
+ * begin. */
+static int device_poll_copies(gloo_device *device) {
+  int events = 0;
+  for (gli_operation *op = device->staged; op != NULL;
+       op = gli_staged_after(op)) {
+    uint32_t step;
+    while (!gli_context_poisoned(op->context) &&
+           gli_staged_next_done(op, &step)) {
+      gli_operation_step_done(op, step);
+      events++;
+    }
+  }
+  return events;
+}
+
 /* Does the work that was deferred to polls. */
 GLI_COLD static int poll_leftovers(gloo_device *device) {
   int events = 0;
-  if (device->self_queue.first != NULL) events += gli_self_poll(device);
+  if (device->self_queue.first != NULL) events += device_poll_self(device);
   if (device->pending_links != NULL) events += gli_wire_retry(device);
-  if (device->staged != NULL) events += gli_copies_poll(device);
+  if (device->staged != NULL) events += device_poll_copies(device);
   if (device->deferred != NULL) {
     gli_device_start_deferred(device);
     events++;

@@ -1,9 +1,10 @@
 /* Matching: which operation, and which of its receives, a message belongs to.
  */
+#include "engine/match/match.h"
+
 #include <inttypes.h>
 
 #include "core/error.h"
-#include "engine/match/match.h"
 #include "engine/state/context.h"
 #include "engine/state/signature.h"
 
@@ -127,4 +128,81 @@ gli_operation *gli_match_operation(const gli_link *link, const gli_header *h) {
   if (context->family->posted.first == NULL) return NULL;
   if (h->operation != gli_counted(&link->found, h->tag)) return NULL;
   return gli_match_posted(context, link->local, h->tag);
+}
+
+/* ---- operations by key --------------------------------------------------- */
+
+gli_key gli_match_key_of(const gli_operation *op) {
+  uint32_t rank = GLI_NO_RANK;
+  if (gli_operation_is_message(op)) rank = op->peers[0].link->rank;
+  return (gli_key){rank, op->signature.tag, op->signature.operation};
+}
+
+static gli_operation *match_operation_of(gli_keyed *entry) {
+  if (entry == NULL) return NULL;
+  return (gli_operation *)(void *)((char *)entry -
+                                   offsetof(gli_operation, keyed));
+}
+
+gli_operation *gli_match_find(const gloo_context *context, gli_key key) {
+  gli_operation *op = context->newest;
+  if (op != NULL && gli_keys_equal(gli_match_key_of(op), key)) return op;
+  if (context->operations.n == 0) return NULL;
+  return match_operation_of(gli_key_table_find(&context->operations, key));
+}
+
+void gli_match_file(gli_operation *op) {
+  gli_key_table_add(&op->context->operations, &op->keyed, gli_match_key_of(op));
+}
+
+void gli_match_unfile(gli_operation *op) {
+  if (op->keyed.at == NULL) return; /* never inserted */
+  gli_key_table_remove(&op->context->operations, &op->keyed);
+}
+
+/* ---- messages between two ranks ------------------------------------------ */
+
+/* Both ends number the messages with a tag between them. A receive from one
+ * rank has the number of its message from its beginning, and runs like any
+ * operation. One from any of several ranks has not: it takes the oldest message
+ * that no receive has the number of, or is posted until one comes. What such a
+ * receive looks for is the first thing to arrive of a message, its slot 0 or an
+ * RTS, which is its envelope; envelopes of a rank arrive in order. While it is
+ * posted, a receive from one rank whose message it might take is posted behind
+ * it. */
+
+bool gli_p2p_takes_from(const gli_operation *op, uint32_t rank) {
+  if (op->p2p.peer >= 0) return (uint32_t)op->p2p.peer == rank;
+  if (op->p2p.candidates == NULL) return true;
+  for (size_t i = 0; i < op->p2p.n_candidates; i++) {
+    if ((uint32_t)op->p2p.candidates[i] == rank) return true;
+  }
+  return false;
+}
+
+/* Returns true if the message is the next one with its tag from its rank, among
+ * messages whose number no receive has. */
+static bool match_is_next(const gli_early *early) {
+  const gli_header *h = &early->header;
+  return h->operation == gli_counted(&early->link->found, h->tag);
+}
+
+gli_early *gli_match_envelope(const gli_operation *op) {
+  gli_early *p = op->context->envelopes_first;
+  while (p != NULL &&
+         !(p->header.tag == op->signature.tag &&
+           gli_p2p_takes_from(op, p->link->local) && match_is_next(p))) {
+    p = p->envelope_next;
+  }
+  return p;
+}
+
+gli_operation *gli_match_posted(const gloo_context *context, uint32_t rank,
+                                uint32_t tag) {
+  gli_operation *op = context->family->posted.first;
+  while (op != NULL && !(op->context == context && op->signature.tag == tag &&
+                         gli_p2p_takes_from(op, rank))) {
+    op = op->active_next;
+  }
+  return op;
 }

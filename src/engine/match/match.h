@@ -10,7 +10,7 @@
 #include "engine/state/context.h"
 #include "engine/state/early.h"
 
-/* ---- operations by key (index.c) ----------------------------------------- */
+/* ---- operations by key --------------------------------------------------- */
 
 gli_key gli_match_key_of(const gli_operation *op);
 gli_operation *gli_match_find(const gloo_context *context, gli_key key);
@@ -69,7 +69,7 @@ gloo_status gli_match_agree_late(const gli_link *link, const gli_header *header,
 gloo_status gli_match_too_late(const gli_link *link, const gli_header *header,
                                gloo_error *error);
 
-/* ---- messages between two ranks (p2p.c) ---------------------------------- */
+/* ---- messages between two ranks ------------------------------------------ */
 
 bool gli_p2p_takes_from(const gli_operation *op, uint32_t rank);
 /* The oldest early message that a receive could take; NULL: none. */

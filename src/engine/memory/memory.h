@@ -70,14 +70,14 @@ static inline void gli_operation_combine(const gli_operation *op,
   }
 }
 
-/* ---- several inputs and outputs (buffers.c) ------------------------------ */
+/* ---- several inputs and outputs (bytes.c) -------------------------------- */
 
 /* Several inputs and outputs: take over the caller's. */
 void gli_lists_set(gli_operation *op, const gli_call *call);
 /* Run a LOCAL_REDUCE or a LOCAL_BCAST. */
 void gli_lists_run(gli_operation *op, const gli_step *step);
 
-/* ---- blocks that lie apart (buffers.c) ----------------------------------- */
+/* ---- blocks that lie apart (bytes.c) ------------------------------------- */
 
 void gli_staging_begin(const gli_staging *staging);
 void gli_staging_end(const gli_staging *staging);

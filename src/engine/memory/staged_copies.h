@@ -13,7 +13,7 @@
  *   open    0          no copy step is ready, or all are done
  *
  * The device has a list of all that run; each poll looks after them
- * (drive/copies.c), and while there are some nobody sleeps for long. */
+ * (drive/driver.c), and while there are some nobody sleeps for long. */
 #ifndef GLI_ENGINE_MEMORY_STAGED_COPIES_H
 #define GLI_ENGINE_MEMORY_STAGED_COPIES_H
 

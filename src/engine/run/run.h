@@ -10,7 +10,7 @@
 #include "engine/state/context.h"
 #include "engine/state/device.h"
 
-/* ---- steps that can run (run.c, steps.c, send.c) ------------------------- */
+/* ---- steps that can run (run.c) ------------------------------------------ */
 
 /* Run all steps that can run. Every upcall ends with it. */
 void gli_device_run_all(gloo_device *device);
@@ -24,7 +24,6 @@ void gli_device_start_deferred(gloo_device *device);
 GLI_COLD void gli_device_leave_deferred(gli_operation *op);
 
 void gli_operation_step_done(gli_operation *op, uint32_t step);
-void gli_send_step(gli_operation *op, uint32_t step);
 /* Records the rank whose message a receive step waited for. */
 static inline void gli_operation_heard(gli_operation *op, uint32_t step) {
   op->about.peer = op->peers[op->plan->steps[step].peer].link->rank;

@@ -17,8 +17,8 @@ typedef struct gli_piece {
 } gli_piece;
 
 /* The buffers of a plan whose bytes lie apart in memory of the caller's
- * (memory/buffers.c): pieces to be copied before it, and then those to be
- * copied after it. One allocation, with the buffers behind it. */
+ * (memory/bytes.c): pieces to be copied before it, and then those to be copied
+ * after it. One allocation, with the buffers behind it. */
 typedef struct gli_staging {
   size_t n_before, n_after;
   gli_piece pieces[];

@@ -5,9 +5,8 @@
 
 #include "engine/state/call.h"
 #include "engine/state/link.h"
+#include "engine/state/lock.h"
 #include "engine/state/operation.h"
-#include "engine/state/posted.h"
-#include "engine/state/totals.h"
 #include "engine/state/trace_buffer.h"
 #include "kernels/store_policy.h"
 #include "plan/tuning.h"

@@ -1,5 +1,6 @@
-/* A lock that costs two atomic instructions when no other thread wants it.
+/* Threads: a lock, a bell, and an error that is read without a lock.
  *
+ * The lock costs two atomic instructions when no other thread wants it.
  * `state` is 0 when it is free, 1 when it is held, 2 when it is held and a
  * thread may wait. A thread that finds it held stores 2 and, if it still was,
  * waits; one that finds 2 on leaving wakes one that waits. Both do so under
@@ -10,7 +11,10 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <uv.h>
+
+#include "gloo_c/status.h"
 
 typedef struct gli_lock {
   atomic_uint state;
@@ -37,5 +41,39 @@ static inline void gli_lock_leave(gli_lock *lock) {
   if (atomic_exchange_explicit(&lock->state, 0, memory_order_release) == 2)
     gli_lock_wake(lock);
 }
+
+/* ---- a bell -------------------------------------------------------------- */
+
+/* A thread sleeps on it until one of several requests has ended, on devices
+ * with a lock each. */
+typedef struct gli_bell {
+  uv_mutex_t lock;
+  uv_cond_t ringing;
+  bool rang;
+} gli_bell;
+
+/* False: out of memory or locks. */
+bool gli_bell_init(gli_bell *bell);
+void gli_bell_destroy(gli_bell *bell);
+void gli_bell_ring(gli_bell *bell);
+/* Waits until the bell rings, or has rung since the last wait, or for at most
+ * the limit. */
+void gli_bell_wait(gli_bell *bell, uint64_t limit_ns);
+
+/* ---- an error that is read without a lock -------------------------------- */
+
+enum { GLI_POSTED_WORDS = sizeof(gloo_error) / sizeof(uint32_t) };
+_Static_assert(sizeof(gloo_error) % sizeof(uint32_t) == 0, "whole words");
+
+/* One thread at a time posts it, and any thread reads it. Zeros: none, with
+ * status GLOO_OK. `turn` is odd while it changes. */
+typedef struct gli_posted {
+  atomic_uint turn;
+  _Atomic uint32_t words[GLI_POSTED_WORDS];
+} gli_posted;
+
+void gli_posted_put(gli_posted *posted, const gloo_error *error);
+/* Waits for no thread that has been stopped, unless while it posts. */
+void gli_posted_get(const gli_posted *posted, gloo_error *error);
 
 #endif

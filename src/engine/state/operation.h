@@ -10,9 +10,9 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "engine/state/bell.h"
 #include "engine/state/early.h"
 #include "engine/state/link.h"
+#include "engine/state/lock.h"
 #include "engine/state/trace_buffer.h"
 #include "kernels/custom_op.h"
 #include "plan/cache.h"

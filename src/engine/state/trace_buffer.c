@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/state/totals.h"
+#include "core/ticks.h"
 
 gli_trace *gli_trace_new(uint64_t kept) {
   uint64_t room = GLI_TRACE_LEAST;
@@ -36,4 +36,18 @@ void gli_trace_signature(const gli_trace_record *record,
                             .root = a->root,
                             .operation = record->operation,
                             .count = a->count};
+}
+
+/* ---- totals -------------------------------------------------------------- */
+
+#define LATE_NS UINT64_C(50000)
+
+gli_totals *gli_totals_new(uint32_t size) {
+  gli_totals *totals;
+  uint64_t bytes = sizeof *totals + (uint64_t)size * sizeof totals->peers[0];
+  return bytes <= SIZE_MAX ? calloc(1, (size_t)bytes) : NULL;
+}
+
+uint64_t gli_tardy_ticks(void) {
+  return gli_ticks_about(LATE_NS);
 }

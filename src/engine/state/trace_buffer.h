@@ -1,4 +1,5 @@
-/* The records of the last operations of a family: the flight recorder.
+/* The records of the last operations of a family, the flight recorder, and the
+ * totals of all operations since its creation.
  *
  * Every operation that ends leaves a record in a ring, after those that ended
  * before it. Pending operations are in no ring: a snapshot finds them in the
@@ -9,6 +10,7 @@
 #define GLI_ENGINE_STATE_TRACE_BUFFER_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "core/ticks.h"
 #include "transport/header.h"
@@ -75,5 +77,45 @@ void gli_trace_signature(const gli_trace_record *record, gli_header *signature);
 static inline gli_trace_record *gli_trace_next(gli_trace *trace) {
   return &trace->records[trace->n++ & trace->mask];
 }
+
+/* ---- totals -------------------------------------------------------------- */
+
+/* Runs are counted at their end, in their operation, which is used again and
+ * again. Its bytes, messages and peers follow from its plan, and are added up
+ * when the operation is about to change, or on request (life/tally.c). */
+
+/* Algorithms have numbers of their own, whatever collective they are of; behind
+ * them are messages: those that are sent, and those that are received. */
+enum { GLI_TOTAL_MESSAGES = 256, GLI_TOTAL_KINDS = GLI_TOTAL_MESSAGES + 2 };
+
+typedef struct gli_call_total {
+  uint8_t collective;
+  uint64_t calls, bytes, ticks;
+} gli_call_total;
+
+/* Holds the totals of a rank of the root. */
+typedef struct gli_peer_total {
+  uint64_t messages_sent, bytes_sent;
+  uint64_t messages_received, bytes_received;
+  uint64_t late, late_ticks; /* collectives that waited for it in the end */
+} gli_peer_total;
+
+typedef struct gli_totals {
+  uint64_t failed;
+  gli_call_total calls[GLI_TOTAL_KINDS];
+  gli_peer_total peers[];
+} gli_totals;
+
+/* Memory that a family keeps for later calls: plans, operations that are made
+ * for them, and their scratch. */
+typedef struct gli_kept {
+  uint64_t plans, operations, scratch; /* bytes */
+} gli_kept;
+
+/* Returns totals of zero for `size` ranks. NULL: out of memory. */
+gli_totals *gli_totals_new(uint32_t size);
+
+/* A collective that takes less was not late: about 50 microseconds. */
+uint64_t gli_tardy_ticks(void);
 
 #endif
