@@ -4,7 +4,7 @@
 #include <uv.h>
 
 #include "algorithms/registry.h"
-#include "api/tuning.h"
+#include "api/tuning_file.h"
 #include "core/cpu.h"
 #include "core/environment.h"
 #include "core/json.h"

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/tuning.h"
+#include "api/tuning_file.h"
 #include "core/cpu.h"
 #include "engine/engine.h"
 #include "plan/shape.h"

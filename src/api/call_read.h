@@ -92,7 +92,7 @@ uint64_t gli_given_counts_hash(const gli_arguments *arguments, uint32_t rank,
 bool gli_given_counts_same(const gli_arguments *arguments,
                            const gli_counts *counts, uint32_t size);
 
-/* ---- several inputs and outputs per rank (lists.c) ----------------------- */
+/* ---- several inputs and outputs per rank (multi.c) ----------------------- */
 
 /* Sets the number of buffers, and the shape that the algorithm sees. */
 gloo_status gli_lists_read(const gli_arguments *arguments, gli_call *call,

@@ -1,5 +1,5 @@
 /* The public collectives and messages: a table of how each fills its
- * arguments. gloo_sendrecv is in exchange.c. */
+ * arguments. gloo_sendrecv is in sendrecv.c. */
 #include "gloo_c/collectives.h"
 
 #include "api/call.h"

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "api/create.h"
-#include "api/tuning.h"
+#include "api/tuning_file.h"
 #include "core/bytes.h"
 #include "core/environment.h"
 #include "core/error.h"

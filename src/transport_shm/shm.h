@@ -3,15 +3,15 @@
  *
  * An end point listens on a Unix socket without a name in any file system. A
  * pair is one connection, over which each side hands the other two descriptors:
- * the memory of the ring that it writes (ring.h), and its page, where it says
- * whether it sleeps. The connection stays open as a liveness socket: its end
- * means that the peer is gone, and a note on it wakes the peer. Nothing has a
- * name, so nothing is left when all are killed.
+ * the memory of the ring that it writes (shm_ring.h), and its page, where it
+ * says whether it sleeps. The connection stays open as a liveness socket: its
+ * end means that the peer is gone, and a note on it wakes the peer. Nothing has
+ * a name, so nothing is left when all are killed.
  *
  * Memory. Each pair costs a rank one ring. The first ones are large, the next
  * smaller (gli_shm_data_for), and beyond GLI_SHM_MEMORY_MAX pairs are declined.
  * What short messages need of it is reserved when a pair is opened, the rest
- * when a longer one comes (ring.h).
+ * when a longer one comes (shm_ring.h).
  *
  * transport/peer.h says how pairs fail and end. */
 #ifndef GLI_TRANSPORT_SHM_SHM_H
@@ -28,7 +28,7 @@
 #include "transport_shm/foreign.h"
 #include "transport_shm/map_cache.h"
 #include "transport_shm/note.h"
-#include "transport_shm/ring.h"
+#include "transport_shm/shm_ring.h"
 
 extern const gli_transport_ops gli_transport_shm;
 /* For pairs with checksums. */

@@ -1,4 +1,4 @@
-#include "transport_shm/ring.h"
+#include "transport_shm/shm_ring.h"
 
 #include <uv.h>
 

@@ -3,7 +3,7 @@
  * All that can end a sleep is in one epoll descriptor: the listener, the bell,
  * an eventfd of this process alone, and the liveness sockets, on which a peer
  * says RING when it finds `asleep` set after it has changed something; it takes
- * the flag back, so that it says so once. ring.h argues that no change is
+ * the flag back, so that it says so once. shm_ring.h argues that no change is
  * missed. (A bell that peers have, too, would be theirs to break for others:
  * what writing to a descriptor does, and whether it blocks, is up to all that
  * share it.)

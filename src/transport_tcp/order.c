@@ -4,7 +4,7 @@
  * not. The first of a contact reached the store, or was given first. */
 #include <string.h>
 
-#include "transport_tcp/address.h"
+#include "transport_tcp/contact.h"
 
 /* Fewer bits in common say nothing: private networks of two sites begin alike.
  */

@@ -19,7 +19,7 @@
 #include "net/conn.h"
 #include "transport/peer.h"
 #include "transport/request.h"
-#include "transport_tcp/address.h"
+#include "transport_tcp/contact.h"
 #include "transport_tcp/handshake.h"
 
 extern const gli_transport_ops gli_transport_tcp;

@@ -3,7 +3,7 @@
 
 #include "fuzz.h"
 #include "transport/auto.h"
-#include "transport_tcp/address.h"
+#include "transport_tcp/contact.h"
 #if GLI_LINUX
 #include "transport_shm/address.h"
 #endif

@@ -16,7 +16,7 @@ READERS = [r'simple_read_number\(\s*"(\w+)"', r'gli_environment_read\(\s*"(\w+)"
            r'\bgli_seconds \w+ = \{\s*(?:\.name = )?"(\w+)"', r'launch_read_(?:number|text)\(\s*"(\w+)"', r'\bsetting\(\s*"(\w+)"']
 # What they, and whoever goes through a list of names, hand on to be read. Another one is a
 # reader that this test does not know yet.
-INDIRECT = {("src/api/tuning.c", "name"), ("src/core/environment.c", "variable->name"), ("src/rendezvous/launch/launch.c", "name"),
+INDIRECT = {("src/api/tuning_file.c", "name"), ("src/core/environment.c", "variable->name"), ("src/rendezvous/launch/launch.c", "name"),
             ("src/rendezvous/launch/launch.c", "names[i]"), ("src/rendezvous/launch/launch.c", "launchers[i].signs[k]"),
             ("src/rendezvous/launch/pmi_simple.c", "name"), ("tools/info.c", "variable"),
             ("tools/run_hosts.c", "secret_names[i]")}

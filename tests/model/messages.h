@@ -3,7 +3,7 @@
 #ifndef GLI_TESTS_MODEL_MESSAGES_H
 #define GLI_TESTS_MODEL_MESSAGES_H
 
-#include "transport_shm/ring.h"
+#include "transport_shm/shm_ring.h"
 
 enum { MESSAGES_MAX = 6, MESSAGE_BYTES = 512 };
 

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "ends.h"
-#include "transport_shm/ring.h"
+#include "transport_shm/shm_ring.h"
 
 enum { CHUNK = 32768 };
 

@@ -1,5 +1,5 @@
 /* Rings, with both ends in one thread. */
-#include "transport_shm/ring.h"
+#include "transport_shm/shm_ring.h"
 
 #include <stdlib.h>
 #include <sys/stat.h>

@@ -12,7 +12,7 @@
 #include "transport_shm/memory.h"
 #include "transport_shm/note.h"
 #include "transport_shm/shm.h"
-#include "transport_tcp/address.h"
+#include "transport_tcp/contact.h"
 #include "transport_tcp/handshake.h"
 
 static const uint8_t job_key[GLI_JOB_KEY_BYTES] = "the key of this job";

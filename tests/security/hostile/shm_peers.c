@@ -15,8 +15,8 @@
 #include "hostile.h"
 #include "security/trust.h"
 #include "transport_shm/note.h"
-#include "transport_shm/ring.h"
 #include "transport_shm/shm.h"
+#include "transport_shm/shm_ring.h"
 
 enum { RING_BYTES = 65536 };
 

@@ -10,7 +10,7 @@
 #include "security/trust.h"
 #include "transport/header.h"
 #include "transport/peer.h"
-#include "transport_tcp/address.h"
+#include "transport_tcp/contact.h"
 #include "transport_tcp/handshake.h"
 
 /* ---- connections --------------------------------------------------------- */

@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "tls_client.h"
-#include "transport_tcp/address.h"
+#include "transport_tcp/contact.h"
 #include "transport_tcp/handshake.h"
 
 /* ---- at a rank ----------------------------------------------------------- */

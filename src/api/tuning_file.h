@@ -1,6 +1,6 @@
 /* The tuning of algorithm choice from the environment of the process. */
-#ifndef GLI_API_TUNING_H
-#define GLI_API_TUNING_H
+#ifndef GLI_API_TUNING_FILE_H
+#define GLI_API_TUNING_FILE_H
 
 #include "algorithms/tuning.h"
 

@@ -1,7 +1,7 @@
 /* What a TCP end point publishes, and in which order another one goes through
  * it. */
-#ifndef GLI_TRANSPORT_TCP_ADDRESS_H
-#define GLI_TRANSPORT_TCP_ADDRESS_H
+#ifndef GLI_TRANSPORT_TCP_CONTACT_H
+#define GLI_TRANSPORT_TCP_CONTACT_H
 
 #include <stdbool.h>
 

@@ -38,8 +38,8 @@
  * order of these four, one of the loads comes after the other side's store: the
  * sender sees a sleeper, or the sleeper sees the record. The same holds for
  * `wants` and the counters when the sender waits for room. */
-#ifndef GLI_TRANSPORT_SHM_RING_H
-#define GLI_TRANSPORT_SHM_RING_H
+#ifndef GLI_TRANSPORT_SHM_SHM_RING_H
+#define GLI_TRANSPORT_SHM_SHM_RING_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -1,4 +1,4 @@
-#include "api/tuning.h"
+#include "api/tuning_file.h"
 
 #include <errno.h>
 #include <fcntl.h>

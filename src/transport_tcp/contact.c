@@ -1,7 +1,7 @@
 /* An encoded contact: 0 version  1 checksum  2 how many  3 flags  4 port
  * 6 zero  8 place, then for each address 4 or 6, and 4 or 16 bytes in network
  * order. Numbers are little endian. The first byte was 4 or 6 in version 1. */
-#include "transport_tcp/address.h"
+#include "transport_tcp/contact.h"
 
 #include <string.h>
 
