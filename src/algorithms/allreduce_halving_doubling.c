@@ -3,7 +3,7 @@
  * Wins: between hosts, long vectors on a power of two of ranks (from about
  * 1 MiB on 16 to 256 hosts, by simulation; of shorter ones allreduce_bcube.c):
  * as few bytes as the ring in a logarithmic number of rounds, and one message
- * in each. On one host it measured like allreduce_circulant.c, which is better
+ * in each. On one host it measured like circulant.c, which is better
  * for other numbers of ranks. The sums are those of neighbouring ranks in their
  * order.
  * Cost for P ranks and m bytes, Q the largest power of two up to P: 2 log2 Q
@@ -16,7 +16,7 @@
  * Ranks that differ in bit 0, 1, 2, ... of their numbers cut what both have in
  * hand in two halves; each keeps one, sends the other, and adds what comes in.
  * Then the same rounds run backwards and copy. Ranks beyond Q are folded as in
- * allreduce_recursive_doubling.c. P = 4, parts in hand:
+ * recursive_doubling.c. P = 4, parts in hand:
  *
  *   rank       0         1         2         3
  *   halving    0 1 2 3   0 1 2 3   0 1 2 3   0 1 2 3   0 with 1, 2 with 3
@@ -25,7 +25,7 @@
  *              0 1       2 3       0 1       2 3
  *              0 1 2 3   0 1 2 3   0 1 2 3   0 1 2 3
  */
-#include "algorithms/fold.h"
+#include "algorithms/radix.h"
 
 uint32_t gli_allreduce_halving_doubling_rounds(uint32_t size) {
   uint32_t power = gli_power_below(size), rounds = power == size ? 0 : 2;

@@ -16,13 +16,12 @@
  *
  * In each round groups of k sums become one: each rank sends its sum to all of
  * its group, and adds the sums in rank order. Ranks beyond Q are folded as in
- * allreduce_recursive_doubling.c. P = 9 in groups of 3, sums of ranks:
+ * recursive_doubling.c. P = 9 in groups of 3, sums of ranks:
  *
  *   rank   0    1    2    3    4    5    6    7    8
  *          012  012  012  345  345  345  678  678  678
  *          0-8 everywhere                               0 with 3 and 6, ...
  */
-#include "algorithms/fold.h"
 #include "algorithms/radix.h"
 
 static gli_radices multiplying_radices(uint32_t size, uint32_t k) {

@@ -6,7 +6,7 @@
  * gathering, in which the root sends 2 m (P-1)/P bytes, and no rank more.
  * Source: Barnett, Gupta, Payne, Shuler, van de Geijn, Watts, "Interprocessor
  * Collective Communication Library (InterCom)", 1994. Gathering is that of
- * allgather_circulant.c.
+ * circulant.c.
  *
  * Ranks are numbered from the root, and the vector is cut into P parts. Down a
  * binomial tree every rank gets the parts of its whole subtree; then in round

@@ -6,7 +6,7 @@
  * floor(log2 P) for gathering; every rank sends m (P-1)/P bytes in the first
  * part and up to m/2 in the second.
  * Source: Rabenseifner, "Optimization of Collective Reduction Operations",
- * 2004; halving is that of reduce_scatter_circulant.c.
+ * 2004; halving is that of circulant.c.
  *
  * Ranks are numbered from the root, and the vector is cut into P parts. With s
  * parts in hand, from its own on and modulo P, a rank keeps the first half and

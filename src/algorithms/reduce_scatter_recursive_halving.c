@@ -1,7 +1,7 @@
 /* Reduce-scatter, recursive halving.
  *
  * Wins: nowhere by much: on a power of two of ranks it takes as long as
- * reduce_scatter_circulant.c, measured on one host and simulated on 16 to 256;
+ * circulant.c, measured on one host and simulated on 16 to 256;
  * on other numbers of ranks up to twice as long. In each round a rank exchanges
  * one message with one other rank.
  * Cost for P ranks and m bytes of input, Q the largest power of two up to P:
@@ -13,7 +13,7 @@
  *
  * With the blocks of a group of ranks in hand, a rank of its lower half gives
  * the blocks of the upper half to the rank as far into it, and gets its own
- * half from there. Of folded ranks (see allreduce_recursive_doubling.c) the odd
+ * half from there. Of folded ranks (see recursive_doubling.c) the odd
  * one ends with the blocks of both. P = 4, blocks in hand:
  *
  *   rank   0         1         2         3
@@ -21,7 +21,7 @@
  *          0 1       0 1       2 3       2 3       0 with 1, 2 with 3
  *          0         1         2         3
  */
-#include "algorithms/fold.h"
+#include "algorithms/radix.h"
 
 uint32_t gli_reduce_scatter_recursive_halving_rounds(uint32_t size) {
   uint32_t power = gli_power_below(size), pairs = size - power, rounds = 0;

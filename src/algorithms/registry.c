@@ -1,5 +1,6 @@
-/* The list of algorithms. Each file named <collective>_<name>.c gives a builder
- * and its promised cost; a line here makes it known. */
+/* The list of algorithms. A file named <collective>_<name>.c, <collective>.c or
+ * <name>.c gives a builder and its promised cost; a line here makes it known.
+ */
 #include "algorithms/registry.h"
 
 #include <string.h>

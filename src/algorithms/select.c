@@ -43,7 +43,7 @@
 #define SEGMENTED ((uint64_t)1 << 48) /* and longer ones like that */
 #define SEGMENTS 1024                 /* per rank and plan, about */
 
-/* ---- costs -------------------------------------------------------------- */
+/* ---- costs --------------------------------------------------------------- */
 
 typedef struct work {
   uint64_t rounds;
@@ -70,7 +70,7 @@ static uint64_t cost(const gli_plan_params *p, work w) {
   return w.rounds * round + w.messages * one.message + bytes;
 }
 
-/* ---- two levels --------------------------------------------------------- */
+/* ---- two levels ---------------------------------------------------------- */
 
 static uint64_t best(const gli_plan_params *p, const gli_algorithm **choice);
 
@@ -153,7 +153,7 @@ static uint64_t two_levels(const gli_plan_params *p, uint64_t m) {
   }
 }
 
-/* ---- the choice --------------------------------------------------------- */
+/* ---- the choice ---------------------------------------------------------- */
 
 typedef struct shortlist {
   const gli_plan_params *p;
@@ -344,7 +344,7 @@ const gli_algorithm *gli_select_cheapest(gli_collective collective,
   return gli_algorithm_find(collective, cheapest->name);
 }
 
-/* ---- segments ----------------------------------------------------------- */
+/* ---- segments ------------------------------------------------------------ */
 
 /* Along a chain of n messages, k segments take as long as n - 1 + k of them:
  * the best length is the root of m bytes x what a message costs / (n - 1). */

@@ -6,7 +6,7 @@
 
 #include "plan/plan.h"
 
-/* ---- reading ------------------------------------------------------------ */
+/* ---- reading ------------------------------------------------------------- */
 
 enum { WORD = 48 };
 
@@ -100,7 +100,7 @@ static bool is_word(const char *word, size_t length, const char *text) {
   return strlen(text) == length && memcmp(word, text, length) == 0;
 }
 
-/* ---- parts of an entry -------------------------------------------------- */
+/* ---- parts of an entry --------------------------------------------------- */
 
 #define EXAMPLE "an entry is such as allreduce:0-64K=direct,64K-=ring"
 
@@ -229,7 +229,7 @@ static gloo_status read_algorithm(reader *r, gli_tuning_rule *rule) {
   return tuning_unknown_algorithm(r, rule->collective, word, length);
 }
 
-/* ---- entries ------------------------------------------------------------ */
+/* ---- entries ------------------------------------------------------------- */
 
 static gloo_status tuning_keep(reader *r, const gli_tuning_rule *rule) {
   size_t n = r->tuning->n;
@@ -277,7 +277,7 @@ static gloo_status read_entry(reader *r) {
                "follows an entry; entries end with ';' or the line");
 }
 
-/* ---- the table ---------------------------------------------------------- */
+/* ---- the table ----------------------------------------------------------- */
 
 /* FNV-1a (Fowler, Noll, Vo, 1991). */
 static uint64_t tuning_mix(uint64_t hash, uint64_t value) {

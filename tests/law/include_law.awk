@@ -107,7 +107,7 @@ function check_system(part, name, use) {
 function check_algorithm(file, name) {
   if (file ~ /\/(registry|select|select_blocks|select_intra_node|choose|tuning)\.[ch]$/) return
   if (name == "plan/builder.h" || name == "core/collective.h") return
-  if (name ~ /^algorithms\/(two_level|fused|fold|radix)\.h$/) return
+  if (name ~ /^algorithms\/(two_level|fused|radix)\.h$/) return
   complain("an algorithm may include \"plan/builder.h\" only, not \"" name "\"")
 }
 
