@@ -4,9 +4,9 @@
  *
  * The socket has an abstract name, which any process of the network namespace
  * may take first. It is then in a directory that belongs to this user alone
- * (tcp_local_place.h), where clients look when the abstract socket is not their
- * own user's. Linux only; elsewhere, and where a program may not have such
- * sockets at all, all of this fails with EAFNOSUPPORT. */
+ * (core/run_directory.h), where clients look when the abstract socket is not
+ * their own user's. Linux only; elsewhere, and where a program may not have
+ * such sockets at all, all of this fails with EAFNOSUPPORT. */
 #ifndef GLI_RENDEZVOUS_STORE_TCP_LOCAL_H
 #define GLI_RENDEZVOUS_STORE_TCP_LOCAL_H
 
@@ -14,8 +14,29 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
+#include "core/run_directory.h"
 #include "core/user.h"
-#include "rendezvous/store/tcp_local_place.h"
+
+/* ---- paths --------------------------------------------------------------- */
+
+/* A directory that another user owns, or may enter, is left out, so what others
+ * put there in advance keeps nothing from working. */
+
+/* As long as a Unix socket's may be. */
+typedef struct gli_tcp_local_path {
+  char text[108]; /* "": none */
+} gli_tcp_local_path;
+
+enum { GLI_TCP_LOCAL_PLACES = GLI_RUN_DIRECTORIES };
+
+/* The path of the socket for a server at `host` (its address in figures, or
+ * "*") and `port`, in the i-th directory; `create` makes that. The name is
+ * another one in each network namespace and on each host, which may share the
+ * directory. False: there is no such directory. */
+bool gli_tcp_local_place(int i, bool create, const char *host, uint16_t port,
+                         gli_tcp_local_path *path);
+
+/* ---- both ends ----------------------------------------------------------- */
 
 /* The process at the other end of a local socket. */
 typedef struct gli_tcp_process {
