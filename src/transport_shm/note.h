@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "security/proof.h"
+#include "security/trust.h"
 
 #define GLI_SHM_VERSION 11
 

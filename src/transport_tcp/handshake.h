@@ -2,7 +2,7 @@
  * of fixed size, so that nothing a stranger sends is ever buffered or believed.
  * The one that connects, the initiator, says hello; the one that accepts sends
  * its reply. In a job with a secret a challenge of the acceptor and a proof of
- * the initiator, which are tags (security/proof.h), come in between.
+ * the initiator, which are tags (security/trust.h), come in between.
  *
  * With TLS the initiator's handshake of that begins right behind its hello, and
  * all else is said in it; challenge and proof, which cover the hello, in every
@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 #include "net/tls.h"
-#include "security/proof.h"
+#include "security/trust.h"
 
 #define GLI_TCP_VERSION 8
 #define GLI_TCP_HELLO_BYTES 64

@@ -16,7 +16,7 @@
 #include "core/error.h"
 #include "security/keys.h"
 #include "security/openssl.h"
-#include "security/proof.h"
+#include "security/trust.h"
 
 #define PART(text) \
   { text, sizeof(text) - 1 }

@@ -10,7 +10,7 @@
 #define GLI_RENDEZVOUS_STORE_TCP_AUTH_H
 
 #include "rendezvous/store/tcp_protocol.h"
-#include "security/proof.h"
+#include "security/trust.h"
 
 /* What both have drawn. */
 typedef struct gli_tcp_nonces {
