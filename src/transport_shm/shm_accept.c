@@ -12,7 +12,6 @@
 #include "core/descriptor.h"
 #include "core/lack.h"
 #include "core/log.h"
-#include "transport_shm/note.h"
 #include "transport_shm/shm.h"
 
 enum { ACCEPTS_PER_POLL = 64 };

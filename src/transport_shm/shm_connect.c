@@ -22,7 +22,6 @@
 #include "memory/sealed.h"
 #include "security/trust.h"
 #include "transport_shm/memory.h"
-#include "transport_shm/note.h"
 #include "transport_shm/shm.h"
 
 static const uint64_t patience_ns = 200000000;

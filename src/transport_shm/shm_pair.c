@@ -11,7 +11,6 @@
 #include "core/random.h"
 #include "memory/sealed.h"
 #include "transport_shm/memory.h"
-#include "transport_shm/note.h"
 #include "transport_shm/shm.h"
 
 /* ---- opening ------------------------------------------------------------- */
