@@ -1,7 +1,8 @@
 /* Devices: a transport, its lock, and the threads that wait for it.
  *
- * A device may serve several contexts. It knows which operations have steps to
- * run; the thread that holds the lock runs them before letting go of it. */
+ * A device may serve several contexts. It lists the operations that have steps
+ * to run; the thread that holds the lock runs them before it releases the
+ * lock. */
 #ifndef GLI_ENGINE_STATE_DEVICE_H
 #define GLI_ENGINE_STATE_DEVICE_H
 
@@ -22,31 +23,32 @@ typedef enum gli_wait_mode {
   GLI_WAIT_SLEEP
 } gli_wait_mode;
 
-/* The threads in a wait, and what they have learnt about waiting. wait.c and,
- * in a forked child, forked.c alone write it. */
+/* State of the waiting threads, and parameters learnt from earlier waits.
+ * Written by wait.c only and, in a forked child, by forked.c. */
 typedef struct gli_waiting {
-  gli_wait_mode mode;     /* forced by GLOO_WAIT */
-  uint64_t yield_ns;      /* how long to yield before sleeping: learnt */
-  unsigned sharing;       /* signs that others run on this core: learnt */
-  uint64_t nap_ns;        /* not before then to another core by a nap */
-  uint64_t nap_period_ns; /* from the last nap to the next; 0: none yet */
-  uint64_t ticks;         /* that a thread which waits has just looked at; 0:
-                             that was too long ago */
-  uint32_t waiters;       /* threads */
-  uint32_t sleepers; /* of those, and the helper: asleep in the transport */
-  /* Sleepers that were woken and have not come back. One that is on its way to
-   * sleep may miss it when another thread polls at that moment: it is repeated.
+  gli_wait_mode mode; /* forced by GLOO_WAIT */
+  uint64_t yield_ns;  /* time to yield before sleeping; learnt */
+  unsigned sharing;   /* evidence that others run on this core; learnt */
+  uint64_t nap_ns; /* time of the next nap, which may move the thread to another
+                      core */
+  uint64_t nap_period_ns; /* time between naps; 0 before the first */
+  uint64_t ticks; /* recent value of the counter, read by a waiting thread; 0 if
+                     it is too old */
+  uint32_t waiters;  /* number of waiting threads */
+  uint32_t sleepers; /* threads asleep in the transport, the helper included */
+  /* Sleepers that were woken and have not returned. A wakeup may miss a thread
+   * that is about to sleep while another thread polls, so it is repeated.
    * to_wake <= sleepers <= waiters + 1. */
   uint32_t to_wake;
 } gli_waiting;
 
 /* The thread that polls while no caller does (helper.c). `exists`: it was
- * started; `idle`: it has nothing to do until it is woken, and is the thread's
- * own word; `stop`: it is to end. */
+ * started. `idle`: it has nothing to do until it is woken; the thread itself
+ * sets it. `stop`: it must end. */
 typedef struct gli_helper {
   bool exists, idle, stop;
   uv_thread_t thread;
-  uv_mutex_t lock; /* taken with the device's held, to wait and to wake */
+  uv_mutex_t lock; /* taken with the device's lock held, to wait and to wake */
   uv_cond_t wake;
 } gli_helper;
 
@@ -57,7 +59,7 @@ typedef struct gli_helper {
  *   pending  child  torn
  *   yes      no     -     not used yet: the lock of the device is still held
  *   no       yes    no    a copy, whose operations have failed
- *   no       yes    yes   the same, copied during a change: not to be read */
+ *   no       yes    yes   a copy made during a change: must not be read */
 typedef struct gli_device_fork {
   gli_fork_watch watch;
   bool locked;
@@ -65,11 +67,11 @@ typedef struct gli_device_fork {
   bool child, torn;
 } gli_device_fork;
 
-/* What gloo_device_get_fd gives out. */
+/* The event behind the descriptor of gloo_device_get_fd. */
 typedef struct gli_event {
   bool open;
-  bool signalled; /* there is a byte in the pipe */
-  int fds[2];     /* of a pipe: to wait on, and to write to */
+  bool signalled; /* a byte is in the pipe */
+  int fds[2];     /* read end to wait on, and write end */
 } gli_event;
 
 struct gloo_device {
@@ -77,56 +79,56 @@ struct gloo_device {
   gli_transport *transport;
   unsigned tls; /* see gli_device_note_tls */
   gli_lock lock;
-  atomic_uint lock_wanted; /* threads that wait for the lock; no lock needed */
-  atomic_bool oversubscribed; /* no lock needed */
+  atomic_uint lock_wanted;    /* threads that wait for it; needs no lock */
+  atomic_bool oversubscribed; /* needs no lock */
   gli_waiting wait;
   gloo_context *contexts;
-  /* There may be something in pending_links, staged, self_queue or deferred:
-   * polls see to these. */
+  /* Set if pending_links, staged, self_queue or deferred may have entries,
+   * which polls handle. */
   bool leftovers;
   bool suspects; /* a context has lost a connection, and waits for the cause */
-  bool asked;    /* a link has a question (PROBE) without an answer */
+  bool asked;    /* a link has an unanswered question (PROBE) */
   bool beats;    /* a context has a heartbeat */
   gli_link *pending_links;
   gli_operation *staged; /* with copies to begin or end, see gli_staged */
   gli_transfer_list self_queue; /* messages of ranks to themselves */
-  gli_transfer_list finished;   /* sent: their steps are to be told */
+  gli_transfer_list finished;   /* sent messages with steps to complete */
   gli_transfer *free_transfers;
   gli_early *free_early[GLI_EARLY_CLASSES];
-  uint64_t free_long; /* bytes of the long ones among them */
-  /* Operations with steps to run, or just finished, as they became so. */
+  uint64_t free_long; /* bytes of the long ones */
+  /* Operations with steps to run, or just finished, oldest first. */
   gli_operation *runnable, *runnable_last;
-  /* Started, but left to the thread that polls next, so that many at once
-   * neither keep the caller nor fill all links: every poll takes one of them.
-   */
+  /* Started operations that are left to the thread that polls next: each poll
+   * takes one, so that many starts at once neither keep the caller nor fill all
+   * links. */
   gli_operation *deferred, *deferred_last;
-  gli_operation *unlisted; /* the one that has begun last, see run.h */
-  size_t outstanding;      /* operations posted or running */
-  uint64_t timers_ns;      /* no timer of these is due before (deadline.h) */
-  uint32_t windows;  /* which others may use at any time, so somebody polls */
-  uint32_t attended; /* contexts that are, for which the same holds */
-  uint32_t owners;   /* contexts that the device is to end with */
-  unsigned unpolled; /* times that were done without a poll, since the last */
-  /* Results of a transport's functions: not on the stack of the hottest
-   * functions, which would get a canary for them. */
-  gli_taken taken;  /* of take_now */
-  uint64_t rkey;    /* of rkey_pack, where only its success is asked for */
-  size_t completed; /* ever; lets a poller see that something ended */
+  gli_operation *unlisted; /* the operation that began last, see run.h */
+  size_t outstanding;      /* number of operations posted or running */
+  uint64_t timers_ns;      /* no timer is due before this (deadline.h) */
+  uint32_t windows;  /* windows, which other ranks may use at any time: poll */
+  uint32_t attended; /* attended contexts, which need polling as well */
+  uint32_t owners;   /* contexts that own the device; it ends with the last */
+  unsigned unpolled; /* number of times without a poll since the last one */
+  /* Results of functions of the transport. On the stack of the hottest
+   * functions they would cost a stack canary. */
+  gli_taken taken;  /* result of take_now */
+  uint64_t rkey;    /* result of rkey_pack, where only its success matters */
+  size_t completed; /* operations completed, ever; shows that one ended */
   union {
     struct {
       /* Pending output that no operation waits for: control messages, and what
-       * the transport owes (gli_owe). While there is some, the helper polls. */
+       * the transport owes (gli_owe). The helper polls while it is not 0. */
       uint32_t owed;
-      uint16_t teardowns_pending; /* not 0: a context waits for
+      uint16_t teardowns_pending; /* not 0 if a context waits for
                                      gli_context_finish_teardown */
-      uint16_t tells_pending;     /* not 0: there are some in `told` */
+      uint16_t tells_pending;     /* not 0 if `told` is not empty */
     };
-    uint64_t loose_ends; /* 0: none of this */
+    uint64_t loose_ends; /* 0 if none of these is pending */
   };
 
-  /* Completed requests whose functions are to be called (gli_notice). */
+  /* Completed requests whose functions must be called (gli_notice). */
   gli_operation *told, *told_last;
-  uint32_t closings; /* groups that end with their last operation */
+  uint32_t closings; /* number of groups that end with their last operation */
   gli_event event;
 
   gli_birth birth;
@@ -134,8 +136,8 @@ struct gloo_device {
   gli_helper helper;
 };
 
-/* An operation has steps to run, or is done: the thread that holds the lock
- * sees to it. */
+/* Queues an operation that has steps to run, or is done. The thread that holds
+ * the lock runs it. */
 static inline void gli_operation_make_runnable(gli_operation *op) {
   if (op->runnable) return;
   op->runnable = true;
@@ -149,8 +151,8 @@ static inline void gli_operation_make_runnable(gli_operation *op) {
   device->runnable_last = op;
 }
 
-/* May something be done without a poll once more (and counted in `unpolled`)?
- * Polls see to everything, so there has to be one now and then. */
+/* Number of times that something may be done without a poll (counted in
+ * `unpolled`). Polls handle everything, so one is needed now and then. */
 enum { GLI_UNPOLLED_MAX = 64 };
 static inline bool gli_device_may_do_without(const gloo_device *device) {
   return device->unpolled < GLI_UNPOLLED_MAX;

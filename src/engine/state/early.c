@@ -1,4 +1,4 @@
-/* Messages that came before their receive was ready: memory and look-up. */
+/* Messages that arrived before their receive was ready: memory and lookup. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,14 +6,14 @@
 #include "engine/state/device.h"
 #include "engine/state/early.h"
 
-/* The memory for long messages that is kept: memory that was returned to the
- * system has to be cleared, page by page, when it is requested again. */
+/* Limits of the memory that is kept for long messages. The system clears memory
+ * that was returned to it, page by page, when it is requested again. */
 #define LONG_FROM ((uint64_t)128 << 10)
 #define LONG_KEPT ((uint64_t)4 << 20)
 
-/* Powers of two are kept for reuse; what is larger is allocated each time. The
- * room that a message takes is thus within a factor of what is counted for it.
- */
+/* Returns the size of a class. Powers of two are kept for reuse, and larger
+ * messages are allocated each time. The memory of a message is thus within a
+ * factor of the bytes that are counted for it. */
 static uint64_t class_bytes(uint32_t size_class) {
   return UINT64_C(64) << size_class;
 }
@@ -27,7 +27,7 @@ static gli_early *take_free(gloo_device *device, uint32_t size_class) {
   return early;
 }
 
-/* False: enough is kept. */
+/* Returns false if enough is kept. */
 static bool keep_free(gloo_device *device, gli_early *early) {
   uint32_t size_class = early->size_class;
   if (size_class == GLI_EARLY_CLASSES) return false;

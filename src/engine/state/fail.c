@@ -8,7 +8,8 @@
 #include "engine/state/device.h"
 #include "engine/state/signature.h"
 
-/* How long a lost connection waits for a peer that knows why. */
+/* The time for a peer that knows the reason of a lost connection to report
+ * it. */
 #define SUSPECT_NS UINT64_C(50000000)
 
 gloo_status gli_context_unusable(const gloo_context *context,
@@ -98,12 +99,12 @@ void gli_link_missed(gli_link *link, const gli_header *called,
   gloo_context *context = link->context, *root = context->family->root;
   if (root->suspect.status != GLOO_OK) return;
   fail_suspect(context, cause, GLI_MISSED_NS);
-  if (called->collective == GLI_SENDRECV) return; /* it is about two ranks */
+  if (called->collective == GLI_SENDRECV) return; /* between two ranks */
   context->dispute = (gli_dispute){.mine = *called, .with_us = 1};
   root->misses = true;
 }
 
-/* ---- ranks that disagree ------------------------------------------------- */
+/* ---- disputes ------------------------------------------------------------ */
 
 void gli_error_undecided(gloo_error *error) {
   size_t used = strlen(error->message);
@@ -139,7 +140,7 @@ bool gli_link_disputes(gli_link *link, const gli_header *mine,
   bool alone = mine == NULL || context->size < 3 ||
                theirs->collective == GLI_SENDRECV ||
                gli_signature_equal(mine, theirs);
-  if (root->disputes) { /* that was found first */
+  if (root->disputes) { /* found earlier */
     gli_link_votes(link, theirs);
     return true;
   }

@@ -2,11 +2,11 @@
 
 #include <stdlib.h>
 
-/* Grows by so much at a time: then few entries are moved more than once. */
+/* The factor of growth: with a large one, few entries move more than once. */
 enum { KEY_TABLE_GROWTH = 4 };
 
-/* Consecutive numbers of one tag fill consecutive slots, which are a few lines
- * of the cache; everything else is mixed, for programs count tags and
+/* Consecutive numbers of one tag fill consecutive slots, which share a few
+ * cache lines. Everything else is mixed, because programs count tags and
  * persistent requests in steps of any kind. */
 static size_t key_table_hash(gli_key key) {
   uint64_t mixed = (uint64_t)key.rank << 32 | key.tag;
@@ -40,7 +40,7 @@ static void key_table_grow(gli_key_table *table) {
   size_t n_old = gli_key_table_slots(table);
   gli_keyed **old = table->more != NULL ? table->more : table->few;
   gli_keyed **more = calloc(n_old, KEY_TABLE_GROWTH * sizeof(gli_keyed *));
-  if (more == NULL) return; /* slower, but it works */
+  if (more == NULL) return; /* slower, but correct */
   size_t n_more = n_old * KEY_TABLE_GROWTH;
   for (size_t i = 0; i < n_old; i++) {
     while (old[i] != NULL) {
@@ -61,7 +61,7 @@ void gli_key_table_add(gli_key_table *table, gli_keyed *entry, gli_key key) {
   table->n++;
 }
 
-/* A table that was large once is not when it is empty. */
+/* Removes an entry. A table that was large shrinks once it is empty. */
 void gli_key_table_remove(gli_key_table *table, gli_keyed *entry) {
   *entry->at = entry->next;
   if (entry->next != NULL) entry->next->at = entry->at;

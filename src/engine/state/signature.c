@@ -8,7 +8,8 @@
 #include "core/error.h"
 #include "engine/state/context.h"
 
-/* Where two ranks alone know how much they exchange, see check_pair. */
+/* Ignores the count if only pairs of ranks know it; check_pair compares
+ * that. */
 bool gli_signature_equal(const gli_header *a, const gli_header *b) {
   gli_header of_b = *b;
   if (gli_collective_pairwise((gli_collective)a->collective)) {

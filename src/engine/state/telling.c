@@ -27,7 +27,8 @@ static void telling_release(void *object) {
   uv_mutex_unlock(&telling_mutex);
 }
 
-/* The child has the thread that forked, perhaps in a function, and no other. */
+/* Keeps the calls of the thread that forked, perhaps in a function: the child
+ * has no other thread. */
 static void telling_child(void *object, bool held) {
   (void)object;
   gli_telling **at = &telling_first;
@@ -81,7 +82,7 @@ void gli_telling_begin(gli_telling *telling, gloo_device *device,
   uv_mutex_unlock(&telling_mutex);
 }
 
-/* Its function may run for another run of it as well. */
+/* Returns true if a function of the request runs, perhaps of another run. */
 static bool telling_has(const gli_operation *head) {
   const gli_telling *t = telling_first;
   while (t != NULL && t->head != head) t = t->next;
@@ -94,7 +95,7 @@ void gli_telling_end(gli_telling *telling) {
   while (*at != NULL && *at != telling) at = &(*at)->next;
   if (*at != NULL) *at = telling->next;
   gli_operation *head = telling->device != NULL ? telling->head : NULL;
-  /* Without a context it is looked at without the lock. */
+  /* A request without a context is read without the lock. */
   if (head != NULL && !(head->odd & GLI_ODD_ORPHANED) && !telling_has(head))
     head->odd &= (uint8_t)~GLI_ODD_TELLING;
   for (gli_telling_waiter *w = telling_waiters; w != NULL; w = w->next)
@@ -103,7 +104,7 @@ void gli_telling_end(gli_telling *telling) {
   uv_mutex_unlock(&telling_mutex);
 }
 
-/* ---- waiting for them ---------------------------------------------------- */
+/* ---- waiting ------------------------------------------------------------- */
 
 static const gli_telling *telling_awaited_by(uv_thread_t thread) {
   const gli_telling_waiter *w = telling_waiters;
@@ -111,7 +112,7 @@ static const gli_telling *telling_awaited_by(uv_thread_t thread) {
   return w != NULL ? w->awaited : NULL;
 }
 
-/* Would this thread wait for itself? */
+/* Returns true if this thread would wait for itself. */
 static bool telling_leads_here(const gli_telling *telling) {
   const gli_telling *t = telling;
   while (t != NULL && !telling_is_here(t->thread))
@@ -151,7 +152,7 @@ void gli_telling_await(gli_telling_waiter *waiter) {
   uv_mutex_unlock(&telling_mutex);
 }
 
-/* ---- what goes meanwhile ------------------------------------------------- */
+/* ---- objects that are destroyed ------------------------------------------ */
 
 void gli_telling_forget(const gli_operation *op) {
   uv_mutex_lock(&telling_mutex);

@@ -22,42 +22,43 @@
  * the calling thread and by threads that destroy the request or the context. */
 typedef struct gli_telling {
   uv_thread_t thread;
-  const gloo_device *device;   /* NULL: the request's context is destroyed */
-  gli_operation *head;         /* NULL: the request is destroyed */
-  const gloo_context *context; /* of `head`; NULL: it is destroyed */
-  const gli_family *family;    /* of `context`, and NULL with it */
+  const gloo_device *device;   /* NULL once the context of the request is
+                                  destroyed */
+  gli_operation *head;         /* NULL once the request is destroyed */
+  const gloo_context *context; /* context of `head`; NULL once destroyed */
+  const gli_family *family;    /* family of `context`; NULL if that is NULL */
   bool mixed; /* the request joins operations of several contexts */
   struct gli_telling *next;
 } gli_telling;
 
-/* A predicate: whether a call concerns `what`. The mutex is held. */
+/* A predicate: returns true if a call concerns `what`. The mutex is held. */
 typedef bool (*gli_telling_match)(const gli_telling *telling, const void *what);
 
-/* A thread that waits. */
+/* A waiting thread. */
 typedef struct gli_telling_waiter {
   uv_thread_t thread;
-  const gli_telling *awaited; /* NULL: it has returned */
+  const gli_telling *awaited; /* NULL once that has returned */
   struct gli_telling_waiter *next;
 } gli_telling_waiter;
 
-/* Makes the table, once. False: out of memory or locks. */
+/* Makes the table, once. Returns false if out of memory or locks. */
 bool gli_telling_prepare(void);
 
-/* Around a call of the function of `head`; with the lock of `device` held,
- * where it is not NULL. */
+/* Enter and leave a call of the function of `head`, with the lock of `device`
+ * held if it is not NULL. */
 void gli_telling_begin(gli_telling *telling, gloo_device *device,
                        gli_operation *head);
 void gli_telling_end(gli_telling *telling);
 
 bool gli_telling_runs(gli_telling_match match, const void *what);
-/* Is there a function that this thread can wait for? gli_telling_await does,
- * once the device's lock is left. */
+/* Enlists this thread and returns true if it can wait for a matching function;
+ * gli_telling_await waits once the device's lock is released. */
 bool gli_telling_enlist(gli_telling_waiter *waiter, gli_telling_match match,
                         const void *what);
 void gli_telling_await(gli_telling_waiter *waiter);
 
-/* An operation, or a context, goes while functions run that it does not wait
- * for. */
+/* Forget an operation or a context that is destroyed while functions run that
+ * it does not wait for. */
 void gli_telling_forget(const gli_operation *op);
 void gli_telling_forget_context(const gloo_context *context);
 

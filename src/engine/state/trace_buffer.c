@@ -11,7 +11,7 @@ gli_trace *gli_trace_new(uint64_t kept) {
   size_t bytes = sizeof(gli_trace) + (size_t)room * sizeof(gli_trace_record);
   gli_trace *trace = aligned_alloc(GLI_TRACE_LINE, bytes);
   if (trace == NULL) return NULL;
-  memset(trace, 0, sizeof *trace); /* records are touched when there are some */
+  memset(trace, 0, sizeof *trace); /* records are written on use */
   trace->mask = room - 1;
   trace->kept = kept < room ? kept : room;
   trace->late = (int64_t)gli_tardy_ticks();

@@ -15,21 +15,21 @@
 #include "core/ticks.h"
 #include "transport/header.h"
 
-/* Holds what all runs of an operation have in common. */
+/* The fields that all runs of an operation share. */
 typedef struct gli_trace_about {
-  int8_t status;      /* how it ended; GLOO_IN_PROGRESS: not yet */
-  uint8_t tuning;     /* as in its signature, and so are those that follow */
-  uint8_t collective; /* GLI_SENDRECV: a message; then `op` is 1 for who
-                         receives, and 0 for who sends */
+  int8_t status;      /* status of the end; GLOO_IN_PROGRESS while pending */
+  uint8_t tuning;     /* this and the next fields as in the signature */
+  uint8_t collective; /* GLI_SENDRECV for a message; `op` is then 1 at the
+                         receiver, 0 at the sender */
   uint8_t dtype, op, algorithm;
-  uint16_t first; /* which context: the root's rank of its first rank, */
-  uint32_t group; /* and what that rank calls it: all its ranks say the same */
+  uint16_t first; /* name of the context: root rank of its first rank, */
+  uint32_t group; /* and the number that rank gave it; equal on all ranks */
   uint32_t tag;
   uint32_t root;
-  uint32_t peer; /* in the root: the other end of a message; the rank whose
-                    message a collective last waited for. GLI_NO_RANK: none */
+  uint32_t peer; /* root rank of the peer of a message, or of the rank whose
+                    message a collective waited for last; GLI_NO_RANK if none */
   uint64_t count;
-  uint64_t bytes; /* of its longest buffer on this rank */
+  uint64_t bytes; /* size of the longest buffer on this rank */
 } gli_trace_about;
 
 typedef struct gli_trace_record {
@@ -38,42 +38,43 @@ typedef struct gli_trace_record {
   uint64_t started, ended; /* ticks */
 } gli_trace_record;
 
-/* A record fills a line of the cache. */
+/* A record fills a cache line. */
 enum { GLI_TRACE_LINE = 64 };
 _Static_assert(sizeof(gli_trace_record) == GLI_TRACE_LINE, "and no more");
 
 typedef struct gli_trace {
-  uint64_t n;    /* records that were ever made */
-  uint64_t mask; /* one less than there is room for */
-  uint64_t kept; /* how many of the last are to be shown: what was asked for */
-  int64_t late;  /* so many ticks are */
+  uint64_t n;    /* number of records ever made */
+  uint64_t mask; /* capacity less one */
+  uint64_t kept; /* number of last records to show, as requested */
+  int64_t late;  /* duration in ticks from which a collective counts as late */
   gli_moment born;
   _Alignas(GLI_TRACE_LINE) gli_trace_record records[];
 } gli_trace;
 
 typedef struct gli_snapshot gli_snapshot;
-/* Is told when a family fails, before its operations end, or when it is set, if
- * that comes later; takes over what the family remembers (contexts/snapshot.h;
- * NULL: out of memory). Called with the device's lock held, once. */
+/* Called when a family fails, before its operations end, or when it is set, if
+ * that is later. Takes over the snapshot (contexts/snapshot.h; NULL if out of
+ * memory). Called once, with the device's lock held. */
 typedef void (*gli_snapshot_fn)(void *user, gli_snapshot *snapshot);
 
-/* Some are kept in any case, for calls that do not match are found by them. */
+/* Capacities. Some records are kept in any case, because mismatched calls are
+ * found with them. */
 enum {
   GLI_TRACE_LEAST = 256,
   GLI_TRACE_MOST = 1 << 20,
   GLI_TRACE_USUAL = 1024
 };
-/* Returns a trace for `kept` records (rounded up); NULL: out of memory. free()
- * ends it. */
+/* Returns a trace for `kept` records (rounded up), to be released with free().
+ * Returns NULL if out of memory. */
 gli_trace *gli_trace_new(uint64_t kept);
 
-/* The record that was made `ago` records before the last one; NULL: it is not
- * there any more. */
+/* Returns the record made `ago` records before the last one, or NULL if it is
+ * not kept. */
 const gli_trace_record *gli_trace_last(const gli_trace *trace, uint64_t ago);
-/* The signature that it is a record of, as far as calls are compared. */
+/* Fills in the signature of a recorded call, as far as calls are compared. */
 void gli_trace_signature(const gli_trace_record *record, gli_header *signature);
 
-/* Room for the next one. */
+/* Returns the slot of the next record. */
 static inline gli_trace_record *gli_trace_next(gli_trace *trace) {
   return &trace->records[trace->n++ & trace->mask];
 }

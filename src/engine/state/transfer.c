@@ -1,4 +1,4 @@
-/* Messages on their way: lists, and a pool so that none is allocated twice. */
+/* Transfers: lists, and a pool so that none is allocated twice. */
 #include <stdlib.h>
 
 #include "engine/state/context.h"
@@ -39,7 +39,7 @@ gli_transfer *gli_transfer_new(gli_link *link) {
     t = malloc(sizeof *t);
     if (t == NULL) return NULL;
   }
-  /* The header, half of a transfer, is the sender's to fill in. */
+  /* The sender fills in the header, which is half of a transfer. */
   t->request.payload = NULL;
   t->link = link;
   t->operation = NULL;
