@@ -1,5 +1,4 @@
-/* Matching: which operation, and which of its receives, a message belongs to.
- */
+/* Matching: the operation, and the receive of it, that a message belongs to. */
 #include "engine/match/match.h"
 
 #include <inttypes.h>
@@ -8,7 +7,7 @@
 #include "engine/state/context.h"
 #include "engine/state/signature.h"
 
-/* Among the peers of the operation's plan. */
+/* Returns the index of a link among the peers of the operation's plan. */
 uint32_t gli_match_peer(const gli_operation *op, gli_link *link) {
   uint32_t hint = link->hint;
   if (hint < op->plan->n_peers && op->peers[hint].link == link) return hint;
@@ -25,7 +24,8 @@ gloo_status gli_match_agree(const gli_operation *op, const gli_link *link,
   return GLOO_ERR_MISMATCH;
 }
 
-/* Do both ends agree on how much goes from one to the other? */
+/* Checks that both ends agree on the number of elements from one to the
+ * other. */
 static gloo_status check_pair(const gli_operation *op, const gli_link *link,
                               uint32_t peer, const gli_header *h,
                               gloo_error *error) {
@@ -62,11 +62,11 @@ gloo_status gli_match_step(const gli_operation *op, gli_link *link,
   return GLOO_OK;
 }
 
-/* False: it is forgotten, or has not been here. */
+/* Returns false if the operation is forgotten, or has not been here. */
 static bool match_finished(const gloo_context *context, const gli_header *h,
                            gli_header *mine) {
   const gli_trace_record *r;
-  if (context->size == 0) return false; /* a group in the making has no name */
+  if (context->size == 0) return false; /* a group being made has no name */
   for (uint64_t i = 0;
        i < GLI_TRACE_USUAL && (r = gli_trace_last(context->trace, i)) != NULL;
        i++) {

@@ -14,12 +14,12 @@
 
 gli_key gli_match_key_of(const gli_operation *op);
 gli_operation *gli_match_find(const gloo_context *context, gli_key key);
-/* Put it into the table, and take it out. */
+/* Enter an operation in the table, and remove it. */
 GLI_COLD void gli_match_file(gli_operation *op);
 GLI_COLD void gli_match_unfile(gli_operation *op);
 
-/* Let messages find an operation, and no more. Most often there is only one,
- * which needs no table. */
+/* Makes an operation known to messages. There is usually only one, which needs
+ * no table. */
 static inline void gli_match_insert(gli_operation *op) {
   gloo_context *context = op->context;
   if (op->side == GLI_SEND_SIDE) return; /* no message is for it */
@@ -37,31 +37,32 @@ static inline void gli_match_remove(gli_operation *op) {
 
 /* ---- messages and operations (match.c) ----------------------------------- */
 
-/* The operation that a message is for. In state GLI_OPERATION_POSTED it is a
- * receive that is to be bound to the message, its first. NULL: it is not here
- * yet, or over. */
+/* Returns the operation that a message is for. In state GLI_OPERATION_POSTED it
+ * is a receive that must be bound to the message, its first. Returns NULL if
+ * the operation has not started here, or has ended. */
 gli_operation *gli_match_operation(const gli_link *link,
                                    const gli_header *header);
-/* The receive step of an operation that a message is for, as far as its header
- * can tell without its form and length. Errors: GLOO_ERR_MISMATCH,
- * GLOO_ERR_PROTOCOL. */
+/* Finds the receive step of an operation that a message is for, by all of its
+ * header but form and length. Errors: GLOO_ERR_MISMATCH, GLOO_ERR_PROTOCOL. */
 gloo_status gli_match_step(const gli_operation *op, gli_link *link,
                            const gli_header *header, uint32_t *step,
                            gloo_error *error);
-/* A link among the peers of the operation's plan, or GLI_NO_PEER. */
+/* Returns the index of a link among the peers of the operation's plan, or
+ * GLI_NO_PEER. */
 uint32_t gli_match_peer(const gli_operation *op, gli_link *link);
-/* Is it the same call on both sides? */
+/* Checks that both sides made the same call. */
 gloo_status gli_match_agree(const gli_operation *op, const gli_link *link,
                             const gli_header *header, gloo_error *error);
 
-/* Has the operation of a message that found none been here already? */
+/* Returns true if the operation of an unmatched message has ended here. */
 bool gli_match_is_over(const gli_link *link, const gli_header *header);
-/* Returns, in `own`, the call that this rank has made at the position of the
- * header, as far as calls are compared. False: none yet, or it is forgotten, or
- * it is no collective. */
+/* Sets `own` to the call that this rank has made at the position of the header,
+ * as far as calls are compared. Returns false if it made none yet, or it is
+ * forgotten, or it is no collective. */
 bool gli_match_own(const gli_link *link, const gli_header *header,
                    gli_header *own);
-/* Was it the same call on both sides? GLOO_OK also when that is forgotten. */
+/* Checks a message for an operation that has ended: both sides must have made
+ * the same call. Returns GLOO_OK also if the call is forgotten. */
 gloo_status gli_match_agree_late(const gli_link *link, const gli_header *header,
                                  gloo_error *error);
 /* Fills the error of a rank that sends data for an operation that has ended, or
@@ -72,10 +73,10 @@ gloo_status gli_match_too_late(const gli_link *link, const gli_header *header,
 /* ---- messages between two ranks ------------------------------------------ */
 
 bool gli_p2p_takes_from(const gli_operation *op, uint32_t rank);
-/* The oldest early message that a receive could take; NULL: none. */
+/* Returns the oldest early message that a receive could take; NULL if none. */
 gli_early *gli_match_envelope(const gli_operation *op);
-/* The oldest posted receive that could take a message with this tag from a rank
- * of the context; NULL: none. */
+/* Returns the oldest posted receive that could take a message with this tag
+ * from a rank of the context; NULL if none. */
 gli_operation *gli_match_posted(const gloo_context *context, uint32_t rank,
                                 uint32_t tag);
 

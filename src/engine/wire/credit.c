@@ -1,11 +1,11 @@
-/* Flow control: what may be sent when.
+/* Flow control: when a message may be sent.
  *
- * A message for an operation that its receiver has not started has to be kept
- * there. Each rank lets each other rank have up to a budget there: such
- * messages are `eager`, and come back as credit in the header of any later
- * message. When credit runs out the sender says RTS, and the receiver answers
- * CTS as soon as it has started the operation; from then on nothing of it needs
- * credit. A receiver that expects much says CTS unasked, so that in balanced
+ * The receiver must keep a message for an operation that it has not started.
+ * Each rank grants each other rank a budget for that: such messages are
+ * `eager`, and their bytes are returned as credit in the header of any later
+ * message. Without credit the sender sends RTS, and the receiver answers CTS as
+ * soon as it has started the operation; from then on the operation needs no
+ * credit. A receiver that expects much sends CTS unasked, so that in balanced
  * programs no sender ever stops. */
 #include "core/error.h"
 #include "engine/state/context.h"
@@ -16,13 +16,15 @@ static bool rts_was_sent(const gli_transfer *t) {
   return t->operation->peers[t->peer].rts_sent;
 }
 
-/* The first from `t` on that the receiver does not know of. */
+/* Returns the first transfer, from `t` on, that the receiver does not know
+ * of. */
 static gli_transfer *next_unannounced(gli_transfer *t) {
   while (t != NULL && rts_was_sent(t)) t = t->next;
   return t;
 }
 
-/* Free to go: the receiver has started, or there is credit (which is taken). */
+/* Returns true if the message may be sent: the receiver has started, or there
+ * is credit, which is taken. */
 static bool take_credit_for(gli_transfer *t) {
   gli_link *link = t->link;
   if (t->operation->peers[t->peer].granted) return true;
@@ -34,7 +36,7 @@ static bool take_credit_for(gli_transfer *t) {
   return true;
 }
 
-/* Tell the receiver about blocked operations, oldest first. */
+/* Tells the receiver about blocked operations, oldest first. */
 static void send_rts(gli_link *link) {
   while (link->unannounced != NULL && link->rts_out < GLI_RTS_MAX) {
     gli_transfer *t = link->unannounced;
@@ -51,7 +53,8 @@ void gli_wire_answered(gli_link *link) {
   send_rts(link);
 }
 
-/* CTS for a message, which is in no table of operations, finds it there. */
+/* Files a blocked message by key, so that a CTS finds it: messages are in no
+ * table of operations. */
 static void key_message(gli_transfer *t) {
   const gli_header *h = &t->request.header;
   gli_key key = {t->link->rank, h->tag, h->operation};
@@ -81,7 +84,7 @@ static void block_message(gli_transfer *t) {
   send_rts(link);
 }
 
-/* The first of its run and peer. */
+/* Removes a transfer, which is the first of its run and peer. */
 static void unblock_message(gli_transfer *t) {
   gli_link *link = t->link;
   t->operation->peers[t->peer].blocked_first = t->blocked_next;
@@ -117,14 +120,14 @@ static void release_blocked(gli_transfer *t) {
 
 void gli_wire_send_credit(gli_link *link) {
   if (link->pending.first != NULL)
-    return; /* that will tell it, once it can be sent */
+    return; /* the pending message carries the credit */
   gli_wire_control(link, GLI_MESSAGE_CREDIT, NULL, 0);
 }
 
 gloo_status gli_wire_credit(gli_link *link, uint32_t credit,
                             gloo_error *error) {
   uint32_t given = credit - link->credit.acked;
-  /* With several streams an older message may come after a newer one. */
+  /* With several streams an older message may arrive after a newer one. */
   if (given == 0 || given > UINT32_MAX / 2) return GLOO_OK;
   if (given > link->credit.sent - link->credit.acked) {
     return gli_fail(error, GLOO_ERR_PROTOCOL, (int)link->rank,

@@ -1,5 +1,5 @@
-/* Links: those of a root own a pair each, those of groups use them. What comes
- * through a pair for a group is led by routes to the link that it is for. */
+/* Links. The links of a root own a pair each, and links of groups use them.
+ * Routes lead a message that arrives on a pair for a group to its link. */
 #include <stdlib.h>
 
 #include "core/error.h"
@@ -7,7 +7,7 @@
 #include "engine/state/fail.h"
 #include "engine/wire/wire.h"
 
-/* ---- routes: from what arrives to a link --------------------------------- */
+/* ---- routes -------------------------------------------------------------- */
 
 static size_t route_of(uint32_t id, uint32_t rank, size_t slots) {
   uint32_t mixed = id * UINT32_C(0x9e3779b1) + rank * UINT32_C(0x85ebca6b);
@@ -17,7 +17,7 @@ static size_t route_of(uint32_t id, uint32_t rank, size_t slots) {
 static bool grow_routes(gli_family *family) {
   size_t slots = family->route_slots ? 2 * family->route_slots : 64;
   gli_link **routes = calloc(slots, sizeof(gli_link *));
-  if (routes == NULL) return family->route_slots > 0; /* slower, but it works */
+  if (routes == NULL) return family->route_slots > 0; /* slower, but correct */
   for (size_t i = 0; i < family->route_slots; i++) {
     while (family->routes[i] != NULL) {
       gli_link *link = family->routes[i];
@@ -172,8 +172,8 @@ static gli_link *open_root_link(gloo_context *context, uint32_t rank,
   return link;
 }
 
-/* The first word on a link has nothing to say, but is answered by a rank that
- * has left already. */
+/* Opens a link of a group. The first message on it is empty, but a rank that
+ * has left answers it. */
 static gli_link *open_group_link(gloo_context *group, uint32_t rank,
                                  gloo_error *error) {
   gli_peer *peer = &group->peers[rank];

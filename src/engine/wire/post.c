@@ -1,4 +1,4 @@
-/* Messages to the transport, and their rest when it has no room. */
+/* Hands messages to the transport, and queues them while it has no room. */
 #include <stdlib.h>
 
 #include "core/error.h"
@@ -19,7 +19,7 @@ void gli_wire_finish(gli_transfer *t) {
   gli_operation_make_runnable(op);
 }
 
-/* Hand a message to the transport. */
+/* Hands a message to the transport. */
 static gli_post hand_over(gli_transfer *t) {
   gli_link *link = t->link;
   gloo_device *device = link->context->device;
@@ -36,7 +36,8 @@ static gli_post hand_over(gli_transfer *t) {
   return posted;
 }
 
-/* A message is sent: its step is done, unless it was sent as an rkey. */
+/* Takes a message that was sent. Its step is done, unless it was sent as an
+ * rkey. */
 void gli_wire_sent(gli_transfer *t) {
   if (t->exposed && !t->link->leaving.departed) {
     gli_transfer_list_add(&t->link->exposed, t);
@@ -58,7 +59,7 @@ static void queue_pending(gli_transfer *t) {
 
 void gli_wire_post(gli_transfer *t) {
   if (t->link->pending.first != NULL) {
-    queue_pending(t); /* nothing overtakes what waits already */
+    queue_pending(t); /* pending messages are not overtaken */
     return;
   }
   gli_post posted = hand_over(t);
@@ -113,7 +114,7 @@ static gli_transfer *new_control(gli_link *link, gli_message_type type,
   if (link->leaving.departed || link->failed ||
       (link->pair == NULL && !link->self))
     return NULL;
-  if (link->local == GLI_NO_RANK) return NULL; /* what it calls us is unknown */
+  if (link->local == GLI_NO_RANK) return NULL; /* no number at the peer */
   gli_transfer *t = gli_transfer_new(link);
   if (t == NULL) {
     gloo_error error;
@@ -156,7 +157,7 @@ void gli_wire_note(gli_link *link, gli_message_type type,
 
 gloo_status gli_wire_answer(gli_link *link, gli_message_type type,
                             const gli_header *about, gloo_error *error) {
-  /* WAITING takes half of the room, and can be done without. */
+  /* WAITING uses half of the room, and may be dropped. */
   bool vital = type == GLI_MESSAGE_CTS;
   if (!vital && link->answers >= GLI_RTS_MAX) return GLOO_OK;
   if (link->answers >= 2 * GLI_RTS_MAX) {
@@ -179,7 +180,7 @@ static void drop_list(gli_transfer_list *list) {
   while (list->first != NULL) {
     gli_transfer *t = list->first;
     gli_transfer_list_remove(list, t);
-    /* The transfer is the owner of such a message while it arrives. */
+    /* The transfer owns such an early message while it arrives. */
     if (t->early != NULL &&
         (t->early->header.type == GLI_MESSAGE_ABORT ||
          t->early->header.type == GLI_MESSAGE_MEMBERS || t->early->orphan)) {
