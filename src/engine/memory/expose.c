@@ -1,6 +1,6 @@
-/* Memory of this rank that others may read or write (get.c): what is sent is
- * only where it lies. Until they say READ_DONE, or a later message of the plan
- * gives it back, the step is not done. */
+/* Exposes memory of this rank to others, which read or write it (get.c). A
+ * message then carries only its address. The step is done when the peer sends
+ * READ_DONE, or a later message of the plan returns the memory. */
 #include "core/bytes.h"
 #include "core/error.h"
 #include "engine/memory/memory.h"
@@ -10,7 +10,7 @@
 #include "kernels/copy.h"
 #include "memory/region.h"
 
-/* See is_better_copied: up to how many bytes. */
+/* The limits of is_better_copied, in bytes. */
 #define COPY_ONE ((uint64_t)64 * 1024)
 #define COPY_LAST ((uint64_t)16 * 1024)
 #define COPY_ANY ((uint64_t)4 * 1024)
@@ -34,7 +34,7 @@ static void send_rkey(gli_transfer *t) {
   t->request.payload = t->rkey;
 }
 
-/* A put goes back; true when the peer has the bytes already. */
+/* Stores a put in the peer's memory. Returns true if the peer has the bytes. */
 static bool is_put_done(gli_operation *op, const gli_step *s,
                         const void *memory) {
   gli_op_window *window = &op->windows[s->window];
@@ -43,10 +43,11 @@ static bool is_put_done(gli_operation *op, const gli_step *s,
   return true;
 }
 
-/* A rank that has only to send is done with what is copied, but with what is
- * exposed only after the peers' turns, where ranks take turns on cores. A rank
- * that has to receive waits for them anyway, and a copy pays only while it is
- * short. */
+/* Returns true if a copy in the transport is faster than exposed memory, where
+ * ranks take turns on cores. A rank that only sends is done with a copied
+ * message at once, and with an exposed one only after the turns of its peers. A
+ * rank that also receives waits for them anyway, so a copy pays only while it
+ * is short. */
 static bool is_better_copied(const gli_operation *op, uint32_t step,
                              uint64_t bytes) {
   if (!op->context->oversubscribed || bytes > COPY_ONE) return false;
@@ -132,8 +133,7 @@ gloo_status gli_expose_read_done(gli_link *link, const gli_header *h,
     end_exposed(t);
     return GLOO_OK;
   }
-  /* The peer may be faster than the report of the transport that all is sent.
-   */
+  /* The peer may be faster than the transport's report that all is sent. */
   t = find_exposed(&link->in_flight, h);
   if (t != NULL) {
     t->exposed = false;

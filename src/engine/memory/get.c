@@ -1,14 +1,16 @@
-/* Memory of other ranks: what need not travel. (Exposing it to them: expose.c.)
+/* Access to memory of other ranks, instead of copies in messages. (Exposing
+ * memory: expose.c.)
  *
  * Where a pair can reach its peer's memory, the sender of a large message sends
- * only where it lies (an rkey), the receiver takes it from there, and says
- * READ_DONE. Gets and puts of plans (plan/builder.h) go without READ_DONE: a
- * later message of the plan gives them back.
+ * only the address (an rkey), and the receiver takes the bytes from there and
+ * sends READ_DONE. Gets and puts of plans (plan/builder.h) need no READ_DONE: a
+ * later message of the plan returns the memory.
  *
  * Neither side touches the other's memory after an operation has returned. The
  * reader asks `revoked` before it relies on what it read: an operation that
- * failed at its owner fails here too. And when an operation ends with an error,
- * what it has exposed is cut off from any rank that may still write to it. */
+ * failed at its owner fails here too. When an operation ends with an error, the
+ * memory that it has exposed is detached from any rank that may still write to
+ * it. */
 #include "core/bytes.h"
 #include "core/error.h"
 #include "engine/memory/memory.h"
@@ -18,10 +20,11 @@
 #include "kernels/copy.h"
 #include "memory/region.h"
 
-/* At a time from memory that is not mapped: a part of the nearest cache. */
+/* The bytes fetched at a time from memory that is not mapped: a part of the L1
+ * cache. */
 #define GET_BYTES ((size_t)32 * 1024)
 
-/* ---- what may come ------------------------------------------------------- */
+/* ---- messages that fit --------------------------------------------------- */
 
 bool gli_get_fits(const gli_operation *op, uint32_t step, const gli_header *h) {
   const gli_step *s = &op->plan->steps[step];
@@ -43,7 +46,7 @@ bool gli_get_fits(const gli_operation *op, uint32_t step, const gli_header *h) {
   return false;
 }
 
-/* ---- taking -------------------------------------------------------------- */
+/* ---- access -------------------------------------------------------------- */
 
 static gloo_status map_source(gli_link *link, uint64_t rkey, uint64_t bytes,
                               gli_source *from, gloo_error *error) {
@@ -55,7 +58,8 @@ static gloo_status map_source(gli_link *link, uint64_t rkey, uint64_t bytes,
   return status;
 }
 
-/* Up to GET_BYTES of it, in place or in `room`; NULL on failure. */
+/* Returns up to GET_BYTES of the source, in place or in `room`; NULL on
+ * failure. */
 static const uint8_t *view_source(const gli_source *from, uint64_t offset,
                                   size_t bytes, uint8_t *room,
                                   gloo_error *error) {
@@ -98,8 +102,8 @@ static gloo_status reduce_from(gli_operation *op, const gli_step *s,
   return GLOO_OK;
 }
 
-/* The memory was taken back while it was read: its owner has failed, and will
- * say why. */
+/* Returns false if the memory was revoked while it was read: its owner has
+ * failed, and will report why. */
 static bool still_exposed(gli_link *link) {
   if (!link->pair->ops->revoked(link->pair)) return true;
   gloo_error error;
@@ -126,8 +130,8 @@ static void add_target(gli_operands *o, uint8_t *memory) {
   o->to[o->n_to++] = memory;
 }
 
-/* Where the result goes: to puts mapped, and to dst. In SCRATCH that
- * only serves for puts, and is not needed when all are mapped. */
+/* Adds the destinations of the result: mapped puts, and dst. A dst in SCRATCH
+ * only serves puts, and is not needed if all are mapped. */
 static void add_targets(gli_operation *op, const gli_step *s) {
   gli_operands *o = &op->operands;
   for (uint32_t i = 0; i < s->n_puts; i++) {
@@ -151,7 +155,8 @@ static void begin_operands(gli_operands *o) {
   o->gets = false;
 }
 
-/* NULL: nothing to choose. */
+/* Returns the store policy for memory of other ranks; NULL if there is no
+ * choice. */
 static gli_store_policy *policy_elsewhere(const gli_operation *op,
                                           size_t bytes) {
   const gli_operands *o = &op->operands;
@@ -165,7 +170,7 @@ static gli_store_policy *policy_elsewhere(const gli_operation *op,
 static gloo_status combine_as(gli_operation *op, size_t whole,
                               uint64_t streamed, gloo_error *error) {
   gli_operands *o = &op->operands;
-  /* One source is copied, whatever the operation. */
+  /* A single source is copied, whatever the operation. */
   gli_combine_fn copy =
       o->n == 1 ? gli_combine_kernel(GLOO_UINT8, GLOO_BAND) : NULL;
   size_t elem = copy != NULL ? 1 : (size_t)op->plan->params.elem_bytes;
@@ -210,7 +215,8 @@ static gloo_status combine_operands(gli_operation *op, size_t whole,
   return status;
 }
 
-/* Get or block i of a step; a get that had to be sent is in its block. */
+/* Adds get or block i of a step. A get that was sent as bytes is in its
+ * block. */
 static void add_block(gli_operation *op, const gli_step *s, uint32_t i) {
   bool one = s->kind == GLI_STEP_COPY_GET;
   uint8_t *block =
@@ -249,7 +255,7 @@ gli_outcome gli_get_combine(gli_operation *op, uint32_t index) {
   return status == GLOO_OK ? GLI_DONE : fail_context(op, &error);
 }
 
-/* ---- an rkey has arrived ------------------------------------------------- */
+/* ---- arrivals ------------------------------------------------------------ */
 
 static gloo_status get_bytes(gli_operation *op, uint32_t step,
                              const gli_source *from, gloo_error *error) {
@@ -327,8 +333,8 @@ static gli_outcome arrived_expose_put(gli_operation *op, const gli_step *s,
   return GLI_DONE;
 }
 
-/* The peer says that it has filled one of the ranges that were exposed to it.
- */
+/* Takes a PUT_DONE: the peer has filled one of the ranges that were exposed to
+ * it. */
 static gli_outcome arrived_put_done(gli_operation *op, const gli_step *s) {
   gli_op_peer *peer = &op->peers[s->peer];
   gloo_error error;

@@ -1,19 +1,19 @@
-/* Copies that both ends make.
+/* Shared copies, which both ends make.
  *
- * The receiver of a long message that comes as an rkey copies it, and its
- * sender has nothing to do until then. Where each rank has a core, such a
- * sender offers its help (GLI_FORM_SHARED), and a receiver whose memory is
- * mapped, too, asks for it: it says where the bytes go (SHARE), and both take
- * pieces of the message until none is left, one from the front, the other from
- * the back. So no receiver waits for a sender that is busy elsewhere: what it
- * does not come to, the receiver does. A sender that has taken pieces says
- * SHARE_DONE after the last one, and the receiver, if it did not get all of
- * them, waits for that.
+ * The receiver of a long message that comes as an rkey copies it, and the
+ * sender has nothing to do until then. Where each rank has a core, the sender
+ * offers its help (GLI_FORM_SHARED). A receiver whose memory is mapped as well
+ * accepts: it sends the destination (SHARE), and both copy pieces of the
+ * message until none is left, the receiver from the front and the sender from
+ * the back. So no receiver waits for a sender that is busy elsewhere: it copies
+ * the pieces that the sender does not. A sender that has claimed pieces sends
+ * SHARE_DONE after the last one, and a receiver that did not copy all of them
+ * waits for that.
  *
- * The pieces are counted in memory that both see (transport/shared_copy.h),
- * which, like everything from a peer, is not trusted: each end copies no piece
- * but of what it knows of itself, and at most all of them. If the receiver's
- * operation fails, the memory is taken from under the sender. */
+ * The pieces are counted in memory that both map (transport/shared_copy.h),
+ * which, like everything from a peer, is not trusted: each end copies pieces of
+ * the message as it knows it, and at most all of them. If the receiver's
+ * operation fails, its memory is detached from the sender. */
 #include "core/error.h"
 #include "engine/match/match.h"
 #include "engine/memory/memory.h"
@@ -32,7 +32,7 @@
 typedef struct share {
   uint8_t *to;
   const uint8_t *from;
-  uint64_t bytes, each; /* of the message, of a piece */
+  uint64_t bytes, each; /* length of the message, of a piece */
   uint32_t pieces;
   bool nontemporal;
 } share;
@@ -61,7 +61,7 @@ static void copy_piece(const share *s, uint32_t piece) {
 
 /* ---- the receiver -------------------------------------------------------- */
 
-/* Say where the bytes of a receive go. NULL: it is not to be helped with. */
+/* Sends the destination of a receive. NULL if the copy cannot be shared. */
 static gli_shared_copy *ask_to_share(const gli_operation *op, const gli_step *s,
                                      const uint8_t *to) {
   gli_link *link = op->peers[s->peer].link, *base_link = link->group.base;
@@ -103,7 +103,7 @@ gli_shared_copy_outcome gli_shared_copy_run(gli_operation *op, uint32_t step,
   return GLI_SHARED_COPY_PENDING;
 }
 
-/* The receive that a SHARE_DONE is about; NULL: there is none. */
+/* Returns the receive that a SHARE_DONE is for; NULL if none. */
 static gli_operation *find_shared(gli_link *link, const gli_header *h,
                                   uint32_t *step) {
   gli_operation *op = gli_match_find(link->context, gli_key_incoming(link, h));
@@ -153,9 +153,9 @@ void gli_shared_copy_revoke(gli_operation *op) {
 
 /* ---- the sender ---------------------------------------------------------- */
 
-/* Has it nothing but this to do? Where it receives or copies as well, the
- * receiver and it share the work already, and would only move bytes from cache
- * to cache. */
+/* Returns true if the rank only has this message to send. If it receives or
+ * copies as well, receiver and sender share the work already, and helping would
+ * only move bytes from cache to cache. */
 static bool is_idle(const gli_operation *op) {
   const gli_family *family = op->context->family;
   return op->last_sends == op->plan->n_steps && family->posted.first == NULL &&
@@ -170,8 +170,8 @@ bool gli_shared_copy_offers(const gli_operation *op, uint32_t step) {
 }
 
 /* Takes the request for help of a receiver. It may be late: the receiver may
- * have finished, and ask for another copy by now. The receiver copies what this
- * rank does not. */
+ * have finished, and be asking for another copy by now. The receiver copies
+ * what this rank does not. */
 void gli_shared_copy_asked(gli_link *link, const gli_header *h) {
   const gli_transfer *t = gli_expose_find(link, h);
   gli_pair *pair = link->pair;
@@ -191,7 +191,7 @@ void gli_shared_copy_asked(gli_link *link, const gli_header *h) {
   share work =
       share_of(op, t->step, memory, gli_operation_at(op, s->a_buffer, s->a));
   uint32_t piece, mine = 0;
-  /* A peer that takes claims back gets no more than all of it, either. */
+  /* A peer that undoes claims gets no more than the message, either. */
   while (memory != NULL && mine < work.pieces &&
          gli_shared_copy_claim_back(copy, &seen, work.pieces, &piece)) {
     copy_piece(&work, piece);

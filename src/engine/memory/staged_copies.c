@@ -1,5 +1,5 @@
-/* Copies between buffers and their images, and the streams that these keep to.
- */
+/* Copies between buffers and their images, in the order of the program's
+ * streams. */
 #include "core/cpu.h"
 #include "core/error.h"
 #include "engine/memory/staged_state.h"
@@ -9,10 +9,10 @@
 #include "kernels/copy.h"
 #include "kernels/reduce.h"
 
-/* ---- events ------------------------------------------------------------- */
+/* ---- events -------------------------------------------------------------- */
 
-/* Give back those that were reached, from the last one on. GLOO_IN_PROGRESS:
- * there are others. */
+/* Releases events that were reached, from the last one on. Returns
+ * GLOO_IN_PROGRESS if others are left. */
 static gloo_status forget_reached(gli_cuda_event **events, size_t *n,
                                   gloo_error *error) {
   while (*n > 0) {
@@ -51,7 +51,7 @@ bool gli_staged_is_gated(const gli_operation *op) {
   return op->staged != NULL && !op->staged->open;
 }
 
-/* GLOO_IN_PROGRESS: not yet. */
+/* Returns GLOO_IN_PROGRESS if the gate is still closed. */
 static gloo_status look_at_gates(gli_staged *s, gloo_error *error) {
   gloo_status status = forget_reached(s->gates, &s->n_gates, error);
   if (status == GLOO_OK) s->open = true;
@@ -62,7 +62,7 @@ static void staged_abandon(gli_staged *s);
 
 /* ---- messages that are sent ---------------------------------------------- */
 
-/* Other threads go on meanwhile. False: it takes too long. */
+/* Lets other threads run. Returns false after the time limit. */
 static bool let_time_pass(gli_operation *op, uint64_t until_ns) {
   gloo_device *device = op->device;
   gli_lock_leave(&device->lock);
@@ -85,9 +85,9 @@ static gloo_status begin_fetch(gli_staged *s) {
   return GLOO_OK;
 }
 
-/* Messages between two ranks must not pass each other, and those of the host
- * leave at once: so what a message of a GPU has is fetched before it has a
- * number. */
+/* Fetches a message in GPU memory before it gets a number. Messages between two
+ * ranks must not overtake each other, and messages in host memory leave at
+ * once. */
 static void staged_fetch(gli_operation *op) {
   gli_staged *s = op->staged;
   gloo_device *device = op->device;
@@ -105,7 +105,7 @@ static void staged_fetch(gli_operation *op) {
       break;
     }
   }
-  if (s->n_gates > 0 && s->open) staged_abandon(s); /* copies go on */
+  if (s->n_gates > 0 && s->open) staged_abandon(s); /* copies run */
   drop_gates(s);
   s->fetched = s->error.status == GLOO_OK;
 }
@@ -123,9 +123,9 @@ void gli_staged_begin(gli_operation *op) {
   op->device->leftovers = true;
 }
 
-/* ---- what is done beside the copy ---------------------------------------- */
+/* ---- work beside the copy ------------------------------------------------ */
 
-/* The input of a plan is more than what the caller has. */
+/* Derives the plan's input from the copied bytes. */
 static void finish_input(const gli_operation *op, const gli_step *s) {
   if (s->dst_buffer == GLI_TOKEN) return;
   if (op->wide != NULL) {
@@ -140,7 +140,7 @@ static void finish_input(const gli_operation *op, const gli_step *s) {
       at, at, gli_operation_elems(op, (size_t)s->bytes), op->scaling.factor);
 }
 
-/* And its output is less. */
+/* Derives the caller's output from the plan's bytes. */
 static void finish_output(const gli_operation *op, const gli_step *s) {
   if (op->wide != NULL) {
     gli_wide_end(op, s->a, s->bytes);
@@ -155,7 +155,7 @@ static void finish_output(const gli_operation *op, const gli_step *s) {
 
 /* ---- copies -------------------------------------------------------------- */
 
-/* The image of bytes of a step, of which a side of a plan may have several. */
+/* The image of the bytes of a step. One side of a plan may have several. */
 typedef struct stretch {
   uint8_t *from;
   size_t bytes;
@@ -191,7 +191,7 @@ static stretch stretch_of(const gli_operation *op, const gli_step *s,
   return (stretch){first + offset, (size_t)s->bytes};
 }
 
-/* Begin to copy what of the stretch is in a part. */
+/* Begins to copy the part of a stretch that is in `p`. */
 static gloo_status begin_part(gli_staged *s, const gli_staged_part *p,
                               stretch t, gli_cuda_direction direction,
                               gloo_error *error) {
@@ -213,7 +213,7 @@ static gloo_status begin_part(gli_staged *s, const gli_staged_part *p,
                        in ? memory : image, to - from, error);
 }
 
-/* All parts of a step. `c` gets the events. */
+/* Begins to copy all parts of a step. `c` gets the events. */
 static gloo_status begin_step(gli_operation *op, gli_staged_copying *c,
                               gli_cuda_direction direction, gloo_error *error) {
   gli_staged *s = op->staged;
@@ -264,7 +264,7 @@ static gloo_status begin_waiting(gli_operation *op, gli_cuda_direction d,
   return GLOO_OK;
 }
 
-/* GLOO_OK: *step is done. */
+/* Ends the oldest copy. On GLOO_OK *step is done. */
 static gloo_status end_oldest(gli_operation *op, gli_cuda_direction d,
                               uint32_t *step, gloo_error *error) {
   gli_staged_lane *l = &op->staged->lanes[d];
@@ -279,7 +279,7 @@ static gloo_status end_oldest(gli_operation *op, gli_cuda_direction d,
   return GLOO_OK;
 }
 
-/* This rank is at fault. */
+/* Fails the context; this rank is at fault. */
 static void staged_fail(gli_operation *op, const gloo_error *why) {
   gloo_error error;
   char text[GLI_TEXT_BYTES];
@@ -333,7 +333,7 @@ void gli_staged_end(gli_operation *op, bool well) {
   gli_staged *s = op->staged;
   gli_operation **at = &op->device->staged;
   while (*at != NULL && *at != op) at = &(*at)->staged->next;
-  if (*at == NULL) return; /* it failed before it began */
+  if (*at == NULL) return; /* failed before it began */
   *at = s->next;
   if (op->device->fork.child) {
     s->in_child = true;
@@ -347,7 +347,7 @@ void gli_staged_end(gli_operation *op, bool well) {
 
 /* ---- streams that wait --------------------------------------------------- */
 
-/* The default streams of all GPUs that it uses. */
+/* Makes the default streams of all GPUs of the operation wait. */
 static gloo_status hold_default_streams(gli_staged *s, void *stream,
                                         gloo_error *error) {
   gloo_status status = GLOO_OK;
@@ -359,7 +359,7 @@ static gloo_status hold_default_streams(gli_staged *s, void *stream,
 gloo_status gli_staged_hold_stream(gli_operation *op, void *stream,
                                    gloo_error *error) {
   gli_staged *s = op->staged;
-  if (s->n_gpus == 0) return GLOO_OK; /* nothing of it is in GPU memory */
+  if (s->n_gpus == 0) return GLOO_OK; /* no buffer is in GPU memory */
   gli_cuda_gpu *gpu = s->gpus[0];
   gloo_status status = GLOO_OK;
   bool named = !gli_cuda_is_default_stream(stream);

@@ -1,4 +1,4 @@
-/* Images of buffers that the host does not touch. */
+/* Images of buffers that the host does not access. */
 #include <stdlib.h>
 
 #include "core/error.h"
@@ -8,7 +8,7 @@
 
 /* ---- memory -------------------------------------------------------------- */
 
-/* The most parts that a side can have. */
+/* Return the maximum number of parts of a side. */
 static size_t most_ins(const gli_call *call) {
   size_t pieces = call->staging != NULL ? call->staging->n_before : 0;
   size_t buffers = call->wide ? call->n_inputs : call->params.n_in;
@@ -29,10 +29,10 @@ static void count_copies(const gli_plan *plan, uint32_t n[]) {
   }
 }
 
-/* All that it consists of is allocated here. */
+/* Allocates a gli_staged with all its arrays. */
 static gli_staged *staged_new(const gli_operation *op, const gli_call *call) {
   size_t ins = most_ins(call), outs = most_outs(call);
-  size_t most = ins + outs; /* of GPUs and of images */
+  size_t most = ins + outs; /* bound of the number of GPUs, and of images */
   uint32_t copies[GLI_CUDA_DIRECTIONS];
   count_copies(op->plan, copies);
   gli_staged *s = calloc(1, sizeof *s);
@@ -114,8 +114,8 @@ static gloo_status new_image(gli_staged *s, gli_cuda_gpu *gpu, uint64_t bytes,
   return status;
 }
 
-/* One buffer of the caller's, on one side or both: a GPU's gets an image, of
- * which `*place` becomes the address. */
+/* Stages one buffer of the caller, on one side or both. A buffer in GPU memory
+ * gets an image, whose address is stored in `*place`. */
 static gloo_status stage_buffer(gli_staged *s, void **place, uint64_t bytes,
                                 gli_staged_side *in, gli_staged_side *out,
                                 gloo_error *error) {
@@ -131,9 +131,9 @@ static gloo_status stage_buffer(gli_staged *s, void **place, uint64_t bytes,
   return GLOO_OK;
 }
 
-/* Blocks that lie apart are copied from and to their places by the steps; the
- * memory that they are joined in is an image as it is. What is joined to be
- * multiplied goes on to where the plan has its product. */
+/* Stages scattered blocks, which the steps copy from and to their places; the
+ * memory that joins them serves as the image. Joined blocks that must be scaled
+ * go to the product in the buffer of the plan. */
 static gloo_status stage_pieces(gli_staged *s, const gli_staging *staging,
                                 const void *joined, uint8_t *product,
                                 gloo_error *error) {

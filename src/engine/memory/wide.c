@@ -1,6 +1,6 @@
-/* Narrow floats that are added as float32 on all of their way: averages by
- * algorithms that pass on sums of some of the ranks, and scaled sums. The plan
- * is one of float32; what is narrow is what the caller has. */
+/* Low-precision floats that are summed as float32 throughout: averages by
+ * algorithms that pass on partial sums, and scaled sums. The plan is float32,
+ * and the caller's buffers are converted before and after it. */
 #include <stdlib.h>
 
 #include "core/error.h"
@@ -12,15 +12,17 @@ enum { BLOCK = 1024 }; /* elements that stay in the caches */
 
 struct gli_wide {
   size_t elem_bytes;
-  size_t in_count, out_count; /* elements of each buffer of the caller's */
+  size_t in_count, out_count; /* number of elements in each buffer of the
+                                 caller */
   size_t n_in, n_out;
   float divisor;
   float *in, *out;
   const void **inputs;
-  void **outputs; /* both behind this, and then what in and out point to */
+  void **outputs; /* both lists are behind this struct, and then the memory of
+                     `in` and `out` */
 };
 
-/* Does the plan write this rank's output? */
+/* Returns true if the plan writes this rank's output. */
 static bool has_result(const gli_plan_params *p, const gli_shape *shape) {
   bool kept = p->collective == GLI_EXSCAN && p->rank == 0;
   return shape->writes_out && !kept;
@@ -91,7 +93,7 @@ gli_wide_buffers gli_wide_of(const gli_operation *op) {
                             .outputs = w->outputs};
 }
 
-/* Elements that bytes of the plan's buffer are, as far as the caller's buffer
+/* The elements of a range of the plan's buffer, as far as the caller's buffer
  * has them. */
 typedef struct elements {
   size_t first, end;
@@ -103,8 +105,8 @@ static elements elements_of(uint64_t from, uint64_t bytes, size_t count) {
                     (size_t)(end < count ? end : count)};
 }
 
-/* Products may be as large as floats are, but sums of low-precision floats are
- * not. */
+/* Widens, scales and adds up the inputs. Products may be as large as floats
+ * are, but sums of low-precision floats are not. */
 void gli_wide_begin(const gli_operation *op, uint64_t from, uint64_t bytes) {
   const gli_wide *w = op->wide;
   gloo_dtype dtype = (gloo_dtype)op->signature.dtype;
