@@ -7,8 +7,8 @@
 #include "kernels/reduce.h"
 #include "plan/shape.h"
 
-/* Sums become averages only when they are divided: by each rank, all of whose
- * sums have the same bits. */
+/* Divides sums into averages. Each rank divides, and gets the same bits,
+ * because all have the same sums. */
 GLI_COLD static void divide_outputs(const gli_operation *op) {
   const gli_plan_params *p = &op->plan->params;
   gli_shape shape;
@@ -30,7 +30,7 @@ void gli_operation_end_specially(gli_operation *op, bool well) {
   if (op->ending & GLI_ENDS_TOLD) gli_operation_note_end(op);
 }
 
-/* No message finds it any more. */
+/* Takes an operation off the lists, so that no message finds it. */
 GLI_INLINE void take_off_lists(gli_operation *op) {
   gloo_device *device = op->device;
   device->outstanding--;
@@ -49,7 +49,7 @@ GLI_COLD static void end_with(gli_operation *op, const gloo_error *error) {
   if (gli_operation_is(op, GLI_OPERATION_POSTED)) {
     gli_family *family = op->context->family;
     gli_operation_list_remove(&family->posted, op);
-    gli_operation_list_add(&family->active, op); /* where all others are */
+    gli_operation_list_add(&family->active, op); /* with all others */
   }
   op->error = *error;
   op->about.status = (int8_t)error->status;
@@ -68,8 +68,9 @@ GLI_COLD static void count_lateness(const gli_operation *op, uint64_t ended) {
   total->late_ticks += ended - op->started;
 }
 
-/* A thread that waits looks at the clock while it does, so that who is in a
- * hurry need not. Long messages take long to be added up since then. */
+/* Returns the time of the end. A waiting thread reads the clock while it waits,
+ * so that a fast path need not; but a long message takes long to add up after
+ * that. */
 GLI_INLINE uint64_t end_ticks(const gli_operation *op) {
   uint64_t ticks = op->device->wait.ticks;
   return ticks != 0 && op->in_order.active ? ticks : gli_ticks();

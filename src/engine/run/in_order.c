@@ -1,24 +1,23 @@
 /* The first phase of a run: step after step, in the order of the plan.
  *
- * Most steps of most small operations wait for the step before them, and are
- * done as soon as they are begun, or once the one message comes that they wait
- * for. Counting which step waits for which would take longer than the steps
- * themselves. So a plan of few short messages is begun in its own order, with
- * the headers of all its messages made beforehand: what is sent differs from
- * run to run in a number or two, and what comes is compared word for word with
- * what should come.
+ * Most steps of most small operations wait for the step before them, and
+ * complete as soon as they begin, or once their one message arrives. Counting
+ * which step waits for which would take longer than the steps themselves. So a
+ * plan of few short messages is begun in its own order, with the headers of all
+ * its messages made beforehand: from run to run only a number or two in them
+ * change, and a message that arrives is compared word for word with the
+ * expected header.
  *
- * A message that is there already is taken from where it lies, without a poll
- * of all that may come (take_now), but never from within an upcall.
+ * A message that has arrived is taken in place, without a poll of all links
+ * (take_now), but never from within an upcall.
  *
- * That order must hold back nothing that could go: every send has to depend on
- * all receives before it, and what is long and depends on nothing comes first.
+ * The order must not hold back a step that could run: every send has to depend
+ * on all receives before it, and long steps without dependencies come first.
  *
- * Whatever else happens (a message that came early, or to another step; no room
- * for one; no credit) is not dealt with here: the cursor turns into counters
+ * All exceptions (a message that is early, or for another step; no room for a
+ * message; no credit) end this phase: the cursor turns into counters
  * (gli_in_order_leave), as if steps had been counted from the beginning, and
- * the operation goes on by them. What its receives are ready for is always up
- * to date. */
+ * the operation continues with them. recv_state is always up to date. */
 #include "engine/run/in_order.h"
 
 #include <string.h>
@@ -29,14 +28,14 @@
 #include "engine/state/deadline.h"
 #include "engine/state/fail.h"
 
-/* ---- which plans do ------------------------------------------------------ */
+/* ---- plans that qualify -------------------------------------------------- */
 
 static inline bool is_message(const gli_step *s) {
   return s->kind == GLI_STEP_SEND || s->kind == GLI_STEP_RECV ||
          s->kind == GLI_STEP_RECV_REDUCE;
 }
 
-/* Longer ones take longer than all of this. */
+/* The longest message: longer ones take longer than counting steps. */
 #define STEP_BYTES ((uint64_t)GLI_TAKE_BYTES)
 /* The length above which a copy is better made while other messages are
  * awaited. */
@@ -52,7 +51,7 @@ bool gli_in_order_suits(const gli_plan *plan) {
   uint32_t n = plan->n_steps;
   if (plan->n_peers == 0 || n > GLI_IN_ORDER_STEPS) return false;
   if (plan->n_windows > 0) return false;
-  /* behind[i]: the steps that wait for step i, as bits, or for one of those. */
+  /* behind[i]: bit mask of the steps that depend on step i, directly or not. */
   uint32_t behind[GLI_IN_ORDER_STEPS], sends = 0;
   bool copies = false;
   for (uint32_t i = n; i-- > 0;) {
@@ -73,7 +72,8 @@ bool gli_in_order_suits(const gli_plan *plan) {
   return true;
 }
 
-/* If it has what such a message goes by. */
+/* Returns the pair if it has the function for such a message; NULL
+ * otherwise. */
 static gli_pair *pair_for(gli_pair *pair, bool sends, uint64_t length) {
   if (pair == NULL) return NULL;
   if (sends) return pair->ops->send_now != NULL ? pair : NULL;
@@ -101,12 +101,12 @@ void gli_in_order_prepare(gli_operation *op) {
     made->elems = gli_operation_elems(op, (size_t)h->length);
     made->pair = pair_for(link->pair, sends, h->length);
   }
-  op->in_order.prepared = op->scaling.from == NULL; /* which begins with more */
+  op->in_order.prepared = op->scaling.from == NULL; /* no input to make */
 }
 
-/* ---- what comes ---------------------------------------------------------- */
+/* ---- arrivals ------------------------------------------------------------ */
 
-/* More than gli_wire_credit_now does. */
+/* Takes credit in the cases that gli_wire_credit_now does not handle. */
 GLI_COLD static bool take_credit(gli_link *link, uint32_t credit) {
   gloo_error error;
   if (gli_wire_credit(link, credit, &error) != GLOO_OK) {
@@ -127,7 +127,7 @@ GLI_INLINE got take_message(gli_operation *op, uint32_t at, gli_message *m) {
   gli_link *link = m->link;
   gli_receive_now(op, at, m->step, link, taken->eager, m->header.length,
                   taken->payload, m->elems);
-  /* Nothing in there takes another message. */
+  /* No other message is taken in between. */
   if (gli_wire_credit_now(link, taken->credit) ||
       take_credit(link, taken->credit)) {
     return GOT_IT;
@@ -137,7 +137,7 @@ GLI_INLINE got take_message(gli_operation *op, uint32_t at, gli_message *m) {
 
 /* ---- running ------------------------------------------------------------- */
 
-/* How far a run came. */
+/* How far a run has come. */
 typedef enum ran { RAN_TO_THE_END, AWAITS, FALLS_BACK } ran;
 
 static void await_message(gli_operation *op, uint32_t at, gli_message *m) {
@@ -230,7 +230,7 @@ void gli_in_order_leave(gli_operation *op) {
 
 /* ---- the beginning ------------------------------------------------------- */
 
-/* Is nothing in its way that would have to be looked at first? */
+/* Returns true if nothing has to be done before the operation. */
 GLI_INLINE bool may_begin(gli_operation *op) {
   const gloo_device *device = op->device;
   const gloo_context *context = op->context;
@@ -247,7 +247,8 @@ bool gli_in_order_begin(gli_operation *op) {
   op->signature.operation = (*op->counter)++;
   gli_in_order_reset(op);
   ran how = run_from(op, 0, true);
-  /* Not before: what was sent is on its way while this looks at the clock. */
+  /* Read the clock after the sends, so that messages are already on their
+   * way. */
   uint64_t ticks = gli_ticks();
   if (how == RAN_TO_THE_END) {
     op->in_order.fallbacks = 0;
@@ -266,7 +267,7 @@ bool gli_in_order_begin(gli_operation *op) {
   return true;
 }
 
-/* ---- what was awaited ---------------------------------------------------- */
+/* ---- awaited messages ---------------------------------------------------- */
 
 bool gli_in_order_message(gli_link *link, const gli_header *h,
                           const uint8_t *payload) {
@@ -278,7 +279,7 @@ bool gli_in_order_message(gli_link *link, const gli_header *h,
   link->awaits = NULL;
   gli_receive_now(op, at, m->step, link, h->eager, h->length, payload,
                   m->elems);
-  if (!op->in_order.active) return true; /* that failed, and ended it */
+  if (!op->in_order.active) return true; /* the message failed, and ended it */
   go_by(op, run_from(op, at + 1, false));
   return true;
 }

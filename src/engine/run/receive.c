@@ -1,5 +1,5 @@
-/* Arriving messages: to the operation and step that they belong to, or to
- * memory where they wait for them. */
+/* Arriving messages: to their operation and step, or to memory until these are
+ * known. */
 #include "core/error.h"
 #include "engine/match/match.h"
 #include "engine/run/in_order.h"
@@ -21,7 +21,7 @@ gloo_status gli_receive_bind(gli_operation *op, gli_link *link,
   return gli_operation_launch(op, error);
 }
 
-/* Bind a posted receive to the message that it is to take. */
+/* Binds a posted receive to the message that it takes. */
 static gli_operation *claim_posted(gli_operation *op, gli_link *link,
                                    gloo_error *error) {
   gloo_context *context = link->context;
@@ -29,7 +29,7 @@ static gli_operation *claim_posted(gli_operation *op, gli_link *link,
   bool started = gli_deadline_is_started(op);
   if (gli_receive_bind(op, link, error) != GLOO_OK) return NULL;
   if (started) gli_deadline_start(op);
-  /* Its receives must be ready before the message that it was claimed for. */
+  /* The receive step must be ready before its message is looked at. */
   gli_device_run(context->device);
   return op;
 }
@@ -46,7 +46,7 @@ gloo_status gli_receive_no_memory(const gli_link *link, gloo_error *error) {
                   "out of memory for a message from rank %u", link->rank);
 }
 
-/* The payload goes to `early`. */
+/* Places the payload in `early`. */
 static gloo_status sink_early(gli_link *link, gli_early *early, gli_sink *sink,
                               gloo_error *error) {
   gli_transfer *t = gli_transfer_new(link);
@@ -84,8 +84,9 @@ static gloo_status sink_step(gli_operation *op, gli_link *link, uint32_t step,
   return GLOO_OK;
 }
 
-/* Elements of a custom operation come whole, and to no thread but this one:
- * transports know none. */
+/* Returns true if the payload of a step must not go to a sink: custom
+ * operations need whole elements, in this thread, and transports do not know
+ * them. */
 static bool passes_by(const gli_operation *op, uint32_t step,
                       const gli_header *h) {
   return op->custom.op != NULL && h->form == GLI_FORM_BYTES &&
@@ -99,8 +100,8 @@ static gloo_status data_for(gli_operation *op, gli_link *link,
   gloo_status status = gli_receive_step(op, link, h, &step, error);
   if (status != GLOO_OK) return status;
   if (h->eager) gli_wire_consumed(link, h->length);
-  /* A receive says so only now: before its message came, it could be taken
-   * back. */
+  /* A receive sends CTS only now: before its message came, it could be
+   * withdrawn. */
   if (op->cts_unasked && gli_operation_is_message(op) && !op->peers[0].told) {
     gli_operation_note(op, 0)->told = true;
     gli_wire_control(link, GLI_MESSAGE_CTS, &op->signature, 0);

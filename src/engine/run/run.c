@@ -1,4 +1,4 @@
-/* Running the steps of operations that can run. */
+/* Runs the steps of operations that are ready. */
 #include "engine/run/run.h"
 
 #include "core/error.h"
@@ -124,7 +124,7 @@ static void run_step(gli_operation *op, uint32_t index) {
     case GLI_STEP_COPY_OUT:
       if (gli_staged_copy(op, index) == GLI_DONE)
         gli_operation_step_done(op, index);
-      return; /* or it ends in a poll */
+      return; /* or a poll completes it */
     case GLI_STEP_COPY_GET:
     case GLI_STEP_REDUCE_ALL:
     case GLI_STEP_REDUCE_MANY:
@@ -148,7 +148,7 @@ static void take_finished(gloo_device *device) {
   }
 }
 
-/* Steps that finish on the spot queue their followers in op->ready. */
+/* Runs the ready steps. A step that completes at once adds to op->ready. */
 static void run_ready_steps(gli_operation *op) {
   do {
     if (gli_context_poisoned(op->context)) return;
@@ -166,7 +166,7 @@ void gli_device_run_all(gloo_device *device) {
       gli_in_order_run(op);
     }
     if (!op->in_order.active) run_ready_steps(op);
-    op->runnable = false; /* only now: it need not be queued meanwhile */
+    op->runnable = false; /* only now, so that it is not queued meanwhile */
     if (op->steps_todo == 0 && gli_operation_is(op, GLI_OPERATION_RUNNING) &&
         !gli_context_poisoned(op->context)) {
       gli_operation_finish(op, NULL);

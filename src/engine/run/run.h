@@ -12,13 +12,12 @@
 
 /* ---- steps that can run (run.c) ------------------------------------------ */
 
-/* Run all steps that can run. Every upcall ends with it. */
+/* Runs all steps that are ready. Every upcall ends with it. */
 void gli_device_run_all(gloo_device *device);
 static inline void gli_device_run(gloo_device *device) {
   if (device->runnable != NULL) gli_device_run_all(device);
 }
-/* Leave what has just been begun to later polls; and start the first of it.
- */
+/* Leave newly begun operations to later polls, and start the first of them. */
 void gli_device_defer(gloo_device *device);
 void gli_device_start_deferred(gloo_device *device);
 GLI_COLD void gli_device_leave_deferred(gli_operation *op);
@@ -31,12 +30,12 @@ static inline void gli_operation_heard(gli_operation *op, uint32_t step) {
 
 /* ---- start and end (start.c, end.c) -------------------------------------- */
 
-/* Its next run: what is noted of its peers was of the last one. */
+/* Resets the state of the peers of the last run, before the next. */
 GLI_COLD void gli_operation_forget_peers(gli_operation *op);
 static inline void gli_operation_forget(gli_operation *op) {
   if (op->noted) gli_operation_forget_peers(op);
 }
-/* Start the steps of an operation whose links are known. */
+/* Starts the steps of an operation whose links are known. */
 gloo_status gli_operation_launch(gli_operation *op, gloo_error *error);
 /* Lists the operation that began last (device->unlisted). Most operations end
  * before anything but their caller looks for them, so every walk of the lists,
@@ -45,7 +44,8 @@ void gli_device_list_now(gloo_device *device);
 static inline void gli_device_list(gloo_device *device) {
   if (device->unlisted != NULL) gli_device_list_now(device);
 }
-/* End it with an error (NULL: success), in whatever lists it is. */
+/* Ends an operation, with an error or (NULL) success, and takes it off its
+ * lists. */
 void gli_operation_finish(gli_operation *op, const gloo_error *error);
 
 /* Ends an operation with a special ending: divides or rounds the sums of a
@@ -70,34 +70,34 @@ GLI_INLINE void gli_operation_end(gli_operation *op, bool well,
   }
 }
 
-/* ---- telling of the end (told.c) ----------------------------------------- */
+/* ---- notification (told.c) ----------------------------------------------- */
 
 /* Reports the end of an operation: wakes waiting threads, signals the event of
  * the device, and queues its function. */
 void gli_operation_note_end(gli_operation *op);
 /* Closes the descriptor of the event. */
 void gli_event_close(gli_event *event);
-/* Take it out of the queue again. */
+/* Takes a request out of the queue. */
 void gli_operation_unqueue(gli_operation *op);
-/* All operations of a joined request. */
+/* Makes all operations of a joined request report their end. */
 static inline void gli_operation_will_tell(gli_operation *head) {
   for (gli_operation *op = head; op != NULL; op = op->also)
     op->ending |= GLI_ENDS_TOLD;
 }
 
-/* And all of a context. */
+/* Makes all operations of a context report their end. */
 static inline void gli_context_will_tell(gloo_context *context) {
   for (gli_operation *op = context->all; op != NULL; op = op->all_next)
     op->ending |= GLI_ENDS_TOLD;
 }
 
-/* ---- what arrives (receive.c, rts_cts.c) --------------------------------- */
+/* ---- arrivals (receive.c, rts_cts.c) ------------------------------------- */
 
 gloo_status gli_receive_data(gli_link *link, const gli_header *header,
                              gli_sink *sink, gloo_error *error);
-/* A whole message of bytes. True: it was for a step that is ready, which is
- * done now. False without an error: nothing has changed, but that a receive may
- * have been bound to it. */
+/* Takes a whole message of bytes. Returns true if it was for a step that is
+ * ready, which is now done. Returns false without an error if nothing changed,
+ * except that a receive may have been bound to it. */
 bool gli_receive_message(gli_link *link, const gli_header *header,
                          const uint8_t *payload, gloo_error *error);
 /* Takes the payload of a message that gli_receive_data has placed. */
@@ -107,14 +107,15 @@ gloo_status gli_receive_rts(gli_link *link, const gli_header *header,
 gloo_status gli_receive_cts(gli_link *link, const gli_header *header,
                             gloo_error *error);
 
-/* The operation a message is for, which binds a posted receive to its first
- * one; NULL without an error: it is not here yet, or over. */
+/* Returns the operation of a message, after binding a posted receive to its
+ * first message. NULL without an error if the operation has not started here,
+ * or has ended. */
 gli_operation *gli_receive_operation(gli_link *link, const gli_header *header,
                                      gloo_error *error);
-/* Bind a receive to the next message of a link, and start it. */
+/* Binds a receive to the next message of a link, and starts it. */
 gloo_status gli_receive_bind(gli_operation *op, gli_link *link,
                              gloo_error *error);
-/* Keep a message until its operation is known. */
+/* Keeps a message until its operation is known. */
 void gli_receive_keep(gli_link *link, gli_early *early);
 gloo_status gli_receive_no_memory(const gli_link *link, gloo_error *error);
 static inline void gli_receive_done(gli_operation *op, uint32_t step) {
@@ -123,22 +124,21 @@ static inline void gli_receive_done(gli_operation *op, uint32_t step) {
   gli_operation_step_done(op, step);
 }
 
-/* ---- what came early (unexpected.c)
- * ------------------------------------------- */
+/* ---- early messages (unexpected.c) --------------------------------------- */
 
-/* Take over what came for an operation before it was started. */
+/* Takes over the messages that arrived before the operation was started. */
 gloo_status gli_early_adopt(gli_operation *op, gloo_error *error);
-/* A receive step has become ready: use an early message if there is one.
- * Returns true when the step is done now. */
+/* Takes the early message of a receive step that has become ready, if any.
+ * Returns true if the step is now done. */
 bool gli_early_ready(gli_operation *op, uint32_t step);
-/* A CTS that came before its operation was started. */
+/* Keeps a CTS that arrived before its operation was started. */
 void gli_early_keep_cts(gli_link *link, const gli_header *h);
 /* Reads which peers have announced their start. */
 void gli_early_read_cts(gli_operation *op);
 /* Answers the peer that asks whether the operation was started. */
 gloo_status gli_early_answer_rts(gli_operation *op, gli_link *link,
                                  const gli_header *header, gloo_error *error);
-/* The receive step that a message is for, whose form and length fit. */
+/* Finds the receive step of a message, and checks its form and length. */
 gloo_status gli_receive_step(const gli_operation *op, gli_link *link,
                              const gli_header *header, uint32_t *step,
                              gloo_error *error);
@@ -147,11 +147,12 @@ gli_early *gli_early_attached(const gli_operation *op, uint32_t step);
 gloo_status gli_early_repeated(const gli_link *link, const gli_header *header,
                                gloo_error *error);
 
-/* ---- ranks that are awaited (waits.c) ------------------------------------ */
+/* ---- awaited ranks (waits.c) --------------------------------------------- */
 
-/* Returns true if the operation needs something from, or of, this peer now. */
+/* Returns true if the operation waits for this peer now: for a message, or for
+ * its receipt of one. */
 bool gli_operation_waits_for(const gli_operation *op, uint32_t peer);
-/* Returns true if it needs something now, or later. */
+/* Returns true if the operation needs the peer now or later. */
 bool gli_operation_needs(const gli_operation *op, uint32_t peer);
 /* Lists the awaited ranks whose answers to PROBE lie between `least` and
  * `most`, at most gli_operation_waits_most; none for a receive from any rank. A

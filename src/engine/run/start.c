@@ -1,4 +1,4 @@
-/* The start of a run: all steps are to be done. */
+/* The start of a run. */
 #include <string.h>
 
 #include "core/hints.h"
@@ -8,7 +8,7 @@
 #include "engine/state/deadline.h"
 #include "engine/wire/wire.h"
 
-/* Receivers of much tell their senders at once. */
+/* Announces the start to ranks that send much. */
 GLI_COLD static void announce_start(gli_operation *op) {
   const gli_plan *plan = op->plan;
   for (uint32_t i = 0; i < plan->n_peers; i++) {
@@ -17,7 +17,7 @@ GLI_COLD static void announce_start(gli_operation *op) {
   }
 }
 
-/* Set the counters: all steps are to be done. */
+/* Sets the counters: all steps are pending. */
 static void count_steps(gli_operation *op) {
   const gli_plan *plan = op->plan;
   if (plan->n_windows > 0) {
@@ -33,7 +33,7 @@ static void count_steps(gli_operation *op) {
   op->ready_tail = ready;
 }
 
-/* Operations stand in the order in which they begin. */
+/* Lists an operation. The list is in the order in which operations began. */
 static void list_operation(gli_operation *op) {
   gli_operation_list_add(&op->context->family->active, op);
   gli_match_insert(op);

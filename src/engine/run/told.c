@@ -16,7 +16,8 @@ void gli_event_close(gli_event *event) {
   event->open = false;
 }
 
-/* Is there something to do for it without the lock, or with others' memory? */
+/* Returns true if the end needs a call without the lock, or ends a destroyed
+ * group. */
 static bool told_is_wanted(const gli_operation *head) {
   if (head->notice.function != NULL || head->notice.released) return true;
   const gli_operation *op = head;

@@ -90,7 +90,7 @@ static void early_end_apart(gli_early *early) {
     early->orphan = true;
 }
 
-/* Take in one thing that came before the operation was started. */
+/* Takes in one message that arrived before the operation was started. */
 static gloo_status adopt_one(gli_operation *op, gli_early *early,
                              gloo_error *error) {
   gli_link *link = early->link;

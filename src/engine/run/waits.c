@@ -5,7 +5,7 @@
 bool gli_operation_waits_for(const gli_operation *op, uint32_t peer) {
   const gli_plan_peer *p = &op->plan->peers[peer];
   const gli_link *link = op->peers[peer].link;
-  if (link == NULL) return false; /* it could not begin */
+  if (link == NULL) return false; /* it could not be opened */
   for (uint32_t slot = 0; slot < p->recvs; slot++) {
     uint8_t state = op->recv_state[op->plan->recv_steps[p->first_recv + slot]];
     if (state != GLI_RECV_UNREADY && state != GLI_RECV_DONE) return true;
