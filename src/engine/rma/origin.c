@@ -1,4 +1,4 @@
-/* The origin's side: what this rank does in the windows of others. */
+/* The origin: operations of this rank on the windows of others. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +31,7 @@ static gli_transfer *new_message(gli_link *link, gli_rma_verb verb,
   return t;
 }
 
-/* Something that is under way from now on. NULL: out of memory. */
+/* Adds a pending request; NULL if out of memory. */
 static gli_rma_request *new_request(gli_link *link, gli_rma_verb verb,
                                     const gli_rma_call *call) {
   gloo_window *window = link->context->window;
@@ -71,7 +71,7 @@ static void drop_request(gli_rma_request *r) {
   window->spare = r;
 }
 
-/* One that its owner answers; the payload is in `rkey`. */
+/* Sends a request that the owner answers; the payload is in `rkey`. */
 static gloo_status send_request(gli_link *link, gli_transfer *t, uint64_t bytes,
                                 const gli_rma_call *call, gloo_error *error) {
   gli_rma_request *r =
@@ -118,7 +118,7 @@ static gloo_status send_question(gli_link *link, const gli_rma_call *call,
   return send_request(link, t, 16, call, error);
 }
 
-/* Is its memory here? The answer is for those that come later. */
+/* Asks whether the owner's memory can be mapped. Later calls use the answer. */
 static gloo_status ask_reach(gli_link *link, gloo_error *error) {
   gli_rma_target *target = &link->context->window->targets[link->local];
   const gli_pair *pair = link->pair;
@@ -145,15 +145,16 @@ static void do_here(const gli_rma_call *call, uint8_t *at) {
   }
 }
 
-/* False: the owner has taken its memory back, for its context has failed or
- * ended, and what was read is not to be relied on. */
+/* Accesses mapped memory. Returns false if the owner has revoked it, because
+ * its context has failed or ended: what was read is then not valid. */
 static bool do_mapped(gli_pair *pair, const gli_rma_target *target,
                       const gli_rma_call *call) {
   do_here(call, target->mapped + call->offset);
   return pair != NULL && !pair->ops->revoked(pair);
 }
 
-/* False: a message does it better, or there is no memory for this. */
+/* Hands a put or a get to the device. Returns false if a message is better, or
+ * if out of memory. */
 static bool do_by_device(gli_link *link, const gli_rma_target *target,
                          const gli_rma_call *call) {
   gli_pair *pair = link->pair;
@@ -191,7 +192,7 @@ gloo_status gli_rma_begin(gloo_window *window, const gli_rma_call *call,
   bool atomic = call->verb == GLI_RMA_ADD || call->verb == GLI_RMA_SWAP;
   if (target->reach == GLI_RMA_MAPPED && (!atomic || target->mapped_atomics)) {
     if (do_mapped(link->pair, target, call)) return GLOO_OK;
-    target->reach = GLI_RMA_MESSAGES; /* which find out why */
+    target->reach = GLI_RMA_MESSAGES; /* messages find out why */
   }
   if (target->reach == GLI_RMA_DEVICE && do_by_device(link, target, call))
     return GLOO_OK;
@@ -203,9 +204,9 @@ gloo_status gli_rma_begin(gloo_window *window, const gli_rma_call *call,
                                    : send_question(link, call, error);
 }
 
-/* ---- until all is done --------------------------------------------------- */
+/* ---- flush --------------------------------------------------------------- */
 
-/* An epoch without puts needs no flush. */
+/* Returns the goal of a flush. An epoch without puts needs no FLUSH. */
 gli_rma_goal gli_rma_goal_now(const gloo_window *window, uint32_t rank) {
   const gli_rma_target *target = &window->targets[rank];
   return (gli_rma_goal){.epoch = target->epoch - (target->puts == 0 ? 1u : 0u),
@@ -229,7 +230,8 @@ bool gli_rma_reached(const gloo_window *window, uint32_t rank,
   const gli_rma_target *target = &window->targets[rank];
   if (target->first != NULL && target->first->begun < goal->begun) return false;
   if (!epoch_is_flushed(target, goal->epoch)) return false;
-  /* Two epochs later its place is another's, whose puts had to wait. */
+  /* Two epochs later its slot belongs to another epoch, which could begin only
+   * once these puts were sent. */
   return target->epoch - goal->epoch > 1 ||
          target->unsent[goal->epoch % 2] == 0;
 }
@@ -302,7 +304,7 @@ static uint64_t answer_bytes(const gli_rma_request *r) {
   }
 }
 
-/* Most answers come in the order of the requests. */
+/* Finds a request by number. Most answers come in the order of the requests. */
 static gli_rma_request *find_request(const gli_rma_target *target,
                                      uint32_t number) {
   gli_rma_request *r = target->first;
@@ -310,7 +312,7 @@ static gli_rma_request *find_request(const gli_rma_target *target,
   return r;
 }
 
-/* Whatever the answer is, messages do it, too. */
+/* Takes the answer to REACH. Messages work whatever it is. */
 static gloo_status learn_reach(gli_link *link, gli_rma_target *target,
                                const uint8_t *answer, gloo_error *error) {
   uint64_t where = gli_get_u64(answer), flags = gli_get_u64(answer + 8);

@@ -1,6 +1,6 @@
-/* The owner's side: what others ask of this rank's part of a window. Nothing in
- * a message is trusted: the key has to be the window's, and what it is about
- * has to lie within. */
+/* The owner: requests of other ranks for this rank's part of a window. No
+ * message is trusted: the key must be the window's, and the range must lie
+ * within it. */
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -83,7 +83,8 @@ static gloo_status answer_flush(gli_link *link, gli_rma_target *from,
   return GLOO_OK;
 }
 
-/* Where the peer finds this memory, if it does: two words. */
+/* Fills the answer to REACH: two words that tell whether and where the peer
+ * finds this memory. */
 static void find_reach(gli_link *link, gli_rma_target *from,
                        uint8_t answer[2 * GLI_RKEY_BYTES]) {
   const gloo_window *window = link->context->window;
@@ -148,9 +149,10 @@ static gloo_status answer_get(gli_link *link, const gli_header *h,
   return GLOO_OK;
 }
 
-/* ---- what arrives -------------------------------------------------------- */
+/* ---- arrivals ------------------------------------------------------------ */
 
-/* How long its payload has to be; a PUT's may be of any length. */
+/* Checks the length of the payload for the verb. A PUT may have any length but
+ * 0. */
 static bool has_length_of_its_verb(const gli_header *h) {
   switch ((gli_rma_verb)h->op) {
     case GLI_RMA_PUT:
@@ -286,7 +288,8 @@ bool gli_rma_is_shared(const gloo_window *window) {
          gli_region_is_intact(window->memory, (size_t)window->bytes);
 }
 
-/* Threads that wait are not in a forked child, and their stacks are others'. */
+/* Ends all waits. In a forked child there are no waiting threads, so their
+ * stacks must not be touched. */
 void gli_rma_fail(gloo_window *window) {
   gloo_device *device = window->context->device;
   gli_rma_wait *waits = device->fork.child ? NULL : window->waits;

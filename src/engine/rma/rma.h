@@ -1,27 +1,28 @@
-/* Windows: memory that a rank exposes to all others of a context, for them to
- * put into, get from, and change with atomic operations.
+/* Windows: memory that a rank exposes to all others of a context, for put, get
+ * and atomic operations.
  *
- * Each window has a group of its own, so messages find it by the number of the
- * group, and its collectives meet no others. What reaches another rank's memory
- * without its help is used (`reach`); else the request travels as a message,
- * and the owner, which checks bounds and key, does it when it arrives:
+ * Each window has a separate group, so messages find it by the number of the
+ * group, and its collectives meet no others. If another rank's memory can be
+ * accessed without its help, that is used (`reach`). Otherwise the request is a
+ * message, and the owner, which checks bounds and key, executes it on arrival:
  *
  *   header.op      count     slot      payload
  *   PUT            offset    number    the bytes
- *   GET            offset    number    8: how many bytes
+ *   GET            offset    number    8: number of bytes
  *   ADD, SWAP      offset    number    8 or 16: the operands
- *   FLUSH          -         number    4: the puts of the epoch
+ *   FLUSH          -         number    4: number of puts in the epoch
  *   REACH          -         number    -
- *   REPLY          -         number    what was asked for
+ *   REPLY          -         number    the answer
  *
- * `operation` of all of them is the key of the owner's part of the window.
- * The numbers are the origin's own.
+ * `operation` of all of them is the key of the owner's part of the window. The
+ * origin chooses the numbers.
  *
  * Epochs. `root` of a PUT is the epoch of its origin at that owner, which ends
- * with a FLUSH. That is answered when as many puts of the epoch have come as it
- * says, for messages of several streams overtake each other. The next FLUSH is
- * sent when the last one has been answered: so an owner sees two epochs at a
- * time, and what other threads put meanwhile keeps nobody waiting. */
+ * with a FLUSH. The owner answers the FLUSH once the stated number of puts has
+ * arrived, because messages of several streams overtake each other. The next
+ * FLUSH is sent when the last one has been answered: so an owner sees two
+ * epochs at a time, and puts of other threads in the meantime delay no
+ * flush. */
 #ifndef GLI_ENGINE_RMA_RMA_H
 #define GLI_ENGINE_RMA_RMA_H
 
@@ -38,31 +39,31 @@ typedef enum gli_rma_verb {
   GLI_RMA_REPLY
 } gli_rma_verb;
 
-/* The most requests pending from one rank to another; further ones wait until
- * there are none. An owner has more answers pending where its transport reports
- * sends late. */
+/* The maximum number of requests pending from one rank to another; further ones
+ * wait until none is pending. An owner has more answers pending if its
+ * transport reports sends late. */
 enum { GLI_RMA_UNDER_WAY_MAX = 1024, GLI_RMA_ANSWERS_MAX = 16384 };
 
-/* Holds a request of the program. */
+/* A call of the program. */
 typedef struct gli_rma_call {
   gli_rma_verb verb;
   uint32_t rank;
   uint64_t offset;
-  const void *from; /* PUT; the operands of ADD and SWAP */
-  void *to;         /* GET; ADD and SWAP: the value before; NULL: unwanted */
-  uint64_t bytes;   /* PUT, GET */
+  const void *from; /* PUT; operands of ADD and SWAP */
+  void *to;       /* GET; the old value for ADD and SWAP, NULL if not wanted */
+  uint64_t bytes; /* PUT, GET */
 } gli_rma_call;
 
-/* Something that an owner is to answer, or its device is to do. */
+/* A request that the owner must answer, or its device must execute. */
 typedef struct gli_rma_request {
-  gli_rma_work work; /* first: `rma_done` upcalls get its address */
+  gli_rma_work work; /* first member: `rma_done` upcalls get its address */
   struct gli_rma_request *next;
   gli_link *link;
-  uint64_t begun; /* so many before it */
-  bool asks;      /* it has a number */
+  uint64_t begun; /* number of requests before it */
+  bool asks;      /* the owner answers it, by number */
   uint32_t number;
   gli_rma_verb verb;
-  bool answered; /* and the payload is arriving */
+  bool answered; /* the payload of the answer is arriving */
   void *to;
   uint64_t bytes;
 } gli_rma_request;
@@ -71,12 +72,12 @@ typedef enum gli_rma_reach {
   GLI_RMA_UNKNOWN,
   GLI_RMA_ASKED,
   GLI_RMA_MESSAGES,
-  GLI_RMA_MAPPED, /* `mapped` is its memory, here */
-  GLI_RMA_DEVICE  /* by the transport's `rma`, as far as that goes */
+  GLI_RMA_MAPPED, /* `mapped` is its memory in this process */
+  GLI_RMA_DEVICE  /* the transport's `rma`, where it can */
 } gli_rma_reach;
 
-/* Flags in the second word of an answer to REACH; the rkey of the device of the
- * owner is above them. ASK_AGAIN: the owner does not know yet. */
+/* Flags in the second word of an answer to REACH; above them is the rkey of the
+ * owner's device. ASK_AGAIN: the owner does not know yet. */
 enum {
   GLI_RMA_IS_MAPPED = 1,
   GLI_RMA_SHARES_ATOMICS = 2,
@@ -84,44 +85,44 @@ enum {
   GLI_RMA_ASK_AGAIN = 8
 };
 
-/* So many bytes are copied before they are used: words that several ranks reach
- * at a time are whole, and not called damaged where there are checksums. */
+/* The length up to which bytes are copied before use: words that several ranks
+ * access at the same time are not torn, and do not fail checksums. */
 enum { GLI_RMA_WORDS = 2 * GLI_RKEY_BYTES };
 
-/* Holds the state of another rank: the operations of this rank there, and those
- * of that rank here. */
+/* State of another rank: the operations of this rank there, and of that rank
+ * here. */
 typedef struct gli_rma_target {
-  uint64_t key, bytes; /* of its part of the window */
+  uint64_t key, bytes; /* key and size of its part of the window */
   gli_rma_reach reach;
   uint8_t *mapped;
   bool mapped_atomics;
   uint64_t remote; /* DEVICE */
   uint32_t rkey;
 
-  uint32_t epoch; /* of new puts */
-  uint32_t puts;  /* of it */
-  /* Puts of an epoch (modulo 2) that the transport still reads. An epoch begins
-   * when those of the epoch before the last are sent. */
+  uint32_t epoch; /* epoch of new puts */
+  uint32_t puts;  /* number of puts in it */
+  /* Number of puts of an epoch (modulo 2) that the transport still reads. An
+   * epoch begins once the puts of the epoch before the last are sent. */
   uint32_t unsent[2];
-  bool flushing; /* a FLUSH of the epoch before is under way */
+  bool flushing; /* a FLUSH of the previous epoch is pending */
   uint32_t numbers, under_way;
-  uint64_t begun;                /* requests, ever */
-  gli_rma_request *first, *last; /* not answered, as they were begun */
+  uint64_t begun;                /* number of requests, ever */
+  gli_rma_request *first, *last; /* unanswered requests, oldest first */
 
-  uint32_t came[2]; /* puts of that rank, here, of its epoch % 2 */
+  uint32_t came[2]; /* number of puts from that rank, by its epoch % 2 */
   bool owes_flush;
   uint32_t owed_number, owed_epoch, owed_puts;
-  uint32_t answers; /* to that rank, which the transport still has */
-  bool exposed;     /* it knows where the memory of this rank is */
+  uint32_t answers; /* answers to that rank that the transport still has */
+  bool exposed;     /* it knows the address of this rank's memory */
 } gli_rma_target;
 
-/* Marks a point in the sequence of requests to a rank. */
+/* A point in the sequence of requests to a rank. */
 typedef struct gli_rma_goal {
-  uint32_t epoch; /* of the last puts */
+  uint32_t epoch; /* epoch of the last puts */
   uint64_t begun;
 } gli_rma_goal;
 
-/* A thread that waits until that is done. */
+/* A thread that waits for a goal. */
 typedef struct gli_rma_wait {
   uint32_t rank;
   gli_rma_goal goal;
@@ -133,53 +134,54 @@ struct gloo_window {
   gloo_context *context; /* the group */
   uint8_t *memory;
   uint64_t bytes, key;
-  void *ours; /* to be freed with it, or NULL */
+  void *ours; /* memory to be freed with it, or NULL */
   gli_rma_target *targets;
   gli_rma_wait *waits;
   gli_rma_request *spare;
-  bool closing; /* no call may use it */
+  bool closing; /* no call may use it any more */
 };
 
 /* ---- the origin (origin.c) ----------------------------------------------- */
 
-/* Begin what the arguments, which are within bounds, say. */
+/* Begins a call whose arguments are within bounds. */
 gloo_status gli_rma_begin(gloo_window *window, const gli_rma_call *call,
                           gloo_error *error);
-/* All that has been called for at that rank so far. */
+/* Returns the goal of all calls to that rank so far. */
 gli_rma_goal gli_rma_goal_now(const gloo_window *window, uint32_t rank);
 bool gli_rma_reached(const gloo_window *window, uint32_t rank,
                      const gli_rma_goal *goal);
-/* See to it that it will be reached, as far as that is possible now. */
+/* Takes the next step to a goal, as far as possible now. */
 gloo_status gli_rma_pursue(gloo_window *window, uint32_t rank,
                            const gli_rma_goal *goal, gloo_error *error);
-/* Returns true if only the transport has not reported completion, which no
- * message will announce. */
+/* Returns true if only a report of the transport is missing, which no message
+ * will announce. */
 bool gli_rma_waits_untold(const gloo_window *window, uint32_t rank);
 gloo_status gli_rma_answered(gli_link *link, const gli_header *header,
                              gli_sink *sink, gloo_error *error);
 gloo_status gli_rma_took_answer(gli_transfer *t, gloo_error *error);
-/* The transport is done with something. */
+/* Takes a work that the transport has completed. */
 gloo_status gli_rma_device_done(gli_rma_work *work, gloo_error *error);
 /* Returns true if requests to a rank that has left are pending. */
 bool gli_rma_needs(const gli_link *link);
 
 /* ---- the owner (owner.c) ------------------------------------------------- */
 
-/* A message for a window: where its payload goes. */
+/* Takes the header of a message for a window, and returns the place of its
+ * payload. */
 gloo_status gli_rma_arrives(gli_link *link, const gli_header *header,
                             gli_sink *sink, gloo_error *error);
-/* Its payload is there. */
+/* Takes the payload of a message for a window. */
 gloo_status gli_rma_arrived(gli_transfer *t, gloo_error *error);
-/* A rank whose messages still use the window's memory, or this rank's for it;
- * GLI_NO_RANK: none. */
+/* Returns a rank with pending messages that use the window's memory, in either
+ * direction; GLI_NO_RANK if none. */
 uint32_t gli_rma_user(const gloo_window *window);
-/* Still what other ranks see? */
+/* Returns true if the memory is still what other ranks see. */
 bool gli_rma_is_shared(const gloo_window *window);
 /* Ends all access of other ranks to the memory of a window whose context has
  * failed. */
 void gli_rma_fail(gloo_window *window);
 
-/* The atomic operations, on memory that several processes may see. */
+/* Executes an atomic operation, on memory that several processes may access. */
 uint64_t gli_rma_atomic(gli_rma_verb verb, void *at,
                         const uint64_t operands[2]);
 bool gli_rma_atomics_are_shared(void);
