@@ -1,4 +1,4 @@
-/* The beginning of a run: which ranks it is with, and what its number is. */
+/* The begin of a run: its ranks and its number. */
 #include "core/error.h"
 #include "core/hints.h"
 #include "engine/life/life.h"
@@ -10,7 +10,7 @@
 #include "engine/state/fail.h"
 #include "engine/wire/wire.h"
 
-/* ---- which ranks it is with ---------------------------------------------- */
+/* ---- ranks --------------------------------------------------------------- */
 
 /* Opens the links to all peers of the operation. */
 GLI_COLD static gloo_status open_links(gli_operation *op, gloo_error *error) {
@@ -35,12 +35,11 @@ GLI_COLD static gloo_status begin_find_counter(gli_operation *op,
                   op->signature.tag);
 }
 
-/* One that knows from the beginning which ranks it is with, and has a number.
- */
+/* Begins an operation whose ranks and number are known beforehand. */
 GLI_INLINE gloo_status begin_numbered(gli_operation *op, gloo_error *error) {
   gloo_status status = GLOO_OK;
   uint32_t n = op->plan->n_peers;
-  /* Links remain from run to run, and are opened in this order. */
+  /* Links stay open from run to run, and are opened in this order. */
   if (n > 0 && op->peers[n - 1].link == NULL) status = open_links(op, error);
   if (status == GLOO_OK && op->counter == NULL)
     status = begin_find_counter(op, error);
@@ -82,7 +81,8 @@ static gloo_status post_receive(gli_operation *op, gloo_error *error) {
   return GLOO_OK;
 }
 
-/* From one rank, unless one is posted that may take its message. */
+/* Begins a receive from one rank, unless a posted receive may take its
+ * message. */
 static gloo_status begin_receive(gli_operation *op, gloo_error *error) {
   if (op->p2p.peer < 0) return post_receive(op, error);
   uint32_t rank = (uint32_t)op->p2p.peer, tag = op->signature.tag;
@@ -94,14 +94,15 @@ static gloo_status begin_receive(gli_operation *op, gloo_error *error) {
   return begin_numbered(op, error);
 }
 
-/* ---- any ----------------------------------------------------------------- */
+/* ---- any operation ------------------------------------------------------- */
 
-/* Whatever runs at once runs behind those: messages must not overtake. */
+/* Starts all deferred operations. A new one runs after them, because messages
+ * must not overtake each other. */
 GLI_COLD static void start_all_deferred(gloo_device *device) {
   while (device->deferred != NULL) gli_device_start_deferred(device);
 }
 
-/* The other ranks count on this operation now, so it cannot just not be. */
+/* Fails the context, because the other ranks count on the operation. */
 GLI_COLD static gloo_status refuse_to_begin(gli_operation *op,
                                             const gloo_error *error) {
   gloo_context *context = op->context;
@@ -123,7 +124,7 @@ GLI_COLD static gloo_status begin_too_late(gli_operation *op,
   return status;
 }
 
-/* The next message may come from another rank. */
+/* Forgets the source, since the next message may come from another rank. */
 static void forget_source(gli_operation *op) {
   gli_operation_count_runs(op);
   op->about.peer = GLI_NO_RANK;

@@ -1,10 +1,9 @@
 /* Repeated calls: their operations stay prepared.
  *
- * A context caches its last calls, each with an operation of its own. The same
- * call again, perhaps on other buffers, starts that operation if it blocks, and
- * a copy of it if it does not; it skips checks, choice and look-up. Calls that
- * take much memory are not cached, and neither is a call that another thread is
- * in. */
+ * A context caches its last calls, each with an operation. The same call again,
+ * perhaps on other buffers, starts that operation if it blocks, and a copy of
+ * it if it does not; it skips checks, choice and look-up. Calls that take much
+ * memory are not cached, and a call that a thread is in is not found. */
 #include <stdlib.h>
 
 #include "engine/life/life.h"
@@ -37,8 +36,8 @@ gli_repeat *gli_repeat_find(gloo_context *context, const gli_repeat_key *key) {
              : NULL;
 }
 
-/* Makes an operation like a cached one. Calls with several buffers, factors or
- * custom operations are not cached. */
+/* Returns an operation like a cached one. Calls with several buffers, factors
+ * or custom operations are not cached. */
 gli_operation *gli_repeat_like(const gli_operation *model) {
   gloo_context *context = model->context;
   gli_plan_cache_get_again(context->cache, model->ref);

@@ -17,7 +17,7 @@ enum { POOL_PER_PLAN = 4 };
 
 /* ---- memory -------------------------------------------------------------- */
 
-/* Cuts one block into aligned arrays: with NULL for the block, measures it. */
+/* Cuts one block into aligned arrays; without a block, computes its size. */
 typedef struct carver {
   uint8_t *memory;
   size_t used;
@@ -29,7 +29,7 @@ static void *carve_arrays(carver *c, size_t bytes) {
   return at;
 }
 
-/* The operation's own place is the first. */
+/* Lays out an operation and its arrays. The operation itself comes first. */
 static void pool_lay_out(carver *c, const gli_plan *plan, gli_operation *op) {
   size_t places = plan->n_windows, operands = plan->n_operands;
   size_t ins = plan->params.n_in, outs = plan->params.n_out;
@@ -54,7 +54,7 @@ static void pool_lay_out(carver *c, const gli_plan *plan, gli_operation *op) {
   op->outs = carve_arrays(c, outs * sizeof *op->outs);
 }
 
-/* The logarithm of what is a power of two; GLI_NO_SHIFT: it is none. */
+/* Returns the logarithm of a power of two; GLI_NO_SHIFT for other sizes. */
 static uint8_t shift_of(uint64_t elem_bytes) {
   uint8_t shift = 0;
   while (shift < 63 && elem_bytes >> shift > 1) shift++;
@@ -95,7 +95,7 @@ static gli_operation *allocate_operation(const gli_plan *plan) {
   return NULL;
 }
 
-/* Releases what belongs to the call, and not to the plan. */
+/* Releases what belongs to the call and not to the plan. */
 static void drop_call(gli_operation *op) {
   if (op->p2p.candidates != NULL) {
     free(op->p2p.candidates);
@@ -142,7 +142,7 @@ static void pool_unshelve(gli_operation *op) {
   family->idle_bytes -= op->plan->scratch_bytes;
 }
 
-/* Free scratch of idle operations, oldest first, until at most `most` bytes
+/* Frees scratch of idle operations, oldest first, until at most `most` bytes
  * remain, or only that of `last`. */
 static void pool_shrink(gli_family *family, uint64_t most,
                         const gli_operation *last) {
@@ -154,8 +154,8 @@ static void pool_shrink(gli_family *family, uint64_t most,
   }
 }
 
-/* Shelves the scratch memory of an operation, since programs with varying sizes
- * would otherwise keep some for each. */
+/* Keeps the scratch memory of an operation in a list of limited size, since
+ * programs with varying sizes would otherwise keep some for each. */
 static void pool_shelve(gli_operation *op) {
   gli_family *family = op->context->family;
   if (op->scratch == NULL) return;
@@ -208,7 +208,7 @@ gli_operation *gli_operation_new(gloo_context *context, gli_plan_ref *ref) {
 
 void gli_operation_release(gli_operation *op) {
   gloo_context *context = op->context;
-  if (context == NULL) { /* its context has ended, with its plan */
+  if (context == NULL) { /* its context and plan have ended */
     free_operation(op);
     return;
   }
@@ -244,7 +244,7 @@ void gli_operation_free_pool(void *pool) {
   }
 }
 
-/* ---- what is kept -------------------------------------------------------- */
+/* ---- memory in use ------------------------------------------------------- */
 
 static void add_pool_bytes(void *pool, void *sum) {
   for (const gli_operation *op = pool; op != NULL; op = op->pool_next)
@@ -266,7 +266,8 @@ gli_kept gli_family_kept(const gli_family *family) {
   return kept;
 }
 
-/* Operations of plans that requests hold remain, without scratch. */
+/* Frees the memory kept for later calls. Operations of plans that requests hold
+ * remain, without scratch. */
 void gli_family_trim(gli_family *family) {
   gli_plan_cache_drop_idle(family->root->cache);
   for (gloo_context *g = family->groups; g != NULL; g = g->next)

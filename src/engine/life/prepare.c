@@ -1,4 +1,4 @@
-/* From a call to an operation that can be started. */
+/* Makes an operation from a call. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -53,8 +53,8 @@ static void sign_operation(gli_operation *op, const gli_call *call) {
   bool message = call->params.collective == GLI_SENDRECV;
   op->in_order.prepared = false;
   op->in_order.fallbacks = 0;
-  /* Elements of a custom operation need more than a kernel, and a message from
-   * any rank is not known beforehand. */
+  /* Elements of a custom operation need more than a kernel, and the rank of a
+   * message from any rank is not known beforehand. */
   bool known = !message || call->n_peers == 1;
   op->in_order.allowed = op->in_order.suits && call->custom == NULL && known;
   op->signature = (gli_header){
@@ -76,7 +76,7 @@ static void sign_operation(gli_operation *op, const gli_call *call) {
   op->pairwise = gli_collective_pairwise(call->params.collective);
 }
 
-/* An operation from the pool often has them already. */
+/* Finds the kernels, which an operation from the pool often has already. */
 static void find_kernels(gli_operation *op, const gli_call *call) {
   const gli_header *last = &op->signature;
   if (call->custom != NULL) {

@@ -1,11 +1,12 @@
-/* Taking back what no other rank has heard of. */
+/* Withdrawal of operations that no other rank knows of. */
 #include "core/error.h"
 #include "engine/life/life.h"
 #include "engine/match/match.h"
 #include "engine/run/run.h"
 #include "engine/wire/wire.h"
 
-/* Has nothing of its message come, and was its sender not told of it? */
+/* Returns true if no part of the message has arrived, and its sender got no
+ * CTS. */
 static bool is_private_receive(const gli_operation *op) {
   if (op->early != NULL || op->peers[0].told) return false;
   for (uint32_t i = 0; i < op->plan->n_steps; i++) {
@@ -14,14 +15,14 @@ static bool is_private_receive(const gli_operation *op) {
   return true;
 }
 
-/* Is all of its message still here? */
+/* Returns true if all of the message is still here. */
 static bool is_private_send(const gli_operation *op) {
   if (op->deferred) return true;
   if (op->peers[0].rts_sent) return false;
   uint32_t blocked = 0;
   const gli_transfer *t = op->peers[0].blocked_first;
   for (; t != NULL; t = t->blocked_next) blocked++;
-  uint32_t copies = 0; /* of a message that a GPU has: these are done */
+  uint32_t copies = 0; /* copies from GPU memory, which are done */
   for (uint32_t i = 0; i < op->plan->n_steps; i++)
     copies += op->plan->steps[i].kind == GLI_STEP_COPY_IN;
   return blocked + copies == op->plan->n_steps;
