@@ -14,7 +14,8 @@
 #include "engine/state/telling.h"
 #include "engine/wire/wire.h"
 
-/* The cause without "reported by rank N: ", which the next rank puts there. */
+/* Returns the cause without "reported by rank N: ", which the next rank
+ * adds. */
 static const char *original_text(const gloo_error *cause) {
   static const char start[] = "reported by rank ";
   if (strncmp(cause->message, start, sizeof start - 1) != 0) {
@@ -95,7 +96,7 @@ void gli_context_detach_operations(gloo_context *context) {
     gli_plan_cache_put(context->cache, op->ref);
     op->context = NULL;
     op->odd |= GLI_ODD_ORPHANED;
-    /* From now on its caller may free it at any time. */
+    /* From now on the caller may free it at any time. */
     atomic_store_explicit(&op->orphaned, true, memory_order_release);
   }
 }
@@ -135,7 +136,7 @@ void gli_context_leave_links(gloo_context *root) {
   free_links(root);
 }
 
-/* The last of the family goes. */
+/* Ends a family with its last context. */
 static void end_family(gloo_context *root) {
   gli_family *family = root->family;
   gli_send_request bye = {.header = {.type = GLI_MESSAGE_BYE}};

@@ -8,7 +8,8 @@
 #include "engine/state/device.h"
 #include "engine/wire/wire.h"
 
-/* Steps of all cached plans together; a step takes about 80 bytes. */
+/* The limit of the steps of all cached plans together; a step takes about 80
+ * bytes. */
 enum { CACHED_STEPS = 1 << 18 };
 
 gloo_context *gli_context_new(gloo_device *device, uint32_t size) {

@@ -5,12 +5,11 @@
 #include "engine/contexts/settings.h"
 #include "engine/state/context.h"
 
-/* ---- memory (context_memory.c)
- * -------------------------------------------------- */
+/* ---- memory (context_memory.c) ------------------------------------------- */
 
-/* Memory for a context of any kind, of `size` ranks, and its end. */
+/* Allocate and free a context of any kind, of `size` ranks. */
 gloo_context *gli_context_new(gloo_device *device, uint32_t size);
-/* A root, which is listed from now on; see gli_context_open. */
+/* Returns a root, which is listed from now on; see gli_context_open. */
 gloo_context *gli_context_new_root(gloo_device *device, uint32_t rank,
                                    uint32_t size, uint64_t key,
                                    const uint8_t *job_key);
@@ -18,32 +17,33 @@ void gli_context_free(gloo_context *context);
 
 /* ---- the end (close.c) --------------------------------------------------- */
 
-/* The payload of an ABORT. */
+/* The maximum payload of an ABORT. */
 #define GLI_ABORT_MAX (8u + GLOO_ERROR_MESSAGE_BYTES)
 
-/* The cause where this rank gives up; a reason may be NULL, or empty. */
+/* Fills the cause of an abort by this rank. The reason may be NULL or empty. */
 void gli_context_describe_abort(const gloo_context *context, const char *reason,
                                 gloo_error *cause);
 /* Takes the failure function, so that a single thread calls it. Returns NULL if
  * the function is not set, or was called. */
 gli_snapshot_fn gli_family_take_on_failure(gli_family *family);
-/* After a failure that was recorded: operations end, and links are closed.
- * Again for a peer that comes later. */
+/* Ends the operations and closes the links of a context whose failure was
+ * recorded. Called again for a peer that comes later. */
 void gli_context_finish_teardown(gloo_context *context);
-/* A root without operations and groups says farewell to all, and forgets them.
- */
+/* Says farewell on all links of a root without operations and groups, and frees
+ * them. */
 void gli_context_leave_links(gloo_context *root);
-/* Does it have operations that are under way? */
+/* Returns true if operations of the context, or of its control context, are
+ * pending. */
 bool gli_context_is_busy(const gloo_context *context);
-/* Operations that the caller still holds outlive it, as mere results. */
+/* Detaches the operations that the caller still holds. They remain as
+ * results. */
 void gli_context_detach_operations(gloo_context *context);
-/* True when that was the end of the family as well. */
+/* Ends a context. Returns true if that ended the family as well. */
 bool gli_context_end(gloo_context *context);
 
-/* ---- groups (group_context.c)
- * ---------------------------------------------------- */
+/* ---- groups (group_context.c) -------------------------------------------- */
 
-/* NULL with `error`: out of memory. */
+/* Returns a new group; NULL with `error` if out of memory. */
 gloo_context *gli_group_new(gloo_context *parent, gloo_error *error);
 gloo_context *gli_group_control(gloo_context *context, gloo_error *error);
 gloo_status gli_group_set_members(gloo_context *group,
@@ -51,11 +51,11 @@ gloo_status gli_group_set_members(gloo_context *group,
                                   const gli_member *members, uint32_t n,
                                   uint32_t own, gloo_error *error);
 /* Returns the link of the group that a message on a link of the root belongs
- * to. NULL: the group has ended, or never existed, or (with `error`) the
- * message is malformed. */
+ * to. Returns NULL if the group has ended or never existed, or (with `error`)
+ * if the message is malformed. */
 gli_link *gli_group_find_link(gli_link *base_link, const gli_header *header,
                               gloo_error *error);
-/* Destroy a group. */
+/* Destroys a group. */
 void gli_group_close(gloo_context *group);
 
 /* ---- the end of links of groups (group_links.c) -------------------------- */
@@ -63,27 +63,27 @@ void gli_group_close(gloo_context *group);
 /* Closes a link that is no longer in the list of its group, once nothing is
  * pending on it. */
 void gli_group_drain_link(gloo_context *group, gli_link *link);
-/* End those that have nothing under way any more. */
+/* Ends draining links that have nothing pending. */
 void gli_group_reap(gli_family *family);
 /* Tells the peer that the group of its message has ended. */
 gloo_status gli_group_is_gone(gli_link *base_link, const gli_header *header,
                               gli_sink *sink, gloo_error *error);
-/* DEPARTED: a rank takes no part in this context any more. Messages on other
- * streams may still come. */
+/* Takes DEPARTED: a rank has left this context. Messages on other streams may
+ * still arrive. */
 void gli_group_departs(gli_link *link, const gli_header *header);
 void gli_group_check_departing(gli_link *link);
 /* Ends the links of groups whose pair has ended. */
 void gli_group_base_departed(gli_link *base_link);
 void gli_group_drop_links(gli_family *family);
-/* Say DEPARTED to all peers. */
+/* Sends DEPARTED to all peers. */
 void gli_group_say_departed(gloo_context *context);
-/* Discards what arrives. */
+/* Discards a payload. */
 void gli_sink_nowhere(gli_sink *sink, uint64_t bytes);
 
 /* ---- ranks that leave (departed.c) --------------------------------------- */
 
-/* Takes the final departure of a rank, and begins to ask who is at fault if an
- * operation still needs it. */
+/* Takes the final departure of a rank. If an operation still needs it, the
+ * search for the rank at fault begins. */
 void gli_link_departed(gli_link *link);
 
 #endif

@@ -40,7 +40,7 @@ void gli_link_departed(gli_link *link) {
     gli_fail(&error, GLOO_ERR_PEER, (int)link->rank,
              "rank %u left (destroyed its context) while a window needed it",
              link->rank);
-    gli_context_poison(context, &error); /* windows dispute nothing */
+    gli_context_poison(context, &error); /* windows take part in no dispute */
     return;
   }
   const gli_operation *victim = context->family->active.first;

@@ -1,18 +1,16 @@
 /* Groups: contexts that use the pairs of another.
  *
  * A message for a group goes through the pair of the root context to the same
- * rank, with the number that the receiver has given to the group in its header.
+ * rank. Its header has the number that the receiver has given to the group.
  * Everything else about it, credit included, is between the two links of the
- * group, which know of pairs only what to send through. A number leads to a
- * group from the moment on at which others can hear of it, so what comes before
- * the group is formed is kept by the same means as what comes for operations
- * that are not started yet.
+ * group, which use the pair only to send. A number leads to a group from the
+ * moment at which others can learn it, so messages that arrive before the group
+ * is formed are kept like messages for operations that are not started yet.
  *
- * What ends. A group says DEPARTED on its links where a context says BYE and
- * closes the pair. Links that still have something to send, or to take in, live
- * on without their group until that is done. The root lives until the last of
- * its groups is gone. What comes for a group that is gone is thrown away, and
- * the sender is told. */
+ * End. A group sends DEPARTED on its links where a context sends BYE and closes
+ * the pair. Links with pending messages outlive their group until these are
+ * done. The root lives until the last of its groups has ended. Messages for a
+ * group that has ended are discarded, and the sender is notified. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,8 +19,8 @@
 #include "engine/state/fail.h"
 #include "engine/wire/wire.h"
 
-/* A group and its control context have neighbouring numbers; those of the root
- * are 0 and 1. */
+/* The numbers of a group and its control context are consecutive; those of the
+ * root are 0 and 1. */
 enum { CONTROL = 1, NUMBERS = 2 };
 
 /* The budget of credit for groups: many groups must not take much more memory
@@ -37,8 +35,8 @@ static gloo_context *find_group_by_id(const gli_family *family, uint32_t id) {
   return g;
 }
 
-/* Numbers come back after four billion, when no message can be under way that
- * means the last group of that number. */
+/* Returns an unused number. Numbers are reused after four billion, when no
+ * message for the last group of that number can be pending. */
 static uint32_t next_number(gli_family *family) {
   do {
     family->last_id += NUMBERS;
@@ -78,7 +76,8 @@ gloo_context *gli_group_new(gloo_context *parent, gloo_error *error) {
   return new_group(parent, next_number(parent->family), 0, error);
 }
 
-/* Links that others' messages have made before the members were known. */
+/* Binds the links that messages of others created before the members were
+ * known. */
 static gloo_status bind_early_links(gloo_context *group, gloo_error *error) {
   for (gli_link *link = group->links; link != NULL; link = link->next) {
     uint32_t rank = gli_context_rank_of(group, link->rank);
@@ -92,8 +91,8 @@ static gloo_status bind_early_links(gloo_context *group, gloo_error *error) {
   return GLOO_OK;
 }
 
-/* Ranks call a group by numbers of their own; what its first one calls it is
- * what it is known by in records. */
+/* Sets the name of a group in records: the number that its first rank gave it,
+ * since each rank numbers groups itself. */
 static void group_name(gloo_context *group) {
   group->group_first = (uint16_t)group->peers[0].rank;
   group->group_number = group->peers[0].group;
@@ -193,10 +192,10 @@ gloo_status gli_group_set_members(gloo_context *group,
   return form_control(group->control, group, error);
 }
 
-/* ---- what arrives -------------------------------------------------------- */
+/* ---- arrivals ------------------------------------------------------------ */
 
-/* A peer that has a group formed may make groups of it before it is formed
- * here. */
+/* Finds a control context, or makes it: a peer that has formed a group may make
+ * groups of it before it is formed here. */
 static gloo_context *find_or_make_control(gli_family *family, uint32_t id,
                                           gloo_error *error) {
   gloo_context *base = find_group_by_id(family, id - CONTROL);

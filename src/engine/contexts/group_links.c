@@ -11,7 +11,7 @@ static bool link_has_work(const gli_link *link) {
 }
 
 static void free_link(gli_link *link) {
-  gli_wire_drop(link); /* from the lists of the device */
+  gli_wire_drop(link); /* removes it from the lists of the device */
   gli_link_free(link);
 }
 
@@ -49,7 +49,7 @@ void gli_group_base_departed(gli_link *base_link) {
   }
 }
 
-/* The pairs are closed. */
+/* Drops the links of all groups, after the pairs were closed. */
 void gli_group_drop_links(gli_family *family) {
   for (gloo_context *g = family->groups; g != NULL; g = g->next) {
     for (gli_link *link = g->links; link != NULL; link = link->next) {
@@ -64,7 +64,7 @@ void gli_group_drop_links(gli_family *family) {
   }
 }
 
-/* ---- what comes for a group that is gone --------------------------------- */
+/* ---- messages for groups that have ended --------------------------------- */
 
 /* A kernel that does nothing. */
 static void throw_away(void *out, const void *left, const void *right,
@@ -87,7 +87,7 @@ void gli_sink_nowhere(gli_sink *sink, uint64_t bytes) {
 gloo_status gli_group_is_gone(gli_link *base_link, const gli_header *h,
                               gli_sink *sink, gloo_error *error) {
   gli_sink_nowhere(sink, h->length);
-  if (h->type == GLI_MESSAGE_DEPARTED) return GLOO_OK; /* at the same time */
+  if (h->type == GLI_MESSAGE_DEPARTED) return GLOO_OK; /* both left */
   gli_header about = {.tag = h->context};
   return gli_wire_answer(base_link, GLI_MESSAGE_DEPARTED, &about, error);
 }
@@ -97,7 +97,7 @@ gloo_status gli_group_is_gone(gli_link *base_link, const gli_header *h,
 void gli_group_say_departed(gloo_context *context) {
   for (gli_link *link = context->links; link != NULL; link = link->next) {
     if (link->self || link->leaving.departed || link->pair == NULL) continue;
-    if (link->local == GLI_NO_RANK) { /* not formed: no number over there */
+    if (link->local == GLI_NO_RANK) { /* not formed: number unknown */
       gli_header about = {.tag = link->group.own};
       gli_wire_control(link->group.base, GLI_MESSAGE_DEPARTED, &about, 1);
       continue;
@@ -113,8 +113,8 @@ void gli_group_check_departing(gli_link *link) {
   if (!link->leaving.departed) gli_link_departed(link);
 }
 
-/* Something that we sent to a group did not find it. If it has said DEPARTED in
- * the usual way, that counts. */
+/* Takes the answer to a message for a group that has ended at the peer. It
+ * counts unless the group has sent DEPARTED in the usual way. */
 static void is_gone_there(gli_link *base_link, uint32_t id) {
   const gli_family *family = base_link->context->family;
   for (gloo_context *g = family->groups; g != NULL; g = g->next) {

@@ -40,7 +40,7 @@ void gli_context_promise_buffers(gloo_context *context) {
   context->buffers_promised = true;
 }
 
-/* Each pair of consecutive ranks on a host is asked. */
+/* Sets `maps` if each pair of consecutive ranks on a host can share memory. */
 void gli_context_learn_locality(gloo_context *context) {
   const gli_transport_ops *ops = context->device->ops;
   const gli_hosts *hosts = context->hosts;

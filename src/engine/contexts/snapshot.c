@@ -9,7 +9,7 @@
 #include "engine/state/device.h"
 #include "engine/state/signature.h"
 
-/* ---- room ---------------------------------------------------------------- */
+/* ---- memory -------------------------------------------------------------- */
 
 static size_t snapshot_count(const gli_operation_list *list) {
   size_t n = 0;
@@ -45,7 +45,7 @@ static uint32_t *snapshot_ranks(gli_snapshot *s, size_t more) {
   return s->ranks + s->n_ranks;
 }
 
-/* ---- a record, in words -------------------------------------------------- */
+/* ---- records ------------------------------------------------------------- */
 
 static gli_snap_entry snapshot_entry(const gli_trace_about *a,
                                      uint64_t operation) {
@@ -69,7 +69,7 @@ static gli_snap_entry snapshot_entry(const gli_trace_about *a,
       .bytes = a->bytes};
 }
 
-/* ---- what goes into it --------------------------------------------------- */
+/* ---- contents ------------------------------------------------------------ */
 
 static void snapshot_add_ended(gli_snapshot *s, const gli_trace *trace) {
   for (uint64_t ago = snapshot_kept(trace); ago-- > 0;) {

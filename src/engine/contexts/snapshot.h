@@ -1,6 +1,6 @@
-/* A copy of what a family of contexts remembers of its last operations, and of
- * those that are under way, with the ranks that each waits for. Numbers of
- * ranks are the root's, and times those of the host's monotonic clock. */
+/* A copy of the records of a family of contexts: its last operations, and its
+ * pending ones, with the ranks that each waits for. Ranks are numbered as in
+ * the root, and times are of the host's monotonic clock. */
 #ifndef GLI_ENGINE_CONTEXTS_SNAPSHOT_H
 #define GLI_ENGINE_CONTEXTS_SNAPSHOT_H
 
@@ -10,21 +10,21 @@
 #include "gloo_c/types.h"
 
 typedef enum gli_snap_state {
-  GLI_SNAP_SCHEDULED, /* the program has started it; its first step has not */
+  GLI_SNAP_SCHEDULED, /* started by the program; no step has begun */
   GLI_SNAP_STARTED,
   GLI_SNAP_COMPLETED,
   GLI_SNAP_FAILED
 } gli_snap_state;
 
-/* A name of a context that all its ranks have for it: {0, 0} is the root. */
+/* The name of a context, equal on all its ranks: {0, 0} is the root. */
 typedef struct gli_snap_name {
   uint32_t first, number; /* as in gli_trace_about */
 } gli_snap_name;
 
 typedef struct gli_snap_entry {
-  gli_collective collective; /* GLI_SENDRECV: a message; GLI_COLLECTIVES: the
-                                making of a group */
-  bool receives;             /* of a message */
+  gli_collective collective; /* GLI_SENDRECV for a message, GLI_COLLECTIVES for
+                                the creation of a group */
+  bool receives;             /* a message: true at the receiver */
   gloo_dtype dtype;
   gloo_op op;
   bool ordered;
@@ -32,16 +32,17 @@ typedef struct gli_snap_entry {
   gloo_status status;
   gli_snap_name context;
   uint32_t tag, root;
-  int64_t peer;    /* as in gli_trace_about; -1: none */
-  int64_t request; /* which persistent one, of those that are matched by their
-                      making; -1: none */
+  int64_t peer;    /* as in gli_trace_about; -1 if none */
+  int64_t request; /* init number of a persistent request that is matched by
+                      init order; -1 if none */
   uint64_t sequence, count, bytes;
-  uint64_t started_ns, ended_ns; /* 0: not yet */
+  uint64_t started_ns, ended_ns; /* 0 if not yet */
   gli_snap_state state;
-  size_t waits_at, n_waits; /* in ->ranks: for whose messages it waits */
+  size_t waits_at, n_waits; /* the ranks in ->ranks that it waits for
+                               messages from */
 } gli_snap_entry;
 
-/* A group that is there. */
+/* A group that exists. */
 typedef struct gli_snap_group {
   gli_snap_name name;
   size_t ranks_at, n_ranks;
@@ -49,7 +50,7 @@ typedef struct gli_snap_group {
 
 typedef struct gli_snap_route {
   uint32_t rank;
-  const char *way; /* as gli_context_route says */
+  const char *way; /* as from gli_context_route */
 } gli_snap_route;
 
 struct gli_snapshot {
@@ -57,10 +58,10 @@ struct gli_snapshot {
   uint64_t mark; /* see gli_context_mark */
   const char *transport;
   gli_moment now;
-  uint64_t ended;          /* operations that ever did */
-  gloo_error cause;        /* GLOO_OK: it has not failed */
-  gli_snap_entry *entries; /* in the order in which they ended, and then those
-                              that have not */
+  uint64_t ended;          /* number of operations that ended, ever */
+  gloo_error cause;        /* GLOO_OK if it has not failed */
+  gli_snap_entry *entries; /* ended ones in the order of their ends, and then
+                              pending ones */
   size_t n_entries;
   gli_snap_group *groups;
   size_t n_groups;
@@ -70,14 +71,14 @@ struct gli_snapshot {
   size_t n_ranks, ranks_room;
 };
 
-/* A number of 48 bits that all ranks of a root context have for it, and no
- * other context has. It tells nothing of the keys that it is made of. 0: the
- * ranks have not met. With the device locked. */
+/* Returns a number of 48 bits that names a root context, on all its ranks, and
+ * no other. It reveals nothing of the keys that it is derived from. 0 if the
+ * ranks have not met. Called with the device locked. */
 uint64_t gli_snapshot_mark(const gloo_context *root);
 
-/* Of the family that the context belongs to. NULL: out of memory. */
+/* Returns a snapshot of the context's family; NULL if out of memory. */
 gli_snapshot *gli_snapshot_take(gloo_context *context);
-/* Drops what ended before the last that did. */
+/* Drops all ended operations but the last. */
 void gli_snapshot_forget_ended(gli_snapshot *snapshot);
 void gli_snapshot_free(gli_snapshot *snapshot);
 
