@@ -12,9 +12,9 @@
 #include "engine/state/fail.h"
 #include "engine/state/signature.h"
 
-/* ---- the ranks that are late --------------------------------------------- */
+/* ---- late ranks ---------------------------------------------------------- */
 
-/* Append "rank 3, rank 5 and 2 more". */
+/* Appends "rank 3, rank 5 and 2 more". */
 static void blame_list_ranks(char *text, size_t room, const uint32_t *ranks,
                              size_t n) {
   size_t shown = n < 6 ? n : 6;
@@ -29,8 +29,8 @@ static void blame_list_ranks(char *text, size_t room, const uint32_t *ranks,
   }
 }
 
-/* A peer that sends for a later operation has left this one behind: it may have
- * called something else here. */
+/* Appends a hint at a peer that sends for a later operation: it has finished
+ * this one, and may have called something else here. */
 static void hint_at_skipped(const gli_operation *op, uint32_t rank,
                             gloo_error *error) {
   const gloo_context *context = op->context;
@@ -52,7 +52,7 @@ static void hint_at_skipped(const gli_operation *op, uint32_t rank,
   }
 }
 
-/* ---- what this end knows of a peer's connection ------------------------- */
+/* ---- obstacles ----------------------------------------------------------- */
 
 static bool link_obstacle(const gli_link *link, gli_obstacle *obstacle) {
   const gli_pair *pair = link != NULL ? link->group.base->pair : NULL;
@@ -73,8 +73,8 @@ static gli_link *blame_link(const gli_operation *op, uint32_t rank) {
   return rank < root->size ? root->peers[rank].link : NULL;
 }
 
-/* The first rank that cannot be reached for what this process lacks; NULL:
- * there is none. */
+/* Returns the link to the first rank that cannot be reached because this
+ * process lacks a resource; NULL if there is none. */
 static const gli_link *find_lacking(const gli_operation *op,
                                     const uint32_t *ranks, size_t n,
                                     int *code) {
@@ -88,7 +88,8 @@ static const gli_link *find_lacking(const gli_operation *op,
   return NULL;
 }
 
-/* True: it is this process that keeps the operation from its end. */
+/* Returns true if this process keeps the operation from completing, because it
+ * lacks a resource. */
 static bool describe_lack(const gli_operation *op, gloo_error *error) {
   enum { ROOM = 64 };
   char call[GLI_TEXT_BYTES];
@@ -110,8 +111,8 @@ void gli_describe_timeout(const gli_operation *op, gloo_error *error) {
   char call[GLI_TEXT_BYTES], who[160] = "any rank";
   uint32_t ranks[ROOM];
   if (describe_lack(op, error)) return;
-  /* One that waits for this rank elsewhere does so whether or not another one
-   * is late. */
+  /* A rank that waits for this one in another call does so whether or not a
+   * third rank is late. */
   size_t n = gli_operation_waits(op, GLI_CROSSED, GLI_CROSSED, ranks, ROOM);
   bool elsewhere = n > 0;
   if (n == 0) n = gli_operation_waits(op, GLI_SILENT, GLI_SILENT, ranks, ROOM);
@@ -126,7 +127,8 @@ void gli_describe_timeout(const gli_operation *op, gloo_error *error) {
   if (op->deadline.timeout_ns > 0)
     snprintf(within, sizeof within, " within %.3g s",
              (double)op->deadline.timeout_ns / 1e9);
-  /* All members make a group, so who waits elsewhere is wrong. */
+  /* A group is made by all its members, so a rank that waits elsewhere is at
+   * fault. */
   bool unclear = elsewhere && !op->context->is_control;
   gli_fail(error, GLOO_ERR_TIMEOUT, n > 0 && !unclear ? (int)ranks[0] : -1,
            "%s did not complete%s: rank %u still waits for %s%s%s",

@@ -20,7 +20,8 @@ static uint64_t shrink_derive(uint64_t key, uint64_t number) {
   return z ^ z >> 31;
 }
 
-/* Ballots are above it: rounds are counted from 1. */
+/* The number from which the keys of a council are derived. Ballots are above
+ * it, because rounds count from 1. */
 enum { COUNCIL = 0 };
 
 bool gli_shrink_is_to_come(const gloo_device *device, uint64_t key) {
@@ -62,7 +63,7 @@ static void shrink_discard(gloo_context *context) {
 }
 
 /* Creates a context of some ranks of another, with its settings; `own` is this
- * rank. NULL: out of memory. */
+ * rank. NULL if out of memory. */
 static gloo_context *shrink_derive_context(const gloo_context *from,
                                            const uint32_t *ranks, uint32_t n,
                                            uint32_t own, uint64_t number) {
@@ -86,7 +87,7 @@ static gloo_context *shrink_derive_context(const gloo_context *from,
   return NULL;
 }
 
-/* ---- what the agreement asks for ----------------------------------------- */
+/* ---- callbacks of the agreement ------------------------------------------ */
 
 void gli_shrink_send(void *user, uint32_t to, gli_member_message message) {
   gli_shrink *s = user;
@@ -116,7 +117,7 @@ void gli_shrink_send(void *user, uint32_t to, gli_member_message message) {
   gli_wire_note(link, GLI_MESSAGE_MEMBERS, &about, ranks, council->size);
 }
 
-/* The ranks of the council that are in; returns how many. */
+/* Lists the ranks of the council that are members, and returns their number. */
 static uint32_t shrink_list(const gli_shrink *s, uint32_t *ranks,
                             uint32_t *own) {
   uint32_t n = 0;
@@ -153,7 +154,8 @@ static gli_successor *shrink_find(const gli_shrink *s) {
   return at;
 }
 
-/* Other members may connect to it from now on. */
+/* Creates the successor of a ballot. Other members may connect to it from now
+ * on. */
 static void shrink_prepare(void *user) {
   gli_shrink *s = user;
   if (shrink_find(s) != NULL) return;
@@ -178,7 +180,7 @@ void gli_shrink_settle(gli_shrink *s) {
   gloo_device *device = s->council->device;
   const gli_membership *m = &s->members;
   bool left_out = m->phase == GLI_MEMBER_LEFT_OUT;
-  s->due_ns = 0; /* to be found out by its next turn */
+  s->due_ns = 0; /* its next turn computes it */
   if (s->over) return;
   bool failed = gli_context_poisoned(s->council);
   if (!failed && !left_out && !gli_membership_decided(m)) return;
@@ -241,8 +243,8 @@ static void shrink_end_all(gloo_context *context) {
   }
 }
 
-/* Returns the rank that the failure names, as all know; `size` if it names
- * none. */
+/* Returns the rank that the failure names, which all ranks know; `size` if it
+ * names none. */
 static uint32_t shrink_accused(const gloo_context *failed) {
   const gloo_error *cause = &failed->cause;
   bool named = cause->status == GLOO_ERR_PEER && cause->rank >= 0;
@@ -305,10 +307,10 @@ void gli_shrink_hand_over(gloo_context *from, gloo_context *to) {
   to->end_shrinks = shrink_end_all;
 }
 
-/* ---- what happens -------------------------------------------------------- */
+/* ---- events -------------------------------------------------------------- */
 
-/* Answers a sign: signs of higher ranks are questions, and those of lower ranks
- * are answers. */
+/* Answers a SIGN. From a higher rank it is a question, and from a lower rank an
+ * answer. */
 static void shrink_answer_sign(gli_shrink *s, uint32_t from) {
   const gli_membership *m = &s->members;
   if ((m->ranks[from] & GLI_MEMBER_GONE) != 0)

@@ -1,67 +1,68 @@
-/* Going on without ranks that are gone: the agreement on which are left
- * (membership.h) among the ranks of a context that failed, and the context that
- * they get, the successor.
+/* Recovery from failed ranks: the agreement on the remaining ranks
+ * (membership.h) among the ranks of a context that failed, and their new
+ * context, the successor.
  *
- * The agreement has a context of its own, the council, of all ranks that the
- * failed one had, who listen where they did: so nothing but the device is
- * needed, and no store. Its connections fail one by one, and it carries no
- * operations. What others present to connect to it, and to the successor, is
- * derived from the keys that they know of each other. A rank that has not
- * called yet says that the council is to come, which makes others wait.
+ * The agreement runs in a separate context, the council, of all ranks of the
+ * failed one, which listen where they did: so it needs only the device, and no
+ * store. Its connections fail one by one, and it carries no operations. The
+ * keys that ranks present to connect to it, and to the successor, are derived
+ * from the keys that they know of each other. A rank that has not called yet
+ * answers that the council will come, and the others wait.
  *
- * A council that is over has no connections, but lives as long as the successor
- * does, to tell ranks that come late that they have been left out.
+ * A council that has ended has no connections, but lives as long as the
+ * successor, to tell late ranks that they have been left out.
  *
- * All is called with the device's lock held. */
+ * All functions are called with the device's lock held. */
 #ifndef GLI_ENGINE_FAILURE_COUNCIL_H
 #define GLI_ENGINE_FAILURE_COUNCIL_H
 
 #include "engine/failure/membership.h"
 #include "engine/state/context.h"
 
-/* One that was proposed. */
+/* A successor that was proposed. */
 typedef struct gli_successor {
   uint64_t ballot;
   gloo_context *context;
   struct gli_successor *next;
 } gli_successor;
 
-/* How long a rank has given no sign of life. */
+/* The state of another rank in the agreement. */
 typedef struct gli_shrink_rank {
   bool came;         /* it has called as well */
-  bool courted;      /* it may lead one day, and was asked for a sign */
-  uint64_t asked_ns; /* since then it is waited for; 0: it is not */
-  uint64_t sign_ns;  /* the last one; 0: none yet */
-  uint64_t signs;    /* see heard in gli_transport_ops */
+  bool courted;      /* it may become leader, and was asked for a sign */
+  uint64_t asked_ns; /* start of the wait for it; 0 if not awaited */
+  uint64_t sign_ns;  /* time of its last sign; 0 before the first */
+  uint64_t signs;    /* last count of `heard`, see gli_transport_ops */
   uint64_t dialed_ns;
-  unsigned tries; /* to connect once more */
-  bool again;     /* that is to be done */
+  unsigned tries; /* number of new attempts to connect */
+  bool again;     /* another attempt is due */
 } gli_shrink_rank;
 
 struct gli_shrink {
   gloo_context *council;
   gli_membership members;
-  bool over; /* decided, or failed: what the caller waits for */
+  bool over; /* decided or failed, which the caller waits for */
   bool quiet;
   gli_successor *successors;
-  gloo_context *successor; /* the one decided on, the caller's; NULL: none */
-  uint64_t origin_key;     /* of the context that failed */
-  uint32_t accused;        /* the rank that its failure named; n: none */
+  gloo_context *successor; /* the decided one, which the caller gets; NULL if
+                              none */
+  uint64_t origin_key;     /* key of the context that failed */
+  uint32_t accused;        /* rank that its failure named; n if none */
   gli_shrink_rank *ranks;  /* [n] */
   uint64_t begun_ns, patience_ns, silence_ns, looked_ns, ping_ns, due_ns;
-  gli_shrink *next; /* of the same context */
+  gli_shrink *next; /* next agreement of the same context */
 };
 
-/* Begins the agreement on a successor of `failed`. `patience_ns`: the time for
- * ranks that are alive and do not call. `failed` keeps the agreement until it
- * is handed over. NULL with `error`. */
+/* Begins the agreement on a successor of `failed`. `patience_ns` is the time
+ * for ranks that are alive and do not call. `failed` keeps the agreement until
+ * it is handed over. NULL with `error`. */
 gli_shrink *gli_shrink_begin(gloo_context *failed, uint64_t patience_ns,
                              gloo_error *error);
-/* The successor keeps what the other has kept. */
+/* Hands over the agreements that `from` keeps to its successor. */
 void gli_shrink_hand_over(gloo_context *from, gloo_context *to);
 
-/* The events of a council: a message (a byte per rank), a lost link, its turn.
- */
+/* The events of a council: a message (a byte per rank), a lost link, its
+ * turn. */
 void gli_shrink_arrived(gli_link *link, const gli_header *header,
                         const uint8_t *ranks);
 void gli_shrink_lost(gli_link *link, const char *why);
@@ -72,7 +73,7 @@ static inline uint64_t gli_shrink_due(const gloo_context *context) {
   return gli_context_poisoned(context) && !s->over ? 0 : s->due_ns;
 }
 
-/* ---- within the agreement (council.c, for council_watch.c) -------------- */
+/* ---- within the agreement (council.c, for council_watch.c) --------------- */
 
 /* The time that a rank that becomes leader after the deadline gives the others,
  * and the least silence after which a rank is missed. */
@@ -86,7 +87,8 @@ void gli_shrink_settle(gli_shrink *s);
  * that has never answered are dropped: they would be outdated when it wakes. */
 void gli_shrink_be_quiet(gli_shrink *s);
 
-/* Is this the key of a council that this rank has not come to yet? */
+/* Returns true if this is the key of a council that this rank has not joined
+ * yet. */
 bool gli_shrink_is_to_come(const gloo_device *device, uint64_t key);
 
 #endif

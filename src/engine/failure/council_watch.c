@@ -1,6 +1,5 @@
-/* The watch over ranks that are waited for in the agreement on who is left: a
- * rank is missed when its connection is lost, when it gives no sign, or when it
- * does not come. */
+/* Watches the ranks that the agreement waits for. A rank is missed when its
+ * connection is lost, when it is silent, or when it does not come. */
 #include "core/log.h"
 #include "engine/failure/council.h"
 #include "engine/state/device.h"
@@ -10,23 +9,25 @@
 /* The time in which the rank that the failure names can show that it is alive.
  */
 #define ACCUSED_NS UINT64_C(300000000)
-/* Signs per time after which a rank is taken for gone. */
+/* The number of pings in the time after which a silent rank is considered
+ * gone. */
 #define PINGS 4
-/* How often it is tried again to connect to a rank, and within what time. */
+/* The number of attempts to connect to a rank, and the time for them. */
 #define TRIES 3
 #define TRY_NS UINT64_C(300000000)
 /* The silence after which a leader may be gone, and its successors too: up to
  * COURTED successors are asked for a sign at once. */
 #define COURT_NS UINT64_C(100000000)
 #define COURTED 8
-/* Polls in that time of a rank whose agreement has ended. */
+/* The number of polls, in the time after which a rank is missed, once the
+ * agreement has ended. */
 #define LOOKS 16
 
 static uint64_t shrink_later(uint64_t a, uint64_t b) {
   return a > b ? a : b;
 }
 
-/* ---- connections that are lost ------------------------------------------- */
+/* ---- lost connections ---------------------------------------------------- */
 
 static void shrink_miss(gli_shrink *s, uint32_t rank, const char *why) {
   if (gli_membership_needs(&s->members, rank))
@@ -42,7 +43,7 @@ static bool shrink_tries_again(gli_shrink *s, uint32_t rank) {
   const gloo_device *device = s->council->device;
   gli_shrink_rank *r = &s->ranks[rank];
   uint64_t now_ns = device->ops->now_ns(device->transport);
-  bool dialed = r->dialed_ns != 0; /* or the other side has */
+  bool dialed = r->dialed_ns != 0; /* otherwise the peer dialed */
   if (r->came || r->tries >= TRIES ||
       (dialed && now_ns - r->dialed_ns > TRY_NS))
     return false;
@@ -60,7 +61,8 @@ void gli_shrink_lost(gli_link *link, const char *why) {
   gli_shrink_settle(s);
 }
 
-/* Is this rank waited for, although it need not answer yet? */
+/* Returns true if this rank awaits a sign of `rank`, which need not answer
+ * yet. */
 static bool shrink_courts(const gli_shrink *s, uint32_t rank) {
   const gli_shrink_rank *r = &s->ranks[rank];
   return r->courted && !r->came &&
@@ -83,7 +85,8 @@ static void shrink_connect_again(gli_shrink *s) {
 
 /* ---- silence ------------------------------------------------------------- */
 
-/* Look for a sign: a message, or an answer by which it puts this rank off. */
+/* Looks for a sign of a rank: bytes that arrived, or an answer by which it
+ * defers this rank. */
 static void shrink_look_at(gli_shrink *s, uint32_t rank, uint64_t now_ns) {
   gli_shrink_rank *r = &s->ranks[rank];
   const gli_link *link = s->council->peers[rank].link;
@@ -94,8 +97,8 @@ static void shrink_look_at(gli_shrink *s, uint32_t rank, uint64_t now_ns) {
   r->signs = signs;
 }
 
-/* When a rank that is waited for is taken for gone: when it is silent, and when
- * it does not come. */
+/* Returns the time at which an awaited rank is considered gone, because it is
+ * silent or does not come. */
 static uint64_t shrink_limit(const gli_shrink *s, uint32_t rank) {
   const gli_shrink_rank *r = &s->ranks[rank];
   uint64_t silent_ns = UINT64_MAX, late_ns = UINT64_MAX;
@@ -109,7 +112,7 @@ static uint64_t shrink_limit(const gli_shrink *s, uint32_t rank) {
   return silent_ns < late_ns ? silent_ns : late_ns;
 }
 
-/* Tells waiting ranks that this rank runs; their answers tell that they run. */
+/* Tells waiting ranks that this rank runs. Their answers show that they run. */
 static void shrink_ping(gli_shrink *s, uint64_t now_ns) {
   const gli_membership *m = &s->members;
   if (s->silence_ns == 0 || m->leader != m->self) return;
@@ -120,9 +123,9 @@ static void shrink_ping(gli_shrink *s, uint64_t now_ns) {
       gli_shrink_send(s, i, GLI_MEMBER_ASK);
 }
 
-/* Ranks that would lead one after the other would be missed one after the
- * other, each after it has been tried for seconds. Returns when to look again.
- */
+/* Asks the next possible leaders for a sign, if the leader is silent. Otherwise
+ * each of them would be missed in turn, after seconds each. Returns the time of
+ * the next look. */
 static uint64_t shrink_court(gli_shrink *s, uint64_t now_ns) {
   const gli_membership *m = &s->members;
   if (!gli_membership_needs(m, m->leader)) return UINT64_MAX;
@@ -142,7 +145,7 @@ static uint64_t shrink_court(gli_shrink *s, uint64_t now_ns) {
   return UINT64_MAX;
 }
 
-/* Returns when to look again. */
+/* Returns the time of the next look. */
 static uint64_t shrink_look(gli_shrink *s, uint64_t now_ns) {
   const gli_membership *m = &s->members;
   uint64_t due_ns = UINT64_MAX;
@@ -175,7 +178,7 @@ void gli_shrink_turn(gloo_context *council, uint64_t now_ns) {
   if (council->teardown_pending) return;
   if (s->members.phase >= GLI_MEMBER_OVER || gli_context_poisoned(council)) {
     gli_shrink_be_quiet(s);
-    /* A rank that was away may ask: it needs a few polls to connect. */
+    /* A rank that was stopped may ask: it needs a few polls to connect. */
     s->due_ns =
         now_ns + shrink_later(s->silence_ns, GLI_SHRINK_GRACE_NS) / LOOKS;
     return;
@@ -187,7 +190,7 @@ void gli_shrink_turn(gloo_context *council, uint64_t now_ns) {
   if (court_ns < due_ns) due_ns = court_ns;
   bool leads = s->members.leader == s->members.self;
   if (leads && s->silence_ns != 0 && s->ping_ns < due_ns) due_ns = s->ping_ns;
-  /* While it waits it looks often enough to know that it runs. */
+  /* While it waits, it looks often enough to know that it runs. */
   if (s->silence_ns != 0 && due_ns > now_ns + s->silence_ns / PINGS)
     due_ns = now_ns + s->silence_ns / PINGS;
   s->due_ns = due_ns;

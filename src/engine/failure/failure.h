@@ -1,44 +1,44 @@
-/* The rank at fault: signs of life, and questions to other ranks when an
- * operation is late, a rank has left, or calls differ. */
+/* The rank at fault: heartbeats, and questions to other ranks when an operation
+ * is late, a rank has left, or calls differ. */
 #ifndef GLI_ENGINE_FAILURE_FAILURE_H
 #define GLI_ENGINE_FAILURE_FAILURE_H
 
 #include "engine/state/context.h"
 
-/* ---- signs of life (heartbeat.c) ----------------------------------------- */
+/* ---- heartbeats (heartbeat.c) -------------------------------------------- */
 
-/* Starts the signs of life, with this GLOO_HEARTBEAT. */
+/* Starts the heartbeat, with this GLOO_HEARTBEAT. */
 void gli_heartbeat_start(gloo_context *context, uint64_t limit_ns, bool beats);
-/* All ranks have begun, so a rank that is silent from now on is missed. */
+/* Counts silence from now on: all ranks have begun. */
 void gli_heartbeat_met(gloo_context *context);
-/* Returns true if other ranks may have missed this one: it was stopped for that
- * long a short time before now, or before the context failed. */
+/* Returns true if other ranks may have missed this one: it was stopped for long
+ * enough a short time ago, or before the context failed. */
 bool gli_heartbeat_was_away(const gloo_context *context, uint64_t now_ns);
-/* Sends the next sign of life, and checks for those of others. */
+/* Sends the next heartbeat, and checks for those of others. */
 void gli_heartbeat_turn(gloo_context *context, uint64_t now_ns);
-/* ALIVE came; its slot says how many milliseconds pass until the next, or (0)
- * that it is an answer to the first one. */
+/* Takes an ALIVE. Its slot is the time in ms to the next one, or 0 if it
+ * answers the first one. */
 void gli_heartbeat_heard(gli_link *link, const gli_header *header);
-/* The peer of a root's link has left. */
+/* Takes the departure of the peer of a root's link. */
 void gli_heartbeat_departed(gli_link *link);
-/* Takes a failed link. Returns true if the link was for signs of life alone and
+/* Takes a failed link. Returns true if the link was for heartbeats alone and
  * none was answered, so that its loss harms no rank. */
 bool gli_heartbeat_gives_up(const gli_link *link, const gloo_error *cause);
-/* Has it just done so? */
+/* Returns true if the link to this rank has just failed that way. */
 bool gli_heartbeat_gave_up(const gloo_context *root, uint32_t rank);
 
-/* ---- ranks that disagree (dispute.c) ------------------------------------- */
+/* ---- disputes (dispute.c) ------------------------------------------------ */
 
-/* A rank asks what this one has called. */
+/* Answers a rank that asks what this one has called. */
 gloo_status gli_dispute_asked(gli_link *link, const gli_header *header,
                               gloo_error *error);
-/* Ask others, and decide if that can be, or has to be: that is the suspect of
- * the context then, and due. Returns when to come again. */
+/* Asks others, and decides if possible or due: then the suspect of the context
+ * has the result, and is due. Returns the time of the next turn. */
 uint64_t gli_dispute_turn(gloo_context *root, uint64_t now_ns);
 
 /* ---- ranks that left early, or not (missed.c) ---------------------------- */
 
-/* As gli_dispute_turn, for a rank that left while a collective needs it. */
+/* Like gli_dispute_turn, about a rank that left while a collective needs it. */
 uint64_t gli_missed_turn(gloo_context *root, uint64_t now_ns);
 /* A flag in the slot of WAITING: the rank is in another collective or in no
  * call, and can still make the call in question. */
@@ -46,9 +46,9 @@ enum { GLI_WAITING_MAY_COME = 4 };
 /* Handles the answer of a rank to the question whether it waits in a call. */
 void gli_missed_answered(gli_link *link, const gli_header *header);
 
-/* ---- which rank is to blame (probe.c, blame.c) --------------------------- */
+/* ---- the rank at fault (probe.c, blame.c) -------------------------------- */
 
-/* The timer is due. */
+/* Handles a timer that is due. */
 void gli_blame_timer(gli_operation *op, uint64_t now_ns);
 gloo_status gli_blame_probed(gli_link *link, const gli_header *header,
                              gloo_error *error);
@@ -57,9 +57,10 @@ void gli_blame_answered(gli_link *link, const gli_header *header);
  * one since. */
 void gli_blame_answer_late(gloo_device *device);
 
-/* Names the ranks it waits for; only those not known to be cleared, if any. */
+/* Names the ranks that the operation waits for; if any are not cleared, only
+ * those. */
 void gli_describe_timeout(const gli_operation *op, gloo_error *error);
-/* Appends what keeps messages to the peer from getting through, if that is
+/* Appends the reason why messages to the peer do not get through, if it is
  * known. */
 void gli_link_explain(const gli_link *link, gloo_error *error);
 

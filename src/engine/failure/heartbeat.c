@@ -1,31 +1,31 @@
-/* Signs of life. A rank that is stopped, or cut off, breaks no connection:
- * those that wait for it would wait until their deadlines, and for ever without
- * one. So each rank tells the next one of its context twice in GLOO_HEARTBEAT
- * that it is there (ALIVE), also when the program makes no calls: the helper
- * thread does. In shared memory the next rank sees that without being told. It
- * takes anything that comes as a sign, for behind a long message an ALIVE comes
- * late; after GLOO_HEARTBEAT without any the context fails, and names it.
+/* Heartbeats. A rank that is stopped, or cut off, breaks no connection: ranks
+ * that wait for it would wait until their deadlines, and without one forever.
+ * So each rank sends an ALIVE to the next rank of its context twice in
+ * GLOO_HEARTBEAT, also when the program makes no calls: the helper thread sends
+ * it. In shared memory the next rank sees the polls instead. It accepts
+ * anything that arrives as a sign, because an ALIVE behind a long message is
+ * late. After GLOO_HEARTBEAT without a sign the context fails, and names the
+ * rank.
  *
- * What that costs is the waking of threads, 50 us of a processor each. So
- * nothing wakes a rank that makes no calls but its own clock: it looks for the
- * other's signs when it gives its own, and gives its own when it has to look.
- * When a sign came it learns from the transport, so a rank that has stopped is
- * missed in time all the same.
+ * The cost is the waking of threads, 50 us of a processor each. So only its own
+ * clock wakes a rank that makes no calls: it looks for signs when it sends one,
+ * and sends one when it has to look. The transport knows when the last sign
+ * arrived, so a rank that has stopped is missed in time all the same.
  *
- * This ring of connections and the tree that is made at the start
- * (gli_context_join_tree) are joined also when any one rank is gone: so every
- * rank hears of an error of which one has heard.
+ * This ring of connections, together with the tree that is made at the start
+ * (gli_context_join_tree), stays connected when any one rank is gone, so an
+ * error that reaches one rank reaches every rank.
  *
- * A rank that leaves in order leaves a gap, which the one before it closes: it
- * gives its signs to the next that is left, and that one watches the nearest
- * rank that gives it any. Who has left is known to those that it was connected
- * to, so a rank may be tried that is not there any more. Whether that one left
- * as well, or ended otherwise, cannot be told, and nobody here needs it: the
- * attempt is forgotten, and the next is tried. Once a rank has answered its
- * first ALIVE, the loss of its connection is a loss.
+ * A rank that leaves in order leaves a gap, which the rank before it closes: it
+ * sends its heartbeats to the next remaining rank, and that one watches the
+ * nearest rank that sends it any. Only ranks that were connected to a departed
+ * rank know of its departure, so the next rank to try may be gone. Whether it
+ * left or ended otherwise is unknown here and does not matter: the attempt is
+ * dropped, and the next rank is tried. Once a rank has answered its first
+ * ALIVE, the loss of its connection is a failure.
  *
- * Who has not run itself, for the job was stopped as a whole, or the processor
- * was not to be had, does not count that time against others. */
+ * A rank that did not run, because the job was stopped as a whole or the
+ * processor was busy, does not count that time against others. */
 #include "core/environment.h"
 #include "core/error.h"
 #include "core/log.h"
@@ -34,29 +34,31 @@
 #include "engine/state/fail.h"
 #include "engine/wire/wire.h"
 
-/* ALIVEs in the time after which a rank is missed. */
+/* The number of ALIVEs in the time after which a rank is missed. */
 #define BEATS 2
-/* A rank that is woken this late, and later than the ranks of its host explain,
- * which wake at once and run for TURN_NS each, shares its processor with
- * programs that compute, and may be woken much later next time. So it sends
- * signs twice as often, for BUSY_TURNS turns. */
+/* The signs of a shared processor. A rank that is woken later than BUSY_NS,
+ * plus TURN_NS for each rank of its host, which all wake at once, shares its
+ * processor with programs that compute, and may be woken much later next time.
+ * So it sends heartbeats twice as often, for BUSY_TURNS turns. */
 #define BUSY_NS UINT64_C(4000000)
 #define TURN_NS UINT64_C(50000)
 #define BUSY_TURNS 32
 /* The delay before the connection to the next rank: it does not slow the start,
- * and short programs need none. Connecting takes a few turns of both ranks, so
- * the second sign follows after the same time, the third after twice that, and
- * so on. */
+ * and short programs need no connection. Connecting takes a few turns of both
+ * ranks, so the second heartbeat follows after the same time, the third after
+ * twice that, and so on. */
 #define FIRST_BEAT_NS UINT64_C(20000000)
 
-/* The delay after the deadline of a sign until the rank is missed, and the time
- * of one more check, because a sign may have come since the last poll. */
+/* The delay after the deadline of a heartbeat until the rank is missed, and the
+ * time of one more check, because a sign may have come since the last poll. */
 #define GRACE_NS UINT64_C(150000000)
 #define DOUBT_NS UINT64_C(150000000)
-/* So late a look is no other rank's fault; or by a part of the period. */
+/* The delay from which a late look is no other rank's fault: LATE_NS, or a part
+ * of the period if that is longer. */
 #define LATE_NS UINT64_C(100000000)
 #define LATE_SHARE 8
-/* The least time without a turn after which a rank takes itself for missed. */
+/* The least time without a turn after which a rank assumes that it was
+ * missed. */
 #define AWAY_NS UINT64_C(1000000000)
 
 static uint32_t rank_after(const gloo_context *context, uint32_t rank) {
@@ -72,8 +74,8 @@ static bool was_late(const gli_heartbeat *h, uint64_t now_ns) {
   return now_ns - h->due_ns > (late_ns > LATE_NS ? late_ns : LATE_NS);
 }
 
-/* A turn so late means that the others have heard nothing for longer than they
- * wait. */
+/* Returns true if a turn is so late that the others have heard nothing for
+ * longer than they wait. */
 static bool heartbeat_is_missed(const gli_heartbeat *h, uint64_t now_ns) {
   uint64_t limit_ns = h->own_ns > AWAY_NS ? h->own_ns : AWAY_NS;
   return h->beats && h->due_ns != 0 && h->due_ns != UINT64_MAX &&
@@ -86,7 +88,7 @@ bool gli_heartbeat_was_away(const gloo_context *context, uint64_t now_ns) {
   return h->away_ns != 0 && now_ns - h->away_ns < 2 * h->own_ns + AWAY_NS;
 }
 
-/* ---- giving signs -------------------------------------------------------- */
+/* ---- sending ------------------------------------------------------------- */
 
 static void heartbeat_forget_trial(gloo_context *context) {
   gli_link *trial = context->heartbeat.trial;
@@ -95,11 +97,11 @@ static void heartbeat_forget_trial(gloo_context *context) {
   gli_context_drop_link(context, rank);
 }
 
-/* False: no other rank is left. */
+/* Finds the next remaining rank. Returns false if no other rank is left. */
 static bool heartbeat_find_next(gloo_context *context) {
   gli_heartbeat *h = &context->heartbeat;
   bool failed = h->trial != NULL && h->trial->failed;
-  /* Others count it as gone. */
+  /* The others consider it gone. */
   if (context->family->orphaned) return !failed;
   uint32_t was = h->next;
   if (failed) {
@@ -115,8 +117,9 @@ static bool heartbeat_find_next(gloo_context *context) {
   return h->next != context->rank;
 }
 
-/* Sends a sign of life. Pending messages serve as one, and a rank that reads
- * nothing needs none, but the rank must learn once that signs will come. */
+/* Sends an ALIVE. Pending messages serve as one, and if the rank reads nothing,
+ * it needs none. A rank that sees polls needs none either. But the rank must
+ * learn once that heartbeats will come. */
 static void say_alive(gloo_context *context) {
   gloo_error error;
   gli_heartbeat *h = &context->heartbeat;
@@ -139,8 +142,8 @@ static bool shares_processor(const gloo_context *context, uint64_t now_ns) {
   return now_ns - context->heartbeat.due_ns > BUSY_NS + ranks * TURN_NS;
 }
 
-/* When the next turn is. All ranks of a host have theirs at the same times of
- * the clock that they have in common. */
+/* Returns the time of the next turn. All ranks of a host have their turns at
+ * the same times of their common clock. */
 static uint64_t next_turn(gli_heartbeat *h, uint64_t now_ns) {
   uint64_t period_ns = beat_every(h), pause_ns = h->pause_ns;
   if (h->busy > 0) period_ns /= 2;
@@ -149,7 +152,7 @@ static uint64_t next_turn(gli_heartbeat *h, uint64_t now_ns) {
   return now_ns + pause_ns;
 }
 
-/* Ranks have to meet: turns come as at the start. */
+/* Returns to the short intervals of the start, because ranks have to meet. */
 static void heartbeat_hurry(gloo_context *context) {
   gli_heartbeat *h = &context->heartbeat;
   gloo_device *device = context->device;
@@ -166,7 +169,7 @@ void gli_heartbeat_departed(gli_link *link) {
     heartbeat_hurry(link->context);
 }
 
-/* Groups, and messages that came, know of the link. */
+/* Returns true if groups, or messages that arrived, use the link. */
 static bool trial_is_used(const gli_link *link) {
   const gli_family *family = link->context->family;
   if (link->leaving.came > 0 || link->leaving.sent > 0) return true;
@@ -194,9 +197,9 @@ bool gli_heartbeat_gave_up(const gloo_context *root, uint32_t rank) {
 
 /* ---- watching ------------------------------------------------------------ */
 
-/* Something has come since the last look. Where the transport does not know
- * when, it was just now; where it does, this may be the one of the last look.
- */
+/* Takes something that has arrived since the last look. If the transport does
+ * not know when, it was just now; if it does, it may be what the last look
+ * found. */
 static void take_sign(gli_heartbeat *h, const gli_pair *pair, uint64_t now_ns) {
   uint64_t at_ns = pair->ops->heard_at != NULL ? pair->ops->heard_at(pair) : 0;
   if (at_ns == 0 || at_ns > now_ns) at_ns = now_ns;
@@ -215,7 +218,7 @@ static void miss_rank(gloo_context *context, uint32_t rank) {
   gli_context_poison(context, &error);
 }
 
-/* Returns the nearest link before this rank that gives signs; NULL: there is
+/* Returns the nearest link before this rank that sends heartbeats; NULL if
  * none. */
 static const gli_link *nearest_before(const gloo_context *context) {
   const gli_link *nearest = NULL;
@@ -241,8 +244,8 @@ static void heartbeat_watch(gloo_context *context, const gli_link *link,
   take_sign(h, link->pair, now_ns);
 }
 
-/* A rank that has begun earlier may have been heard by now, and may not say so
- * again. */
+/* Starts the heartbeat. A rank that has begun earlier may have been heard by
+ * now, and may not announce itself again. */
 void gli_heartbeat_start(gloo_context *context, uint64_t limit_ns, bool beats) {
   gli_heartbeat *h = &context->heartbeat;
   gloo_device *device = context->device;
@@ -254,7 +257,7 @@ void gli_heartbeat_start(gloo_context *context, uint64_t limit_ns, bool beats) {
                        .watches = context->contacts[before].beats,
                        .next = rank_after(context, context->rank),
                        .before = before,
-                       .met = context->origin != NULL, /* they agreed on it */
+                       .met = context->origin != NULL, /* its ranks agreed */
                        .beats = beats,
                        .pause_ns = FIRST_BEAT_NS,
                        .heard_ns = now_ns};
@@ -272,7 +275,7 @@ void gli_heartbeat_met(gloo_context *context) {
   h->heard_ns = device->ops->now_ns(device->transport);
 }
 
-/* Returns when to look again. */
+/* Returns the time of the next look. */
 static uint64_t look_for_signs(gloo_context *context, uint64_t now_ns) {
   gli_heartbeat *h = &context->heartbeat;
   const gli_link *link = context->peers[h->before].link;
@@ -281,7 +284,7 @@ static uint64_t look_for_signs(gloo_context *context, uint64_t now_ns) {
     h->watches = link != NULL;
     if (link != NULL) heartbeat_watch(context, link, now_ns);
   }
-  if (context->family->orphaned) h->watches = false; /* it hears not all */
+  if (context->family->orphaned) h->watches = false; /* may miss signs */
   if (!h->watches) return UINT64_MAX;
   const gli_pair *pair = link != NULL ? link->pair : NULL;
   uint64_t heard = pair != NULL ? pair->ops->heard(pair) : 0;
@@ -292,7 +295,7 @@ static uint64_t look_for_signs(gloo_context *context, uint64_t now_ns) {
   }
   h->heard = heard;
   uint64_t limit_ns = h->limit_ns + GRACE_NS;
-  /* Until it has once been heard it may still be on its way to here. */
+  /* Until it has been heard once it may still be about to connect. */
   if (!h->met && limit_ns < GLI_TIMEOUT_NS) limit_ns = GLI_TIMEOUT_NS;
   if (now_ns - h->heard_ns < limit_ns) return h->heard_ns + limit_ns;
   if (h->doubted_ns == 0) h->doubted_ns = now_ns;

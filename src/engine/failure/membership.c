@@ -17,7 +17,8 @@ static bool member_leads(const gli_membership *m) {
   return m->leader == m->self;
 }
 
-/* To all that are not gone and have `with` and not `without`, but this one. */
+/* Sends a message to all other ranks that are not gone and have `with` and not
+ * `without`. */
 static void members_send(gli_membership *m, gli_member_message message,
                          unsigned with, unsigned without) {
   for (uint32_t i = 0; i < m->n; i++) {
@@ -27,7 +28,8 @@ static void members_send(gli_membership *m, gli_member_message message,
   }
 }
 
-/* Has every rank that is not gone, and has `of`, `flag` as well? */
+/* Returns true if every rank that is not gone, and has `of`, has `flag` as
+ * well. */
 static bool members_all(const gli_membership *m, unsigned of, unsigned flag) {
   for (uint32_t i = 0; i < m->n; i++) {
     if (member_has(m, i, GLI_MEMBER_GONE)) continue;
@@ -36,9 +38,9 @@ static bool members_all(const gli_membership *m, unsigned of, unsigned flag) {
   return true;
 }
 
-/* ---- leading ------------------------------------------------------------- */
+/* ---- leader -------------------------------------------------------------- */
 
-/* All know. */
+/* Ends the agreement: all members know the decision. */
 static void member_end(gli_membership *m) {
   if (member_leads(m)) members_send(m, GLI_MEMBER_END, GLI_MEMBER_IN, 0);
   m->phase = GLI_MEMBER_OVER;
@@ -48,7 +50,7 @@ static void member_check_done(gli_membership *m) {
   if (members_all(m, GLI_MEMBER_IN, GLI_MEMBER_IS_DONE)) member_end(m);
 }
 
-/* Publishes the decision, also to ranks that were taken for gone. */
+/* Publishes the decision, also to ranks that are considered gone. */
 static void member_announce(gli_membership *m) {
   for (uint32_t i = 0; i < m->n; i++)
     if (member_has(m, i, GLI_MEMBER_GONE))
@@ -64,7 +66,8 @@ static void member_check_acked(gli_membership *m) {
   member_announce(m);
 }
 
-/* The ranks that are missing may have gone on without those that are left. */
+/* Returns true if the missing ranks may have continued without the remaining
+ * ones. */
 static bool members_may_be_stale(const gli_membership *m) {
   bool missing = false;
   for (uint32_t i = 0; i < m->n; i++)
@@ -102,7 +105,7 @@ static void member_get_on(gli_membership *m, bool fewer) {
   }
 }
 
-/* ---- following ----------------------------------------------------------- */
+/* ---- followers ----------------------------------------------------------- */
 
 static void member_report(gli_membership *m) {
   m->ops->send(m->user, m->leader,
@@ -118,7 +121,7 @@ void gli_membership_again(gli_membership *m, uint32_t rank) {
     m->ops->send(m->user, rank, GLI_MEMBER_ASK);
 }
 
-/* The lowest that is not gone; this rank itself is not. */
+/* Follows the lowest rank that is not gone. This rank itself is not gone. */
 static void member_follow(gli_membership *m) {
   uint32_t leader = 0;
   while (member_has(m, leader, GLI_MEMBER_GONE)) leader++;
@@ -146,7 +149,8 @@ void gli_membership_start(gli_membership *m) {
   member_follow(m);
 }
 
-/* False: this rank takes part no more. */
+/* Adopts the gone ranks of a message. Returns false if this rank is among
+ * them and no longer takes part. */
 static bool members_lose(gli_membership *m, const uint8_t *ranks) {
   bool fewer = false;
   for (uint32_t i = 0; i < m->n; i++) {
@@ -283,7 +287,7 @@ void gli_membership_take(gli_membership *m, uint32_t from,
       member_set(m, from, GLI_MEMBER_IS_DONE);
       member_check_done(m);
       return;
-    case GLI_MEMBER_END: /* true, whoever says it */
+    case GLI_MEMBER_END: /* true from any sender */
       if (m->phase == GLI_MEMBER_DECIDED && ballot == m->ballot) member_end(m);
       return;
     case GLI_MEMBER_SIGN:

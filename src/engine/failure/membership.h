@@ -1,35 +1,35 @@
 /* The agreement of the surviving ranks on the members of their next context.
  *
- * Each rank follows the lowest rank that it does not consider failed, its
- * leader. The leader asks all others (ASK), and ranks that take part answer
- * (HERE). When each rank is either here or gone, the leader proposes those that
- * are here (PROPOSE), and they get ready for each other (ACK); when all are
- * ready, the proposal is decided (COMMIT). The agreement ends (END) when all
- * members know the decision (DONE).
+ * Each rank follows the lowest rank that it does not consider gone, its leader.
+ * The leader asks all others (ASK), and ranks that take part answer (HERE).
+ * When each rank is either here or gone, the leader proposes the ranks that are
+ * here (PROPOSE), and they get ready for each other (ACK); when all are ready,
+ * the proposal is decided (COMMIT). The agreement ends (END) when all members
+ * know the decision (DONE).
  *
  * All members decide the same although ranks, leaders too, fail at any time,
  * because:
  *
- *   - A rank that was taken for gone stays gone: its messages do not count.
- *     Each message lists the ranks that its sender takes for gone, and the
- *     receiver believes it. So leaders follow one another in ascending order.
+ *   - A rank that was considered gone stays gone: its messages do not count.
+ *     Each message lists the ranks that its sender considers gone, and the
+ *     receiver adopts them. So leaders follow one another in ascending order.
  *   - A new leader hears from every rank that is not gone before it proposes,
- *     and takes over a decision that one of them has made. A rank that has
- *     told it that it has decided nothing takes no decision from an earlier
- *     leader any more, because that one is gone.
+ *     and adopts a decision that one of them has made. A rank that has told it
+ *     that it has decided nothing accepts no decision from an earlier leader
+ *     any more, because that leader is gone.
  *
- * A rank that was wrongly taken for gone learns so (OUT), and the others
+ * A rank that was wrongly considered gone learns so (OUT), and the others
  * continue without it. A rank that the failure names, or that was stopped for
- * so long that others miss it, is in doubt: it cannot tell whether a rank that
+ * so long that others miss it, is in doubt: it cannot know whether a rank that
  * does not answer has failed, or has continued without it and ended. Where
  * ranks are missing and all that remain are in doubt, all of them are left out.
  * The coordinator that changes when it fails is that of Chandra and Toueg
  * (Unreliable Failure Detectors for Reliable Distributed Systems, 1996), and
- * what MPI's fault tolerance calls an agreement (Bland, Bouteiller, Herault,
- * Bosilca and Dongarra 2013).
+ * the agreement is like that of MPI's fault tolerance (Bland, Bouteiller,
+ * Herault, Bosilca and Dongarra 2013).
  *
- * This file knows no clock, no connection and no context: see council.c.
- * tests/recovery explores all that can happen to four ranks. */
+ * This file uses no clock, no connection and no context: see council.c.
+ * tests/recovery explores all histories of four ranks. */
 #ifndef GLI_ENGINE_FAILURE_MEMBERSHIP_H
 #define GLI_ENGINE_FAILURE_MEMBERSHIP_H
 
@@ -42,7 +42,8 @@ typedef enum gli_member_message {
   GLI_MEMBER_HERE,
   GLI_MEMBER_PROPOSE,
   GLI_MEMBER_ACK,
-  GLI_MEMBER_COMMIT, /* to a leader, too: "that is decided" */
+  GLI_MEMBER_COMMIT, /* also to a leader, from a rank that
+                        knows the decision */
   GLI_MEMBER_DONE,
   GLI_MEMBER_END,
   GLI_MEMBER_OUT,
@@ -51,12 +52,12 @@ typedef enum gli_member_message {
 
 /* The flags of each rank, in a byte; the first four are sent to others. */
 enum {
-  GLI_MEMBER_GONE = 1,     /* taken for gone */
+  GLI_MEMBER_GONE = 1,     /* considered gone */
   GLI_MEMBER_IN = 2,       /* a member, proposed or decided */
-  GLI_MEMBER_BEATS = 4,    /* it gives signs of life (heartbeat.c) */
+  GLI_MEMBER_BEATS = 4,    /* sends heartbeats (heartbeat.c) */
   GLI_MEMBER_IN_DOUBT = 8, /* the others may have missed it */
   GLI_MEMBER_TRAVELS = 15,
-  /* While this rank leads: */
+  /* Used only while this rank leads: */
   GLI_MEMBER_IS_HERE = 16,
   GLI_MEMBER_ACKED = 32,
   GLI_MEMBER_IS_DONE = 64
@@ -64,10 +65,10 @@ enum {
 
 /*   phase     this rank
  *   GATHERING waits for a proposal, or leads and waits for the others
- *   PROPOSED  is ready for the members that are proposed
- *   DECIDED   knows the members for good; others may not know yet
- *   OVER      and all of them know
- *   LEFT_OUT  is taken for gone by others, and takes part no more */
+ *   PROPOSED  is ready for the proposed members
+ *   DECIDED   knows the final members; others may not know yet
+ *   OVER      knows that all members know them
+ *   LEFT_OUT  is considered gone by others, and no longer takes part */
 typedef enum gli_member_phase {
   GLI_MEMBER_GATHERING,
   GLI_MEMBER_PROPOSED,
@@ -79,34 +80,33 @@ typedef enum gli_member_phase {
 typedef struct gli_membership gli_membership;
 
 typedef struct gli_membership_ops {
-  /* Send it, with ballot and ranks as they are now, in order; what cannot be
-   * sent is dropped. */
+  /* Sends a message, with the current ballot and ranks, in order. A message
+   * that cannot be sent is dropped. */
   void (*send)(void *user, uint32_t to, gli_member_message message);
-  /* Prepares for the members of this ballot, until it ends. May be called
-   * twice. */
+  /* Prepares for the members of this ballot, until the ballot ends. May be
+   * called twice. */
   void (*prepare)(void *user);
 } gli_membership_ops;
 
 struct gli_membership {
   uint32_t self, n;
-  uint32_t leader; /* n: none yet */
-  uint32_t round;  /* of the proposals of this rank */
+  uint32_t leader; /* n if none yet */
+  uint32_t round;  /* number of proposals of this rank */
   gli_member_phase phase;
-  uint64_t ballot; /* leader and round of what is proposed, or decided */
+  uint64_t ballot; /* leader and round of the proposal or decision */
   uint8_t *ranks;  /* [n] */
   const gli_membership_ops *ops;
   void *user;
 };
 
-/* Take part; `ranks` is n zeros, the caller's, but for BEATS and IN_DOUBT of
- * its own. */
+/* Takes part. `ranks`, which the caller owns, is n zeros except for its own
+ * BEATS and IN_DOUBT. */
 void gli_membership_start(gli_membership *m);
-/* Takes a rank for gone. */
+/* Marks a rank as gone. */
 void gli_membership_gone(gli_membership *m, uint32_t rank);
-/* Repeats the last message to a rank that is waited for, because it did not
- * arrive. */
+/* Repeats the last message to an awaited rank, because it was lost. */
 void gli_membership_again(gli_membership *m, uint32_t rank);
-/* Takes a message: `ranks` is [n]; nothing in it is trusted. */
+/* Takes a message. `ranks` is [n]; no part of the message is trusted. */
 void gli_membership_take(gli_membership *m, uint32_t from,
                          gli_member_message message, uint64_t ballot,
                          const uint8_t *ranks);

@@ -4,10 +4,10 @@
  * that succeeded leave one after the other then. So this rank asks the others
  * whether they have called it (ASK), and whether they wait in another call
  * (PROBE). A rank in an earlier collective may still come to it, and does not
- * count. Where several ranks have left without it or wait for a message, and
- * outnumber the ranks that have called it, no rank is named. A moment passes
- * before that, because a rank that waits for a message from the departed rank
- * knows more. */
+ * count. If several ranks have left without it or wait for a message, and
+ * outnumber the ranks that have called it, no rank is named. First a moment
+ * passes, because a rank that waits for a message from the departed rank knows
+ * more. */
 #include <stdio.h>
 #include <string.h>
 
@@ -43,8 +43,8 @@ void gli_missed_answered(gli_link *link, const gli_header *header) {
     d->elsewhere++;
 }
 
-/* Counts departed ranks that the collective needs: other departed ranks have
- * called it, or are unknown to it. */
+/* Counts departed ranks that the collective needs. Other departed ranks have
+ * called it, or it does not know them. */
 static uint32_t missed_count_left(const gloo_context *context) {
   const gli_operation *op =
       context->links != NULL

@@ -1,20 +1,20 @@
-/* Operations that are late: finding out which rank is to blame.
+/* Late operations: the search for the rank at fault.
  *
  * When one rank does not come, most others wait for a rank that waits itself.
- * So shortly before its deadline an operation asks (PROBE) the ranks it waits
- * for. Whoever waits itself answers (WAITING), in the same call or in another
- * one, and asks in turn whom it waits for there, so that the search ends at the
- * rank that is late. The rank next to that one gets no answer: at the deadline
- * it accuses, and its sentence reaches all. Those that got all their answers
- * hold theirs back for a moment, and press the ranks they wait for (PROBE with
- * slot 1), which press on: for these may have come later, and have time left,
- * or no deadline, and would not give that up for a question alone. A rank that
- * is between two calls answers from its next one: it is not late. Where no rank
- * is silent, or two ranks wait for each other in different calls, ranks made
- * different calls: the sentence has those that wait elsewhere, and no rank is
- * accused, but where a group is made. A question says
- * which call it is about: a rank that has made another one in its place says so
- * to all. */
+ * So shortly before its deadline an operation asks (PROBE) the ranks that it
+ * waits for. A rank that waits itself, in the same call or in another one,
+ * answers (WAITING), and asks in turn the ranks that it waits for, so that the
+ * search ends at the late rank. The rank that waits for the late one gets no
+ * answer: at the deadline its error names the late rank, and reaches all. Ranks
+ * that got all their answers hold back their own errors for a moment, and press
+ * the ranks that they wait for (PROBE with slot 1), which press on: these may
+ * have come later, and have time left or no deadline, and would not give that
+ * up for a question alone. A rank between two calls answers from its next one:
+ * it is not late. If no rank is silent, or two ranks wait for each other in
+ * different calls, ranks made different calls: the error lists the ranks that
+ * wait elsewhere, and names no rank as at fault, except while a group is made.
+ * A question carries the call that it is about: a rank that has made another
+ * call in its place reports that to all. */
 #include "core/error.h"
 #include "engine/failure/failure.h"
 #include "engine/match/match.h"
@@ -26,11 +26,11 @@
 #include "engine/wire/wire.h"
 
 /* The slot of WAITING: this rank waits in the same call, in another one, or in
- * another one for the rank that asks; beside GLI_WAITING_MAY_COME. */
+ * another one for the rank that asks; combined with GLI_WAITING_MAY_COME. */
 enum { SAYS_HERE, SAYS_ELSEWHERE, SAYS_FOR_YOU, SAYS_MASK = 3 };
 
-/* Returns the link to the rank that a message waits for; NULL: the rank is
- * unknown, or not connected. */
+/* Returns the link to the rank that a message waits for; NULL if the rank is
+ * unknown or not connected. */
 static gli_link *message_link(const gli_operation *op) {
   if (!gli_operation_is_running(op)) return NULL;
   if (op->p2p.peer < 0) return NULL;
@@ -61,7 +61,7 @@ static void begin_probing(gli_operation *op, uint64_t now_ns) {
   send_probes(op);
 }
 
-/* Asked by others, and there is time left. */
+/* Ends a search that others started, while there is time left. */
 static void stop_probing(gli_operation *op) {
   op->deadline.blame_phase = GLI_ON_TIME;
   op->deadline.suspected = false;
@@ -84,7 +84,7 @@ static bool is_elsewhere(const gli_op_peer *peer) {
   return peer->cleared == GLI_ELSEWHERE || peer->cleared == GLI_CROSSED;
 }
 
-/* Does it wait for a rank that waits in another call? */
+/* Returns true if the operation waits for a rank that waits in another call. */
 static bool knows_elsewhere(const gli_operation *op) {
   if (gli_operation_is_message(op)) return is_elsewhere(&op->peers[0]);
   for (uint32_t i = 0; i < op->plan->n_peers; i++) {
@@ -94,7 +94,7 @@ static bool knows_elsewhere(const gli_operation *op) {
   return false;
 }
 
-/* Waits for a rank that knows more to accuse first. */
+/* Waits for a rank that knows more to report first. */
 static void keep_listening(gli_operation *op, uint64_t now_ns) {
   op->deadline.blame_phase = GLI_LISTENING;
   gli_deadline_set(
@@ -104,8 +104,8 @@ static void keep_listening(gli_operation *op, uint64_t now_ns) {
   send_probes(op);
 }
 
-/* Waits for a copy that has not begun, because of earlier work in its stream;
- * when the time is `over`, no other rank is at fault. */
+/* Waits for a copy that has not begun, because of earlier work in its stream.
+ * After the deadline (`over`) the error names no other rank. */
 static void wait_for_stream(gli_operation *op, bool over) {
   gloo_error error;
   char text[GLI_TEXT_BYTES];
@@ -169,7 +169,7 @@ static bool waits_for_others(const gli_operation *op, const gli_link *link,
   return false;
 }
 
-/* Does it wait for the rank that asks? */
+/* Returns true if the operation waits for the rank that asks. */
 static bool waits_for_asker(const gli_operation *op, const gli_link *link,
                             const gli_header *h) {
   (void)h;
@@ -184,7 +184,7 @@ static bool waits_for_asker(const gli_operation *op, const gli_link *link,
   return false;
 }
 
-/* The oldest operation of the family of which that is so. */
+/* Returns the oldest operation of the family for which `is_so` holds. */
 static gli_operation *find_waiting(const gli_link *link, const gli_header *h,
                                    bool (*is_so)(const gli_operation *op,
                                                  const gli_link *link,
@@ -206,14 +206,14 @@ static gli_operation *find_operation(const gli_link *link,
   return gli_match_operation(link, h);
 }
 
-/* Is this rank in a call at all? */
+/* Returns true if this rank is in a call. */
 static bool is_waiting(const gli_link *link) {
   const gli_family *family = link->context->family;
   return family->active.first != NULL || family->posted.first != NULL;
 }
 
-/* The rank that asks may wait for a message that is not to come, for this rank
- * called something else there. */
+/* Checks that both ranks made the same call. Otherwise the rank that asks may
+ * wait for a message that never comes. */
 static gloo_status check_agrees(const gli_operation *op, const gli_link *link,
                                 const gli_header *h, gloo_error *error) {
   if (h->collective == GLI_SENDRECV) return GLOO_OK;
@@ -221,7 +221,8 @@ static gloo_status check_agrees(const gli_operation *op, const gli_link *link,
   return gli_match_agree_late(link, h, error);
 }
 
-/* Another rank asks, and so do we, though our own time may not be over. */
+/* Passes on the question of another rank, though the own deadline may not have
+ * passed. */
 static void ask_on(gli_operation *op, bool pressed) {
   gloo_device *device = op->device;
   if (op->deadline.timeout_ns > 0) gli_deadline_start(op);
@@ -230,7 +231,7 @@ static void ask_on(gli_operation *op, bool pressed) {
   if (op->deadline.blame_phase == GLI_ON_TIME)
     begin_probing(op, device->ops->now_ns(device->transport));
   else if (suspected)
-    send_probes(op); /* those that were asked already have had their time */
+    send_probes(op); /* ranks that were asked have had their time */
 }
 
 static bool probe_is_message(const gli_operation *op, const gli_link *link,
@@ -245,7 +246,7 @@ static bool probe_is_collective(const gli_operation *op, const gli_link *link,
   return !probe_is_message(op, link, h);
 }
 
-/* Answers a question about `op`; NULL: this rank takes no part in it. */
+/* Answers a question about `op`; NULL if this rank takes no part in it. */
 static void answer_question(gli_link *link, const gli_header *h,
                             gli_operation *op) {
   gli_header about = *h;
@@ -262,8 +263,8 @@ static void answer_question(gli_link *link, const gli_header *h,
   if (op != NULL) ask_on(op, h->slot != 0);
 }
 
-/* Not there yet, and not on its way: silence is the answer, unless it goes on
- * with other calls. */
+/* Keeps a question about a call that this rank has not made. It gives no
+ * answer, unless it makes other calls. */
 static void keep_question(gli_link *link, const gli_header *h) {
   gloo_device *device = link->context->device;
   link->question =
@@ -283,7 +284,8 @@ gloo_status gli_blame_probed(gli_link *link, const gli_header *h,
   return GLOO_OK;
 }
 
-/* Calls that end within one poll are seen by their number alone. */
+/* Answers kept questions. A call that starts and ends within one poll shows
+ * only in the count of completed operations. */
 static void answer_links_late(gloo_context *context) {
   gloo_device *device = context->device;
   for (gli_link *link = context->links; link != NULL; link = link->next) {
