@@ -1,5 +1,5 @@
-/* When to poll, spin, yield, sleep. Only what is here and above takes the
- * device's lock; everything below is called with it held. */
+/* Polling, spinning, yielding and sleeping. Only this folder and entry/ take
+ * the device's lock; all other code is called with it held. */
 #ifndef GLI_ENGINE_DRIVE_DRIVE_H
 #define GLI_ENGINE_DRIVE_DRIVE_H
 
@@ -18,28 +18,29 @@ static inline void gli_device_lock(gloo_device *device) {
   if (!gli_lock_try(&device->lock)) gli_device_lock_contended(device);
 }
 
-/* Without waiting for another thread. */
+/* Takes the lock without waiting for another thread. */
 static inline bool gli_device_try_lock(gloo_device *device) {
   if (gli_lock_try(&device->lock)) return true;
   if (!atomic_load(&device->fork.pending)) return false;
-  gli_device_lock_contended(device); /* a forked child, that no thread keeps */
+  gli_device_lock_contended(device); /* forked child: no thread holds it */
   return true;
 }
 
 /* ---- forked children (forked.c) ------------------------------------------ */
 
 bool gli_device_watch_forks(gloo_device *device);
-/* Become an end point that reaches no peer, and end all that is under way. With
- * the lock held, before anything else is done with it in the child. */
+/* Turns the device of a forked child into an end point that reaches no peer,
+ * and ends all pending operations. Called with the lock held, before any other
+ * use of the device in the child. */
 void gli_device_part(gloo_device *device);
 
 /* ---- progress (driver.c) ------------------------------------------------- */
 
-/* Progress with the lock held. */
+/* Makes progress, with the lock held. */
 int gli_device_poll(gloo_device *device);
-/* Progress for a thread that waits for this operation. */
+/* Makes progress for a thread that waits for this operation. */
 int gli_device_progress_for(gloo_device *device, gli_operation *operation);
-/* Fail what is overdue; returns the time to the next deadline. */
+/* Fails overdue operations. Returns the time to the next deadline. */
 int64_t gli_device_check_deadlines(gloo_device *device);
 /* Runs all runnable operations, ends poisoned contexts, and leaves pending
  * output to the helper. Every entry into the engine ends with it. */
@@ -48,16 +49,22 @@ static inline void gli_device_settle(gloo_device *device) {
   gli_device_run(device);
   if (device->loose_ends) gli_device_tie_up(device);
 }
+/* Delivers the messages of ranks to themselves. */
+int gli_self_poll(gloo_device *device);
+/* Ends copies that are complete, and begins others (copies.c). */
+int gli_copies_poll(gloo_device *device);
 
 /* The functions that transports call when something arrives, was sent, or broke
  * (upcalls.c). */
 extern const gli_upcalls gli_engine_upcalls;
 
-/* ---- telling of the end (tell.c) ----------------------------------------- */
+/* ---- completion functions (tell.c) --------------------------------------- */
 
-/* GLOO_IN_PROGRESS, or how all of a joined request ended. */
+/* Returns GLOO_IN_PROGRESS, or the result of all operations of a joined
+ * request. */
 gloo_status gli_operation_result(const gli_operation *head);
-/* The first that failed of a joined request; else the first. */
+/* Returns the first operation of a joined request that failed, or else the
+ * first. */
 static inline const gli_operation *gli_operation_failed_of(
     const gli_operation *head) {
   const gli_operation *op = head;
@@ -65,54 +72,55 @@ static inline const gli_operation *gli_operation_failed_of(
   return op != NULL ? op : head;
 }
 void gli_operation_release_all(gli_operation *head);
-/* The lock is left while functions are called: nothing that the caller knows of
- * operations holds afterwards. */
+/* Reports the end of a request: calls its function, or frees it if it was
+ * released. The lock is released during the call, so the caller must read the
+ * state of operations again. */
 void gli_device_tell_of(gloo_device *device, gli_operation *head);
-/* Calls the function of a request; `device` is NULL where it has no context,
- * and so no device. The lock is left meanwhile. */
+/* Calls the function of a request. `device` is NULL for a request without a
+ * context. The lock is released during the call. */
 void gli_operation_call(gloo_device *device, gli_operation *head);
 void gli_device_tell_all(gloo_device *device);
-/* Where the helper does not. */
+/* Calls all due functions, on a device without a helper. */
 static inline void gli_device_tell(gloo_device *device) {
   if (device->tells_pending && !device->helper.exists)
     gli_device_tell_all(device);
 }
-/* Waits until a function that `match` finds has returned, and leaves the lock
- * of `device` (NULL: there is none) meanwhile. False: there is none that this
- * thread can wait for, and the lock was not left. */
+/* Waits until a function that `match` finds has returned, and releases the lock
+ * of `device` (may be NULL) meanwhile. Returns false if this thread can wait
+ * for none; the lock was not released then. */
 bool gli_device_await_return(gloo_device *device, gli_telling_match match,
                              const void *what);
-/* Until that of a request has. */
+/* Waits until the function of a request has returned. */
 void gli_operation_await_return(gloo_device *device, const gli_operation *head);
 
 /* ---- waiting (wait.c, helper.c) ------------------------------------------ */
 
-/* After operations were started that no thread waits for. */
+/* Wakes the helper after operations were started that no thread waits for. */
 void gli_device_kick(gloo_device *device);
 void gli_device_kick_idle(gloo_device *device);
 static inline void gli_device_kick_locked(gloo_device *device) {
   if (device->helper.exists && device->helper.idle)
     gli_device_kick_idle(device);
 }
-/* Wakes all sleepers, because the event that they wait for may have happened.
- */
+/* Wakes all sleepers, because the event that they wait for may have
+ * happened. */
 void gli_device_wake_sleepers(gloo_device *device);
-/* Until there is something to do, or a deadline passes; the lock is left
+/* Sleeps until there is work, or a deadline passes. Releases the lock
  * meanwhile. */
 void gli_device_sleep(gloo_device *device, int64_t limit_ns);
-/* Let threads that wait for the lock have it. */
+/* Lets threads that wait for the lock have it. */
 void gli_device_offer_lock(gloo_device *device);
-/* Until the operation is done. */
+/* Waits until the operation is done. */
 void gli_device_wait(gloo_device *device, gli_operation *operation);
-/* Waits until all operations of one of the requests have ended (NULL: none),
- * for at most the timeout; below 0: no limit. */
+/* Waits until all operations of one of the requests (NULL entries are skipped)
+ * have ended, for at most the timeout; without limit if negative. */
 void gli_device_wait_any(gloo_device *device, gli_operation *const *heads,
                          size_t n, int64_t timeout_ns);
-/* Until *flag, which another thread or a poll sets and counts as completed, or
- * until then (UINT64_MAX: no limit). */
+/* Waits until *flag is set, or until `until_ns` (UINT64_MAX: no limit). Another
+ * thread, or a poll, sets the flag and counts it in `completed`. */
 void gli_device_wait_flag(gloo_device *device, const bool *flag,
                           uint64_t until_ns);
-/* Let it look again at what there is to do, and when. */
+/* Makes the helper check again for work and due times. */
 void gli_device_stir_helper(gloo_device *device);
 /* Serves the heartbeats and lost connections of a device, where no thread
  * waits. Returns the time until the next call. */

@@ -1,4 +1,4 @@
-/* Devices: a transport, its lock, and what is shared by its contexts. */
+/* Devices: a transport, its lock, and the state that its contexts share. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,7 +19,7 @@
 
 void gli_device_lock_contended(gloo_device *device) {
   if (atomic_exchange(&device->fork.pending, false)) {
-    gli_device_part(device); /* the lock is held, and that by no thread */
+    gli_device_part(device); /* no thread holds the lock */
     return;
   }
   atomic_fetch_add(&device->lock_wanted, 1);
@@ -79,7 +79,7 @@ no_memory:
 }
 
 void gli_device_close(gloo_device *device) {
-  gli_device_lock(device); /* in a forked child it has to part first */
+  gli_device_lock(device); /* a forked child must part first */
   gli_device_unlock(device);
   gli_fork_watch_end(&device->fork.watch);
   if (device->fork.torn) return;
@@ -150,7 +150,8 @@ static uint64_t check_suspect(gloo_context *context, uint64_t now_ns) {
   return UINT64_MAX;
 }
 
-/* A rank that is busy with others learns of it all the same. */
+/* Checks suspects in every poll, so that a rank that is busy with other peers
+ * handles them as well. */
 static void check_suspects(gloo_device *device) {
   uint64_t now_ns = device->ops->now_ns(device->transport);
   device->suspects = false;
@@ -252,7 +253,7 @@ int gli_device_progress_for(gloo_device *device, gli_operation *op) {
   return 1;
 }
 
-/* Run the timers that are due, and find the next one. */
+/* Runs the timers that are due, and finds the next one. */
 static void check_list(const gli_operation_list *list, uint64_t now_ns) {
   for (gli_operation *op = list->first; op != NULL; op = op->active_next) {
     uint64_t timer_ns = op->deadline.timer_ns;
@@ -311,9 +312,9 @@ static uint64_t next_beat(const gloo_device *device) {
   return next_ns;
 }
 
-/* The heartbeat's turn judges by what has arrived, and in shared memory peers
- * take the look itself for a sign. The thread that runs the turn may have
- * polled one link only, or none for long: a program that asks now and then. */
+/* Polls all links before a turn of the heartbeat, which judges by what has
+ * arrived; in shared memory peers take the poll itself as a sign. The thread
+ * that runs the turn may have polled only one link, or none for a long time. */
 GLI_COLD static void device_look_around(gloo_device *device) {
   if (device->ops->rested != NULL) device->ops->rested(device->transport);
   (void)gli_device_poll(device);
@@ -338,8 +339,8 @@ int64_t gli_device_check_deadlines(gloo_device *device) {
   return next_ns - now_ns > INT64_MAX ? INT64_MAX : (int64_t)(next_ns - now_ns);
 }
 
-/* All contexts have ended, or failed. A rank that connects now is to be told
- * so, or it would wait for an answer until its deadline. */
+/* The time to the next look once all contexts have ended or failed. A rank that
+ * connects now needs an answer, or it would wait until its deadline. */
 #define LATECOMERS_NS UINT64_C(250000000)
 
 uint64_t gli_device_beat(gloo_device *device) {

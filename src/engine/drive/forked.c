@@ -1,10 +1,9 @@
 /* Devices in forked children.
  *
  * No call checks whether it is in a child. The child's copy of a device has its
- * lock held, by no thread: the first thread that wants the lock detects that
- * where it would wait, and turns the device into one that reaches no peer, and
- * its contexts into failed ones with GLOO_ERR_FORKED. The rest is the same as
- * after any failure. */
+ * lock held, by no thread. The first thread that wants the lock detects that
+ * where it would wait. It turns the device into an end point without peers, and
+ * fails its contexts with GLOO_ERR_FORKED. The rest is as after any failure. */
 #include "core/fork.h"
 #include "engine/contexts/contexts.h"
 #include "engine/drive/drive.h"
@@ -35,7 +34,7 @@ static void nowhere_close(gli_transport *t) {
   if (t->ops->abandon != NULL) t->ops->abandon(t);
 }
 
-/* No pair is opened through it, for all contexts have failed. */
+/* A transport that opens no pairs, because all contexts have failed. */
 static const gli_transport_ops nowhere = {
     .name = "forked",
     .now_ns = nowhere_now_ns,
@@ -45,9 +44,10 @@ static const gli_transport_ops nowhere = {
     .close = nowhere_close,
 };
 
-/* ---- before it is used --------------------------------------------------- */
+/* ---- the first use ------------------------------------------------------- */
 
-/* Finished ones as well: what they have found out is the parent's to tell. */
+/* Fails all operations, finished ones as well: only the parent may report their
+ * results. */
 static void end_operations(gloo_context *context, const gloo_error *cause) {
   for (gli_operation *op = context->all; op != NULL; op = op->all_next) {
     op->error = *cause;
@@ -97,7 +97,7 @@ static bool forked_hold(void *object, gli_fork_patience *patience) {
   gloo_device *device = object;
   device->fork.locked = false;
   if (atomic_load(&device->fork.pending)) return true;
-  bool may_wait = !gli_custom_op_inside(); /* which has the lock */
+  bool may_wait = !gli_custom_op_inside(); /* it holds the lock */
   atomic_fetch_add(&device->lock_wanted, 1);
   bool taken = gli_lock_try(&device->lock);
   while (!taken && may_wait && gli_fork_wait(patience)) {
@@ -113,7 +113,7 @@ static void forked_release(void *object) {
   if (device->fork.locked) gli_device_unlock(device);
 }
 
-/* Threads that wait are not here. */
+/* Resets the state that other threads have in the parent. */
 static void forked_child(void *object, bool held) {
   gloo_device *device = object;
   if (!held) device->fork.torn = true;

@@ -1,7 +1,7 @@
 /* The helper thread makes progress only while no other thread waits and
  * operations are outstanding, output is pending, or windows exist; it never
- * spins. In between it wakes for the heartbeat, and to answer ranks that come
- * after this one has left. */
+ * spins. In between it wakes for the heartbeat, and to answer ranks that
+ * connect after this one has left. */
 #include "core/error.h"
 #include "core/signals.h"
 #include "engine/drive/drive.h"
@@ -18,15 +18,16 @@ static bool helper_has_work(const gloo_device *device) {
          device->attended > 0;
 }
 
-/* The thread that signals has the device's lock, which the helper has until it
- * waits. */
+/* Wakes the helper. The caller holds the device's lock, which the helper keeps
+ * until it waits, so no signal is lost. */
 static void wake_helper(gloo_device *device) {
   uv_mutex_lock(&device->helper.lock);
   uv_cond_signal(&device->helper.wake);
   uv_mutex_unlock(&device->helper.lock);
 }
 
-/* Leaves the device's lock meanwhile. 0: until it is woken. */
+/* Rests until woken, or until the timeout (0: none). Releases the device's lock
+ * meanwhile. */
 static void helper_rest(gloo_device *device, uint64_t timeout_ns) {
   uv_cond_t *wake = &device->helper.wake;
   uv_mutex_lock(&device->helper.lock);
@@ -55,7 +56,8 @@ void gli_device_kick(gloo_device *device) {
 }
 
 static void helper_turn(gloo_device *device) {
-  /* Most operations are waited for at once: do not get in their way. */
+  /* Most operations are waited for at once: do not compete with those
+   * threads. */
   if (!device->tells_pending) helper_rest(device, HELPER_DELAY_NS);
   while (!device->helper.stop && helper_has_work(device)) {
     gli_device_tell_all(device);
@@ -68,7 +70,8 @@ static void helper_turn(gloo_device *device) {
   }
 }
 
-/* While the program makes no calls. Returns how long to rest. */
+/* Serves heartbeats while the program makes no calls. Returns the time to
+ * rest. */
 static uint64_t helper_beat(gloo_device *device) {
   uint64_t next_ns = gli_device_beat(device);
   return next_ns > HELPER_REST_MIN_NS ? next_ns : HELPER_REST_MIN_NS;

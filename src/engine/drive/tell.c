@@ -1,4 +1,4 @@
-/* Completion functions: they run without the lock, in the helper thread, or
+/* Completion functions. They run without the lock, in the helper thread, or
  * without a helper in a thread that is in a call. */
 #include "engine/contexts/contexts.h"
 #include "engine/drive/drive.h"
@@ -9,7 +9,8 @@ gloo_status gli_operation_result(const gli_operation *head) {
   return gli_operation_failed_of(head)->error.status;
 }
 
-/* Is the end of an operation of this context still to be told? */
+/* Returns true if the end of an operation of this context is not reported
+ * yet. */
 static bool has_queued(const gloo_context *context) {
   const gli_operation *op = context->all;
   while (op != NULL) {
@@ -83,7 +84,7 @@ void gli_operation_call(gloo_device *device, gli_operation *head) {
   gli_telling telling;
   gli_telling_begin(&telling, device, head);
   if (device != NULL) gli_device_unlock(device);
-  function(user, head, status); /* may free it, unless it is released */
+  function(user, head, status); /* may free it, unless released */
   if (device != NULL) gli_device_lock(device);
   gli_telling_end(&telling);
 }

@@ -19,13 +19,12 @@
 #include "engine/state/signature.h"
 #include "engine/wire/wire.h"
 
-/* A token that is no transfer: the message had nothing to say but its header.
- */
+/* A token that is no transfer, for messages without payload. */
 static char nothing;
 
 /* ---- ABORT --------------------------------------------------------------- */
 
-/* Nothing in it is trusted: not the status, the rank or the text. */
+/* Takes an ABORT. Its status, rank and text are not trusted. */
 static void take_abort(gli_link *link, const uint8_t *data, size_t bytes) {
   gloo_error cause;
   gli_error_clear(&cause);
@@ -37,17 +36,17 @@ static void take_abort(gli_link *link, const uint8_t *data, size_t bytes) {
   text[sizeof text - 1] = '\0';
   if (!gli_is_failure(status) || status == GLOO_ERR_FORKED ||
       status == GLOO_ERR_POISONED) {
-    status = GLOO_ERR_PEER; /* nothing that could be the cause of anything */
+    status = GLOO_ERR_PEER; /* not a valid cause */
   }
   int at_fault = rank < context->size ? (int)rank : (int)link->rank;
-  /* The rank that was waited for, or differed, may be unknown. */
+  /* The rank at fault may be unknown in a timeout or a mismatch. */
   if (rank == UINT32_MAX &&
       (status == GLOO_ERR_MISMATCH || status == GLOO_ERR_TIMEOUT))
     at_fault = -1;
   gli_fail(&cause, (gloo_status)status, at_fault, "reported by rank %u: %s",
            link->rank, text);
   if (at_fault == (int)context->rank) gli_link_explain(link, &cause);
-  link->failed = true; /* it has closed its side */
+  link->failed = true; /* the peer has closed its side */
   if (context->shrink != NULL)
     gli_shrink_lost(link, cause.message);
   else
@@ -200,7 +199,8 @@ static gloo_status dispatch_message(gli_link *link, const gli_header *h,
   return GLOO_OK;
 }
 
-/* True: the context goes on until others have said what they called. */
+/* Begins a dispute about a mismatch. Returns true if the context continues
+ * until other ranks have answered. */
 static bool upcalls_dispute(gli_link *link, const gli_header *h, gli_sink *sink,
                             gloo_error *error) {
   if (error->status != GLOO_ERR_MISMATCH || link == NULL) return false;
@@ -212,8 +212,8 @@ static bool upcalls_dispute(gli_link *link, const gli_header *h, gli_sink *sink,
   return true;
 }
 
-/* In a council (failure/council.h) one connection fails, and not the context;
- * and nothing else is said there. */
+/* Handles a message in a council (failure/council.h), where an error fails the
+ * connection and not the context. Other messages are not allowed there. */
 static gloo_status council_header(gli_link *link, const gli_header *h,
                                   gli_sink *sink) {
   gloo_error error;
@@ -265,19 +265,20 @@ static gloo_status engine_on_header(void *pair_user, const gli_header *h,
   return status;
 }
 
-/* Only what is for a step that is ready; the rest takes its ordinary way. */
+/* Takes a message for a step that is ready. Other messages take the ordinary
+ * path. */
 GLI_COLD static gloo_status match_message(void *pair_user, const gli_header *h,
                                           const void *payload, bool *taken) {
   gli_link *link = pair_user;
   gloo_context *context = link->context;
   if (h->type != GLI_MESSAGE_DATA || h->form != GLI_FORM_BYTES) return GLOO_OK;
-  if (context->shrink != NULL) return GLOO_OK; /* engine_on_header refuses it */
+  if (context->shrink != NULL) return GLOO_OK; /* refused by engine_on_header */
   if (gli_context_poisoned(context)) return context->cause.status;
   gloo_error error;
   error.status = GLOO_OK;
   if (h->context != 0) link = gli_group_find_link(link, h, &error);
   if (link == NULL || link->leaving.announced)
-    return GLOO_OK; /* found out again */
+    return GLOO_OK; /* handled by engine_on_header */
   if (link->awaits != NULL && gli_in_order_message(link, h, payload)) {
     *taken = true;
     gli_device_run(context->device);
@@ -357,7 +358,7 @@ static void engine_on_failed(void *pair_user, const gloo_error *cause) {
   gli_link_suspect(link, cause);
 }
 
-/* The context that a peer asks for. */
+/* Returns the context that a peer asks for. */
 static gloo_context *engine_find_asked(const gloo_device *device, uint64_t key,
                                        uint32_t peer_rank) {
   gloo_context *context = device->contexts;
@@ -367,8 +368,8 @@ static gloo_context *engine_find_asked(const gloo_device *device, uint64_t key,
   return context;
 }
 
-/* Finds the context that a peer asks for, also if it has failed: a peer that
- * proves itself learns of the failure, and another one learns why it is
+/* Finds the context that a peer asks for, also if it has failed: an
+ * authenticated peer learns of the failure, and another one learns why it is
  * refused. */
 static bool engine_on_expect(void *device_user, uint64_t key,
                              uint32_t peer_rank, gli_pair_config *config) {
@@ -387,7 +388,7 @@ static gli_pair *engine_on_accept(void *device_user, uint64_t key,
     return gli_shrink_is_to_come(device, key) ? GLI_PAIR_LATER : NULL;
   if (context->shrink != NULL &&
       context->shrink->members.phase == GLI_MEMBER_LEFT_OUT)
-    return NULL; /* it has nothing more to say */
+    return NULL; /* the agreement has ended for this rank */
   bool known = context->contacts[peer_rank].address.bytes > 0;
   if (context->peers[peer_rank].link == NULL && !known) return GLI_PAIR_LATER;
   if (gli_heartbeat_gave_up(context, peer_rank)) return GLI_PAIR_LATER;
@@ -397,7 +398,7 @@ static gli_pair *engine_on_accept(void *device_user, uint64_t key,
     gli_log(GLOO_LOG_WARN, "refused rank %u: %s", peer_rank, error.message);
     return NULL;
   }
-  /* One that comes late hears what the others have heard. */
+  /* A late peer receives the same ABORT as the others. */
   if (gli_context_poisoned(context)) {
     context->teardown_pending = true;
     device->teardowns_pending = 1;

@@ -1,24 +1,24 @@
-/* Waiting, in one place: the thread that waits does the work.
+/* Waiting: the waiting thread makes the progress.
  *
  * With a core per rank it polls for about as long as it takes to wake a sleeper
- * on another core, with more ranks than cores not at all; then it lets others
- * run between polls, and at last it sleeps. Yielding costs next to nothing when
- * no other thread wants the core, and hands it to the peer when the peer needs
- * it. How long to go on with it is learnt: when what was waited for comes soon
- * after falling asleep, sleeping was wrong, and the next wait yields for
- * longer; after a long sleep it yields for a short time again. So ranks in step
- * never sleep, and one that waits for a late peer leaves its core. (Two ranks
- * that sleep in turn would also stay on one core: each wakes the other where it
- * runs itself. Two that are always ready to run get moved apart.)
+ * on another core, with more ranks than cores not at all. Then it yields
+ * between polls, and finally it sleeps. Yielding costs next to nothing when no
+ * other thread wants the core, and hands it to the peer when the peer needs it.
+ * The time to yield is learnt: if the event comes soon after the thread fell
+ * asleep, sleeping was wrong, and the next wait yields for longer; after a long
+ * sleep the time is short again. So ranks in step never sleep, and a rank that
+ * waits for a late peer leaves its core. (Two ranks that sleep in turn would
+ * also stay on one core: each wakes the other on its own core. Two that are
+ * always ready to run get moved apart.)
  *
- * Ranks may share a core although there would be one for each: others keep the
- * rest busy, or they believe that they are on different hosts. Then a rank that
- * spins keeps away the one that it waits for, and a yield brings at once what
- * spinning did not. That is noticed, and this rank does not spin as long as it
- * stays so. Where a core is idle they are there for no good reason: the system
- * put them together when one woke the other, and may leave them so for a tenth
- * of a second. A thread that naps is put on an idle core at once, so that is
- * tried, too, ever more rarely. */
+ * Ranks may share a core although there is one for each: other programs keep
+ * the rest busy, or the ranks believe that they are on different hosts. Then a
+ * rank that spins delays the peer that it waits for, and a yield brings at once
+ * what spinning did not. The thread detects that, and does not spin as long as
+ * it lasts. If another core is idle, the ranks share theirs for no good reason:
+ * the system put them together when one woke the other, and may leave them so
+ * for a tenth of a second. A thread that naps is put on an idle core at once,
+ * so that is tried as well, at growing intervals. */
 #include <string.h>
 
 #include "core/cpu.h"
@@ -31,8 +31,8 @@
 
 #define SPIN_NS UINT64_C(40000)
 #define FIRST_LOOKS 100
-#define POLLS_PER_CLOCK 64 /* a look at it costs as much as a poll */
-/* The processor's counter, which ends are noted by, takes less. */
+#define POLLS_PER_CLOCK 64 /* reading the clock costs as much as a poll */
+/* The processor's counter, which dates the end of operations, costs less. */
 #define LOOKS_PER_TICKS 8
 #define YIELD_MIN_NS UINT64_C(60000)
 #define YIELD_MAX_NS UINT64_C(4000000)
@@ -42,12 +42,12 @@
 /* The polling interval for copies of GPU memory, whose end wakes no thread. */
 #define COPIES_SLEEP_NS INT64_C(200000)
 /* The durations that classify a yield. A shorter one than ALONE_NS let no other
- * thread run; a longer one than HOG_NS let a thread run that has its own work,
- * and should get no core for nothing. */
+ * thread run. A longer one than HOG_NS let a thread run that has its own work,
+ * to which the core should not be given away. */
 #define ALONE_NS UINT64_C(1000)
 #define HOG_NS UINT64_C(1000000)
-/* Signs of sharing the core: what one counts, where they are believed. One that
- * is alone on its core takes back 1. */
+/* Evidence of sharing the core: the weight of one sign, and the sum from which
+ * it is believed. A yield that finds the core idle subtracts 1. */
 enum { SHARING_SIGN = 8, SHARING_BELIEVED = 9, SHARING_MAX = 16 };
 
 #define NAP_PERIOD_MIN_NS UINT64_C(2000000)
@@ -97,7 +97,7 @@ void gli_device_offer_lock(gloo_device *device) {
 
 void gli_device_sleep(gloo_device *device, int64_t limit_ns) {
   if (device->deferred != NULL)
-    return; /* by a thread that had the lock since the last poll */
+    return; /* started by a thread that had the lock since the last poll */
   size_t completed = device->completed;
   int64_t timeout_ns = gli_device_check_deadlines(device);
   if (device->completed != completed) return;
@@ -128,9 +128,9 @@ static uint64_t spin_ns(gloo_device *device) {
 }
 
 /* Polls for an operation that is in no list yet, since the awaited message is
- * usually on its way and nothing has to be undone then. Not where a spinning
- * thread would hold it up, or other operations are pending. Returns true if it
- * has ended. */
+ * usually on its way and nothing has to be undone then. Does not poll where a
+ * spinning thread would delay the message, or other operations are pending.
+ * Returns true if the operation has ended. */
 static bool ends_unlisted(gloo_device *device, gli_operation *op) {
   if (device->outstanding > 1 || device->wait.mode > GLI_WAIT_SPIN)
     return false;
@@ -170,7 +170,8 @@ static gli_wait_mode next_pause(gloo_device *device, uint64_t idle_ns) {
                                                 : GLI_WAIT_SLEEP;
 }
 
-/* Was it right to sleep? */
+/* Adapts the time to yield after a sleep: shorter after a long sleep, longer
+ * after a short sleep that ended with an event. */
 static void learn_sharing(gloo_device *device, uint64_t slept_ns, int events) {
   if (slept_ns > LONG_SLEEP_NS) {
     device->wait.yield_ns = YIELD_MIN_NS;
@@ -222,7 +223,7 @@ typedef struct awaited {
   const bool *flag;
   gli_operation *const *heads;
   size_t n;
-  uint64_t until_ns; /* UINT64_MAX: no limit */
+  uint64_t until_ns; /* UINT64_MAX for no limit */
 } awaited;
 
 GLI_INLINE bool is_over(const awaited *a) {
@@ -235,7 +236,7 @@ GLI_INLINE bool is_over(const awaited *a) {
   return false;
 }
 
-/* Before this thread looks for timers that are due. */
+/* Starts the clock of the operation, before this thread checks due timers. */
 GLI_INLINE void start_clock(const awaited *a) {
   if (a->op != NULL && gli_operation_is_running(a->op))
     gli_deadline_start(a->op);
@@ -254,7 +255,7 @@ GLI_INLINE void wait_for(gloo_device *device, const awaited *a) {
   bool may_spin = device->wait.mode == GLI_WAIT_ADAPT && spin_ns(device) > 0;
   bool spins = may_spin, at_once = yields_at_once(device);
   uint64_t idle_ns = 0, asleep_ns = 0;
-  /* How long the first yield since the last event took; until judged. */
+  /* Duration of the first yield since the last event, until it is judged. */
   uint64_t yield_ns = 0;
   bool yielded = false;
   device->wait.waiters++;
@@ -279,7 +280,7 @@ GLI_INLINE void wait_for(gloo_device *device, const awaited *a) {
     if (atomic_load_explicit(&device->lock_wanted, memory_order_relaxed) > 0) {
       gli_device_offer_lock(device);
     }
-    /* The thread that borrowed the lock may have completed it. */
+    /* The thread that borrowed the lock may have completed the operation. */
     if (is_over(a) && asleep_ns == 0) break;
     if (events > 0 && asleep_ns == 0) {
       device->wait.ticks = 0;
