@@ -1,4 +1,4 @@
-/* Calls as src/api makes them. */
+/* Calls from src/api. */
 #include "engine/contexts/settings.h"
 #include "engine/drive/drive.h"
 #include "engine/engine.h"
@@ -53,7 +53,7 @@ gloo_status gli_operation_run(gloo_context *context, const gli_call *call,
   return status;
 }
 
-/* ---- calls that are repeated --------------------------------------------- */
+/* ---- repeated calls ------------------------------------------------------ */
 
 static void set_buffers(gli_operation *op, const gli_repeat_key *key) {
   op->base[GLI_IN] = (uint8_t *)(uintptr_t)key->input;

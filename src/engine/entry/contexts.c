@@ -1,4 +1,4 @@
-/* Contexts and groups as src/api sees them. */
+/* Contexts and groups for src/api. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -143,7 +143,7 @@ gloo_device *gli_context_device(const gloo_context *context) {
   return context->device;
 }
 
-/* Does the caller still hold one of the family beside this one? */
+/* Returns true if the caller still holds another context of the family. */
 static bool others_are_held(const gloo_context *context) {
   const gli_family *family = context->family;
   if (!family->orphaned && family->root != context) return true;
@@ -166,7 +166,8 @@ static bool context_lingers(const gloo_context *context) {
          !gli_context_poisoned(context) && others_are_held(context);
 }
 
-/* Is it a function of a request that goes with the context? */
+/* Returns true if a running function is of a request that ends with the
+ * context. */
 static bool contexts_end_before(const gli_telling *telling, const void *what) {
   const gloo_context *context = what;
   if (telling->context == NULL) return false;
@@ -176,7 +177,8 @@ static bool contexts_end_before(const gli_telling *telling, const void *what) {
          !others_are_held(context);
 }
 
-/* And all that linger, when the caller holds none of the family after it. */
+/* Ends a context, and the groups that linger if the caller holds no other
+ * context of the family. */
 static bool end_contexts(gloo_context *context) {
   gli_family *family = context->family;
   gloo_device *device = context->device;
@@ -210,7 +212,8 @@ static void contexts_cancel(gloo_context *context) {
   gli_device_tell_all(context->device);
 }
 
-/* Functions run, or have begun operations since the last look. */
+/* Waits for a running function. Returns true if the context must be cancelled
+ * again: a function has run, or operations have begun since. */
 static bool contexts_wait_or_cancel_again(gloo_context *context) {
   if (gli_device_await_return(context->device, contexts_end_before, context))
     return true;
@@ -239,7 +242,7 @@ void gli_context_close(gloo_context *context) {
   }
   bool ended = end_contexts(context);
   if (device->contexts == NULL && device->helper.exists)
-    gli_device_stir_helper(device); /* for ranks that come too late */
+    gli_device_stir_helper(device); /* for ranks that connect too late */
   bool last = ended && owns_device && --device->owners == 0;
   gli_device_unlock(device);
   if (last) {

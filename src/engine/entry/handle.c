@@ -1,4 +1,4 @@
-/* Operations as callers see them: start, test, wait, cancel. */
+/* Operations for callers: start, test, wait, cancel. */
 #include "core/error.h"
 #include "core/hints.h"
 #include "engine/contexts/settings.h"
@@ -20,7 +20,8 @@ static void end_unstarted(gli_operation *head, const gloo_error *error) {
   }
 }
 
-/* In their order: the first may have to copy what the next one receives. */
+/* Begins all joined operations, in their order: the first may have to copy what
+ * the next one receives. */
 static gloo_status handle_begin_all(gli_operation *head, gloo_error *error) {
   for (gli_operation *op = head; op != NULL; op = op->also) {
     bool last = op->also == NULL;
@@ -55,8 +56,8 @@ GLI_COLD static gloo_status refuse_orphan(gli_operation *op,
   return GLOO_ERR_POISONED;
 }
 
-/* Others than `own` are under way, and a thread that does not sleep sees to
- * them. */
+/* Returns true if more than `own` operations are pending, and a thread that
+ * does not sleep polls for them. */
 static inline bool is_busy(const gloo_device *device, size_t own) {
   return device->outstanding > own && device->helper.exists &&
          device->wait.sleepers == 0;
@@ -84,7 +85,7 @@ GLI_INLINE void get_going(gloo_device *device, gli_operation *op, bool alone,
   gli_device_kick_locked(device);
 }
 
-/* One that nothing is joined to. */
+/* Starts a request without joined operations. */
 GLI_INLINE gloo_status start_request(gloo_device *device, gli_operation *op,
                                      gloo_error *error) {
   bool busy = is_busy(device, 0);
@@ -98,11 +99,12 @@ GLI_INLINE gloo_status start_request(gloo_device *device, gli_operation *op,
   return status;
 }
 
-/* A request that may be used here; else why not. */
+/* Returns true if the request may be used in this thread. */
 static inline bool is_usable(const gli_operation *op) {
   return op != NULL && !gli_custom_op_inside();
 }
-/* And that has a context: both in one test, which most calls begin with. */
+/* Returns true if the request also has a context. Most calls begin with this
+ * one test. */
 static inline bool is_usual(const gli_operation *op) {
   return op != NULL &&
          gli_custom_op_inside() + gli_operation_is_orphaned(op) == 0;
@@ -115,7 +117,7 @@ GLI_COLD static gloo_status refuse_use(const gli_operation *op,
                   function);
 }
 
-/* The end of every function that has changed something. */
+/* Leaves a function that has changed something. */
 static void handle_leave(gloo_device *device) {
   gli_device_tell(device);
   gli_device_unlock(device);
@@ -136,19 +138,20 @@ GLI_COLD static gloo_status refuse_running(const gli_operation *op,
                   gli_describe_call(&op->signature, text));
 }
 
-/* The function of its last run is called, and returns, before the next one. */
+/* Calls the function of the last run, and waits for its return, before the next
+ * run. */
 static void handle_finish_telling(gloo_device *device, gli_operation *op) {
   if (op->notice.queued) gli_device_tell_of(device, op);
   if (op->odd & GLI_ODD_TELLING) gli_operation_await_return(device, op);
 }
 
-/* Running, several, nothing, one whose last end is still to be told, or one
- * whose context failed or has just gone. */
+/* Starts a request on the slow path: it is running, joined, without steps, or
+ * its last end is not reported, or its context has failed or just ended. */
 GLI_COLD static gloo_status start_odd(gli_operation *op, gloo_error *error) {
   gloo_device *device = op->device;
   bool over = !gli_operation_any_running(op) && !(op->odd & GLI_ODD_ORPHANED);
   if (over && !gli_context_poisoned(op->context))
-    handle_finish_telling(device, op); /* after which nothing is as it was */
+    handle_finish_telling(device, op); /* may change all state */
   if (op->odd & GLI_ODD_ENDING)
     return gli_fail(error, GLOO_ERR_BUSY, -1,
                     "the request is being destroyed, and was cancelled: its "
@@ -194,9 +197,9 @@ gloo_status gloo_request_start(gli_operation *op, gloo_error *error) {
   return status;
 }
 
-/* ---- how it went --------------------------------------------------------- */
+/* ---- results ------------------------------------------------------------- */
 
-/* Its status, with the details of a failure. */
+/* Returns the status of a request, with the details of a failure. */
 static inline gloo_status handle_result(const gli_operation *op,
                                         gloo_error *error) {
   bool alone = !(op->odd & GLI_ODD_JOINED) && !gli_operation_is_running(op);
@@ -222,7 +225,7 @@ static inline bool is_over_well(const gli_operation *op) {
          op->error.status == GLOO_OK;
 }
 
-/* The others. */
+/* Tests a request in all other cases. */
 GLI_APART static gloo_status test_with_lock(gli_operation *op,
                                             gloo_error *error) {
   if (gli_operation_is_orphaned(op)) return handle_result(op, error);
@@ -333,7 +336,7 @@ gloo_status gloo_request_error(const gli_operation *op, gloo_error *error) {
   return error->status;
 }
 
-/* ---- giving up ----------------------------------------------------------- */
+/* ---- cancelling ---------------------------------------------------------- */
 
 static void handle_cancel(gli_operation *op) {
   bool held = op->odd & GLI_ODD_NOTHING;
@@ -350,7 +353,7 @@ static void handle_cancel(gli_operation *op) {
   gli_context_poison(op->context, &error);
 }
 
-/* With the lock held. */
+/* Cancels the pending operations of a request. The lock is held. */
 static void cancel_all_of(gloo_device *device, gli_operation *head) {
   if (!gli_operation_any_running(head)) return;
   for (gli_operation *op = head; op != NULL; op = op->also) {

@@ -1,5 +1,5 @@
-/* Requests that stand for several, and learning of their end: functions, and
- * the descriptor of a device. */
+/* Joined requests, and notification of ends: functions, and the descriptor of a
+ * device. */
 #include <errno.h>
 
 #include "core/descriptor.h"
@@ -12,7 +12,7 @@
 
 /* ---- joining ------------------------------------------------------------- */
 
-/* Behind `last` of the operations of `head`; returns the last one. */
+/* Appends operations to `head`, behind `last`. Returns the new last one. */
 static gli_operation *notices_append(gli_operation *head, gli_operation *last,
                                      gli_operation *also) {
   bool tells = head->ending & GLI_ENDS_TOLD;
@@ -56,7 +56,7 @@ static gloo_status notices_check_joined(gli_operation *const *ops, size_t n,
   return GLOO_OK;
 }
 
-/* The first that another one before it is; n: none. */
+/* Returns the index of the first request that is a duplicate; n if none. */
 static size_t notices_find_twice(gli_operation *const *ops, size_t n) {
   size_t twice = 0;
   for (; twice < n && !ops[twice]->marked; twice++) ops[twice]->marked = true;
@@ -112,7 +112,7 @@ gloo_status gloo_request_on_done(gli_operation *op, gloo_request_fn function,
   op->notice.user = user;
   gli_operation_will_tell(op);
   if (function == NULL) gli_operation_unqueue(op);
-  gli_operation_await_return(device, op); /* the function before this one */
+  gli_operation_await_return(device, op); /* the previous function */
   if (op->notice.function != NULL && notices_is_untold(op)) {
     if (device != NULL)
       gli_device_tell_of(device, op);
@@ -123,7 +123,7 @@ gloo_status gloo_request_on_done(gli_operation *op, gloo_request_fn function,
   return GLOO_OK;
 }
 
-/* ---- requests that are held ---------------------------------------------- */
+/* ---- held requests ------------------------------------------------------- */
 
 void gli_operation_hold(gli_operation *op, gli_operation **owner) {
   gloo_device *device = op->device;
@@ -133,7 +133,7 @@ void gli_operation_hold(gli_operation *op, gli_operation **owner) {
   gli_error_clear(&op->error);
   gli_operation_becomes(op, GLI_OPERATION_RUNNING);
   op->started = gli_ticks();
-  op->steps_todo = 1; /* to be settled */
+  op->steps_todo = 1; /* until it is settled */
   op->deadline.timeout_ns = 0;
   gli_deadline_arm(op);
   device->outstanding++;
@@ -163,7 +163,7 @@ bool gli_operation_settle(gloo_device *device, gli_operation **owner,
 
 /* ---- the descriptor of a device ------------------------------------------ */
 
-/* Operations that were made before do not tell yet. */
+/* Makes the existing operations report their end. */
 static void notices_tell_all(gloo_device *device) {
   for (gloo_context *c = device->contexts; c != NULL; c = c->next) {
     gli_context_will_tell(c);

@@ -1,4 +1,4 @@
-/* The ranks that are left get a context of their own. */
+/* Shrinking: the remaining ranks get a new context. */
 #include "engine/failure/council.h"
 
 #include "core/error.h"
@@ -30,7 +30,7 @@ static gloo_status shrink_check(const gloo_context *context,
   return GLOO_OK;
 }
 
-/* Ranks that are in its operations are to come as well. */
+/* Fails the context, so that ranks in its operations shrink it as well. */
 static void shrink_give_up(gloo_context *context) {
   gloo_device *device = context->device;
   (void)gli_device_poll(device);
@@ -54,7 +54,7 @@ static uint64_t shrink_patience(const gloo_context *context,
   return timeout_ns < 0 ? UINT64_MAX : (uint64_t)timeout_ns;
 }
 
-/* The agreement has come to an end: which? */
+/* Returns the result of an agreement that has ended. */
 static gloo_status shrink_outcome(const gli_shrink *s, int ranks_min,
                                   gloo_error *error) {
   const gloo_context *council = s->council;
@@ -75,7 +75,7 @@ static gloo_status shrink_outcome(const gli_shrink *s, int ranks_min,
   return GLOO_OK;
 }
 
-/* With the lock held. */
+/* Agrees on a successor. The lock is held. */
 static gloo_status shrink_agree(gloo_context *context,
                                 const gloo_shrink_options *options,
                                 gloo_context **successor, gloo_error *error) {

@@ -1,4 +1,4 @@
-/* Waiting for any or all of several requests, of any devices. */
+/* Waiting for any or all of several requests, on any devices. */
 #include <stdlib.h>
 
 #include "core/cpu.h"
@@ -6,20 +6,21 @@
 #include "engine/drive/drive.h"
 #include "engine/engine.h"
 
-/* A thread that waits for several devices polls this often before it sleeps,
- * and then sleeps for at most SLEEP_NS, or for NAP_NS where a device has no
- * helper that would wake it. */
+/* A thread that waits for several devices polls LOOKS times before it sleeps,
+ * and then sleeps for at most SLEEP_NS, or for NAP_NS if a device has no helper
+ * that would wake it. */
 enum { LOOKS = 64 };
 #define SLEEP_NS UINT64_C(100000000)
 #define NAP_NS UINT64_C(500000)
 
-/* The list of a call. */
+/* The list of requests of a call. */
 typedef struct waited {
   gli_operation *const *ops;
   size_t n;
-  gloo_device *device; /* of all; NULL: several, or none */
-  bool several;        /* devices */
-  bool naps;           /* one has no helper */
+  gloo_device *device; /* device of all requests; the last one if several, NULL
+                          if none */
+  bool several;        /* true if requests are of several devices */
+  bool naps;           /* true if a device has no helper */
 } waited;
 
 static gloo_status waited_check(const char *function, gli_operation *const *ops,
@@ -52,8 +53,8 @@ static bool waited_is_empty(const waited *w) {
   return i == w->n;
 }
 
-/* Makes progress, and returns the first request that has ended; GLOO_NO_INDEX:
- * none. */
+/* Makes progress, and returns the first request that has ended, or
+ * GLOO_NO_INDEX. */
 static size_t waited_find(const waited *w) {
   const gloo_device *polled = NULL;
   for (size_t i = 0; i < w->n; i++) {

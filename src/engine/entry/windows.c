@@ -1,4 +1,4 @@
-/* Windows as callers see them. */
+/* Windows for callers. */
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -17,7 +17,7 @@
 /* The polling interval for events that a transport does not announce. */
 #define UNTOLD_NS UINT64_C(100000)
 
-/* ---- making them ---------------------------------------------- */
+/* ---- creation ------------------------------------------------------------ */
 
 gloo_status gli_window_open(gloo_context *group, void *memory, size_t bytes,
                             void *ours, gloo_window **out, gloo_error *error) {
@@ -129,7 +129,7 @@ static void windows_wait(gloo_window *window, gli_rma_wait *wait,
   *at = wait->next;
 }
 
-/* With the lock held, which is left meanwhile. */
+/* Flushes one rank. The lock is held, and released while waiting. */
 static gloo_status windows_flush_rank(gloo_window *window, uint32_t rank,
                                       uint64_t deadline_ns, gloo_error *error) {
   gloo_context *context = window->context;
@@ -169,9 +169,10 @@ static gloo_status windows_flush_now(gloo_window *window, uint32_t rank,
 
 /* ---- the end ------------------------------------------------------------- */
 
-/* All ranks have said that they are done. One that goes on all the same, or
- * whose transport is not done with the memory in time, fails the context, for
- * then its pair is closed. With the lock held, which is left meanwhile. */
+/* Waits until no transfer uses the memory of a window. All ranks have finished.
+ * A rank that continues nevertheless, or a transport that still uses the memory
+ * at the deadline, fails the context, because that closes the pair. The lock is
+ * held, and released while waiting. */
 static void windows_await_users(gloo_window *window) {
   gloo_context *group = window->context;
   uint64_t deadline_ns = windows_deadline(window);
@@ -239,7 +240,7 @@ static gloo_status windows_leave(gloo_window *window, gloo_status status,
   gloo_device *device = context->device;
   if (status != GLOO_OK) gli_context_poison(context, error);
   gli_device_settle(device);
-  /* Sleeping threads do not know of it. */
+  /* Sleeping threads do not know of the pending messages. */
   if (device->pending_links != NULL) gli_device_wake_sleepers(device);
   gli_device_kick_locked(device);
   gli_device_tell(device);
@@ -253,7 +254,8 @@ static gloo_status windows_refuse(gloo_window *window, gloo_error *error) {
   return gli_context_refuse(window->context, error);
 }
 
-/* Arguments that could be right for some window. */
+/* Makes a call. Its arguments were checked as far as possible without the
+ * window. */
 static gloo_status windows_call(const char *function, gloo_window *window,
                                 gli_rma_call *call, int rank, uint64_t bytes,
                                 gloo_error *error) {
