@@ -9,23 +9,25 @@
 
 static const char *const child_names[GLI_AUTO_CHILDREN] = {"shm", "tcp"};
 
-/* TCP costs a system call to look at. With no TCP pair it is looked at once in
- * a while, for strangers and newcomers; with some, and others in shared memory,
- * at every poll for a while after something came, and else at every few. */
+/* The intervals of polling TCP, which costs a system call. Without TCP pairs it
+ * is polled once in look_every_ns, for strangers and newcomers. With TCP pairs,
+ * and others in shared memory, it is polled at every poll for HOT_POLLS after
+ * something arrived, and otherwise at every few polls. */
 enum { POLLS_PER_CLOCK = 32, POLLS_PER_LOOK = 4, HOT_POLLS = 64 };
 static const uint64_t look_every_ns = 50000;
 static const int64_t close_nap_ns = 5000000;
 
 /* ---- opening and closing ------------------------------------------------- */
 
-/* A transport on top of TCP is better than TCP, and uses its address, too. */
+/* Opens the network child. RDMA on top of TCP is better than TCP, and uses its
+ * address as well. */
 static gloo_status open_network(gli_auto *t, const gli_transport_config *own,
                                 gli_transport **child, gloo_error *error) {
   gloo_status status = gli_transport_find("ibv")->open(own, child, error);
   t->verbs = status == GLOO_OK;
   if (status == GLOO_OK || status == GLOO_ERR_INVALID) return status;
   gli_log(GLOO_LOG_DEBUG, "%s", error->message);
-  /* Without what the sentence that it becomes part of says already. */
+  /* Removes words that the message around it has already. */
   static const char known[] = "RDMA cannot be used here: ";
   const char *why = error->message;
   if (strncmp(why, known, sizeof known - 1) == 0) why += sizeof known - 1;
@@ -166,7 +168,8 @@ static void auto_sleep(gli_transport *base, int64_t timeout_ns) {
   auto_sleep_end(base);
 }
 
-/* A thread that sleeps sleeps on all children, so waking one wakes all. */
+/* Wakes all sleepers: a sleeping thread waits on all children, so waking one of
+ * them is enough. */
 static void auto_wake(gli_transport *base) {
   gli_transport *tcp = tcp_of((gli_auto *)base);
   tcp->ops->wake(tcp);

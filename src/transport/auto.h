@@ -1,19 +1,18 @@
-/* Several transports as one: each pair of ranks talks through the best that
- * reaches.
+/* Several transports as one: each pair of ranks uses the fastest transport that
+ * reaches the peer.
  *
  * The children are TCP, which reaches every rank (below the RDMA transport
- * where there is a device for that), and before it those that are faster where
- * they reach (shared memory). An end point publishes the addresses
- * of all of them. A pair is tried through the first child that can reach the
- * peer's; as long as that has not connected, messages wait in the pair's queue,
- * so that none is lost when it cannot be set up after all (no memory, no
- * descriptors) and TCP takes over: then the child's `failed` upcall has
- * GLOO_ERR_UNSUPPORTED on both sides, or the peer's TCP connection arrives, and
- * the pair is moved. A child that has connected is final.
+ * where there is an RDMA device), and shared memory, which is faster. An end
+ * point publishes the addresses of both. A pair is tried through the first
+ * child that can reach the peer's; until that has connected, messages wait in
+ * the pair's queue, so that none is lost if it cannot be set up after all (no
+ * memory, no descriptors) and TCP takes over: then the child's `failed` upcall
+ * has GLOO_ERR_UNSUPPORTED on both sides, or the peer's TCP connection arrives,
+ * and the pair is moved. A child that has connected is final.
  *
  * The children's upcalls come through here, with the gli_auto_pair as their
  * pair_user: after pair_close a pair that still has messages to deliver waits
- * for its transport, and its engine must not hear of it. */
+ * for its transport, and its engine must not get upcalls from it. */
 #ifndef GLI_TRANSPORT_AUTO_H
 #define GLI_TRANSPORT_AUTO_H
 
@@ -27,22 +26,23 @@ enum { GLI_AUTO_SHM, GLI_AUTO_TCP, GLI_AUTO_CHILDREN, GLI_AUTO_ANY = -1 };
 
 typedef struct gli_auto_child {
   struct gli_auto *parent;
-  gli_transport *t; /* NULL: not available here */
+  gli_transport *t; /* NULL if not available here */
 } gli_auto_child;
 
 typedef struct gli_auto_pair {
   gli_pair base;
   struct gli_auto *t;
-  struct gli_auto_pair *next, **link; /* in one of the transport's lists */
+  struct gli_auto_pair *next, **link; /* member of one of the transport's
+                                         lists */
   gli_pair_config config; /* its job_key is the copy below, or NULL */
   uint8_t job_key[GLI_JOB_KEY_BYTES];
-  gli_address address[GLI_AUTO_CHILDREN]; /* bytes 0: none */
+  gli_address address[GLI_AUTO_CHILDREN]; /* bytes is 0 if there is none */
   int via;
-  gli_pair *child; /* NULL: moving it failed */
+  gli_pair *child; /* NULL after a failed move */
   bool decided;
-  char why[GLI_WHY_BYTES]; /* it is not shared memory */
-  gli_request_queue queue; /* until then, or the child has room for them */
-  /* Closed, and still to deliver the queue and `last`: copies of ours. */
+  char why[GLI_WHY_BYTES]; /* why it is not shared memory */
+  gli_request_queue queue; /* until decided, or while the child has no room */
+  /* Closed, with the queue and `last` still to deliver, as copies. */
   bool closed;
   gli_send_request *last;
   gli_request_copies copies;
@@ -55,11 +55,11 @@ typedef struct gli_auto {
   void *device_user;
   gli_auto_child child[GLI_AUTO_CHILDREN];
   gloo_error absent; /* why there is no shared memory */
-  bool verbs;        /* the network is RDMA where it can be, over TCP */
-  char no_verbs[GLI_WHY_BYTES]; /* else why not */
+  bool verbs;        /* the network uses RDMA where it can, over TCP */
+  char no_verbs[GLI_WHY_BYTES]; /* otherwise why not */
   bool in_poll;
-  int opening_via; /* while a child's accept upcall is passed on */
-  size_t count[GLI_AUTO_CHILDREN]; /* of pairs */
+  int opening_via; /* child whose accept upcall is being passed on */
+  size_t count[GLI_AUTO_CHILDREN]; /* number of pairs */
   gli_auto_pair *pairs, *trying, *garbage;
   unsigned polls, hot;
   uint64_t next_look_ns;
@@ -96,10 +96,11 @@ bool gli_auto_rma_expose(gli_pair *pair, const void *memory, size_t bytes,
                          uint64_t *remote, uint32_t *rkey);
 bool gli_auto_rma(gli_pair *pair, gli_rma_work *work);
 gli_shared_copy *gli_auto_shared_copy(gli_pair *pair, bool sends);
-/* Pairs whose child has connected in the meantime. Returns how many. */
+/* Decides the pairs whose child has connected in the meantime. Returns their
+ * number. */
 int gli_auto_decide(gli_auto *t);
 void gli_auto_free_garbage(gli_auto *t);
-/* All pairs, whose children are left alone. */
+/* Frees all pairs; their children are left alone. */
 void gli_auto_free_pairs(gli_auto *t);
 bool gli_auto_waiting_to_deliver(const gli_auto *t);
 

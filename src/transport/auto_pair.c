@@ -1,5 +1,5 @@
-/* Pairs of combined transports: which child, and moving from one to the other.
- */
+/* Pairs of combined transports: the choice of a child, and the move to the
+ * other. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +22,7 @@ static void auto_link_into(gli_auto_pair *pair, gli_auto_pair **list) {
   *list = pair;
 }
 
-/* ---- ends ---------------------------------------------------------------- */
+/* ---- end of a pair ------------------------------------------------------- */
 
 static void close_child(gli_auto_pair *pair, const gli_send_request *last) {
   if (pair->child == NULL) return;
@@ -36,7 +36,7 @@ static void auto_forget_key(gli_auto_pair *pair) {
   gli_wipe(pair->job_key, sizeof pair->job_key);
 }
 
-/* The child's part is over. */
+/* Ends a pair whose child has finished. */
 static void auto_dispose(gli_auto_pair *pair) {
   gli_auto *t = pair->t;
   gli_request_copies_free(&pair->copies);
@@ -128,7 +128,8 @@ const char *gli_auto_route(const gli_pair *base, char why[GLI_WHY_BYTES]) {
   return name;
 }
 
-/* Is shared memory worth trying? If not, why. */
+/* Returns true if shared memory is worth trying; otherwise `why` has the
+ * reason. */
 static bool shares_memory(const gli_auto_pair *pair, char why[GLI_WHY_BYTES]) {
   const gli_auto *t = pair->t;
   const gli_transport *shm = t->child[GLI_AUTO_SHM].t;
@@ -215,9 +216,9 @@ static bool auto_flush(gli_auto_pair *pair) {
   return true;
 }
 
-/* Everything goes to the child from now on, in order: as long as something
- * waits the pair is among those that are tried. That is the end of a closed
- * pair. */
+/* Decides for the child: all messages go to it from now on, in order. While
+ * some wait, the pair stays among those that are tried. A closed pair ends with
+ * the last. */
 static void auto_decide(gli_auto_pair *pair) {
   pair->decided = true;
   if (!auto_flush(pair) || pair->child == NULL) return;
@@ -227,7 +228,7 @@ static void auto_decide(gli_auto_pair *pair) {
   auto_dispose(pair);
 }
 
-/* From shared memory, which has not connected, to TCP. */
+/* Moves a pair from shared memory, which has not connected, to TCP. */
 static void auto_move_to_tcp(gli_auto_pair *pair, const char *why) {
   gli_auto *t = pair->t;
   close_child(pair, NULL);
@@ -260,7 +261,7 @@ int gli_auto_decide(gli_auto *t) {
     if (is_new || pair->decided) auto_decide(pair);
     if (is_new || pair->queue.head != first) {
       decided++;
-      next = t->trying; /* upcalls may have closed any */
+      next = t->trying; /* upcalls may have closed any pair */
     } else if (pair->closed) {
       gli_transport *tcp = t->child[GLI_AUTO_TCP].t;
       if (tcp->ops->now_ns(tcp) < pair->linger_until_ns) continue;
@@ -315,13 +316,13 @@ static void auto_on_failed(void *pair_user, const gloo_error *cause) {
   }
 }
 
-/* The peer of a pair comes through child `via`. */
+/* Takes the peer of a pair, which connects through child `via`. */
 static gli_pair *auto_meet(gli_auto_pair *pair, int via) {
   if (pair->via == GLI_AUTO_SHM && via == GLI_AUTO_TCP && !pair->decided) {
     gli_auto_pair *closing = pair->closed ? pair : NULL;
     gli_pair *child = NULL;
     auto_move_to_tcp(pair, "the other rank cannot");
-    /* Of a closed pair the child is on its own now, and found by its keys. */
+    /* The child of a closed pair lives on, and is found by its keys. */
     if (closing == NULL) child = pair->child;
     return child != NULL ? child : GLI_PAIR_LATER;
   }
@@ -329,7 +330,8 @@ static gli_pair *auto_meet(gli_auto_pair *pair, int via) {
   return pair->child;
 }
 
-/* Closed here, but still to deliver; its engine does not know it any more. */
+/* Returns a pair that is closed here and still delivering. Its engine no longer
+ * knows it. */
 static gli_auto_pair *auto_find_closed(const gli_auto *t, uint64_t key,
                                        uint32_t peer_rank) {
   for (gli_auto_pair *pair = t->trying; pair != NULL; pair = pair->next) {
@@ -382,7 +384,7 @@ const gli_upcalls gli_auto_upcalls = {
 
 /* ---- messages ------------------------------------------------------------ */
 
-/* Nothing waits here that a message must not overtake. */
+/* Returns true if no earlier message waits here. */
 static inline bool auto_passes(const gli_auto_pair *pair) {
   return pair->decided && pair->queue.head == NULL && pair->child != NULL;
 }
@@ -410,7 +412,7 @@ bool gli_auto_take_now(gli_pair *base, const gli_header *expected,
   return ops->take_now != NULL && ops->take_now(pair->child, expected, taken);
 }
 
-/* ---- memory that rkeys name ---------------------------------------------- */
+/* ---- rkeys --------------------------------------------------------------- */
 
 static gli_pair *sharing_child(gli_pair *base) {
   gli_pair *child = ((gli_auto_pair *)base)->child;
@@ -472,7 +474,7 @@ gli_shared_copy *gli_auto_shared_copy(gli_pair *base, bool sends) {
 
 /* ---- the end ------------------------------------------------------------- */
 
-/* Copies of all that is queued, and of `last`. */
+/* Copies all that is queued, and `last`. */
 static bool auto_keep(gli_auto_pair *pair, const gli_send_request *last) {
   gli_send_request *request = pair->queue.head;
   pair->queue.head = NULL;

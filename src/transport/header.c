@@ -2,7 +2,7 @@
  *    0 magic         4 type, eager, collective, dtype
  *    8 op, algorithm, form, tuning   12 context    16 tag    20 slot
  *   24 root         28 credit        32 operation  40 count  48 length
- *   56 zero; with checksums: that of all the other bytes  60 of the payload */
+ *   56 zero; with checksums: of all other bytes    60 of the payload */
 #include "transport/header.h"
 
 #include "core/bytes.h"

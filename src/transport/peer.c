@@ -58,7 +58,8 @@ void gli_peer_leave(gli_transport_peer *peer) {
 
 /* ---- a hello from a peer ------------------------------------------------- */
 
-/* Closed here, but still delivering, and the peer has only now come to it. */
+/* Returns a pair that is closed here and still delivering, if the peer connects
+ * only now. */
 static gli_transport_peer *peer_find_leaving(const gli_transport_peers *set,
                                              const gli_peer_name *name) {
   gli_transport_peer *peer = set->leaving;
@@ -219,5 +220,5 @@ void gli_peers_schedule(gli_transport_peers *set, uint64_t due_ns) {
   uint64_t known = atomic_load(&set->next_due_ns);
   if (known != 0 && known <= due_ns) return;
   atomic_store(&set->next_due_ns, due_ns);
-  gli_peers_touch(set); /* a present sleeper knows only the old one */
+  gli_peers_touch(set); /* a present sleeper uses the old time */
 }

@@ -1,12 +1,12 @@
-/* The part of a pair's life that transports with connections of their own have
- * in common: what was configured, which hello is for it, failing, what a poll
- * reports, and being closed while the rest is delivered.
+/* The common part of pairs of transports that make connections: the
+ * configuration, the match with a hello, failures, the report of a poll, and
+ * the delivery of the rest after a close.
  *
  * A transport puts a gli_transport_peer first in its pairs and a
- * gli_transport_peers first in its end point. Failures are noted where they are
- * seen and reported at the end of a poll; upcalls may close any pair, so `live`
- * is looked at after each one. The memory of pairs is freed by the transport,
- * at the end of a poll only. */
+ * gli_transport_peers first in its end point. Failures are noted when they are
+ * detected and reported at the end of a poll; upcalls may close any pair, so
+ * `live` is checked after each one. The transport frees the memory of pairs, at
+ * the end of a poll only. */
 #ifndef GLI_TRANSPORT_PEER_H
 #define GLI_TRANSPORT_PEER_H
 
@@ -21,20 +21,21 @@ typedef struct gli_transport_peers gli_transport_peers;
 typedef struct gli_transport_peer {
   gli_pair base;
   gli_transport_peers *set;
-  struct gli_transport_peer *next, **link; /* in one of the lists of `set` */
-  gli_pair_config config;                  /* without the job's key */
-  /* Whether what comes is read. */
+  struct gli_transport_peer *next, **link; /* member of one of the lists of
+                                              `set` */
+  gli_pair_config config;                  /* without the job key */
+  /* State that decides whether arriving bytes are read. */
   union {
     struct {
       bool live;       /* upcalls may be made */
-      bool up;         /* the connection is made, for a transport of one */
-      bool departed;   /* the peer's BYE or ABORT is here: it reads nothing
+      bool up;         /* connected; used by transports with one connection */
+      bool departed;   /* BYE or ABORT of the peer has arrived: it reads nothing
                           more */
-      bool in_message; /* its first bytes are here */
+      bool in_message; /* the first bytes of a message have arrived */
     };
     uint32_t rx_state;
   };
-  /* Work of every poll, for a transport that looks at it. */
+  /* Work for every poll, of a transport that checks it. */
   union {
     struct {
       bool closed;      /* pair_close was called: the pair lingers */
@@ -42,16 +43,16 @@ typedef struct gli_transport_peer {
       bool cut;         /* closed in the middle of a message */
       bool spare;
     };
-    uint32_t pending_work; /* 0: nothing of this */
+    uint32_t pending_work; /* 0 if none of these */
   };
   bool greeted;   /* the peer may know of this pair */
   bool checked;   /* messages have checksums */
-  bool broken;    /* failed, for `cause`, and its connections are to end */
-  bool to_report; /* poll has to deal with that */
+  bool broken;    /* failed with `cause`; its connections must end */
+  bool to_report; /* poll must handle that */
   bool to_tell;   /* by the `failed` upcall */
   gloo_error cause;
-  uint64_t linger_until_ns; /* of a closed pair */
-  /* In a job with a secret: the key that the peer has to prove. */
+  uint64_t linger_until_ns; /* end of the delivery of a closed pair */
+  /* In a job with a secret: the key that the peer must prove. */
   bool asks;
   gli_key key;
 } gli_transport_peer;
@@ -61,12 +62,11 @@ typedef struct gli_peer_kind {
   const char *without; /* begins a message: "no connection with rank" */
   /* Begins to connect, unless that has begun or is pointless. */
   void (*begin)(gli_transport_peer *peer);
-  /* Looks at all of its deadlines, and schedules those to come. */
+  /* Checks all of its deadlines, and schedules the next ones. */
   void (*due)(gli_transport_peer *peer, uint64_t now_ns);
-  /* Something changed that decides whether it owes anything (gli_owe). */
+  /* Recomputes whether the pair owes anything (gli_owe), after a change. */
   void (*reckon)(gli_transport_peer *peer);
-  /* Stops reading after data that makes no sense. NULL: polls look at
-   * `live`. */
+  /* Stops reading after invalid data. NULL if polls check `live`. */
   void (*ignore)(gli_transport_peer *peer);
   /* Drops the connections of a broken pair. */
   void (*end)(gli_transport_peer *peer);
@@ -80,9 +80,9 @@ struct gli_transport_peers {
   const gli_upcalls *upcalls;
   void *device_user;
   gli_transport_peer *pairs, *leaving /* closed ones */, *garbage;
-  int happened; /* in this poll */
+  int happened; /* number of events in this poll */
   bool in_poll;
-  bool closing;   /* only what lingers is still served */
+  bool closing;   /* only lingering pairs are served */
   bool to_begin;  /* a pair has not begun to connect */
   bool to_report; /* a pair is newly broken */
   atomic_int sleepers;
@@ -96,14 +96,14 @@ struct gli_transport_peers {
  * exist. */
 gloo_status gli_peer_key(const gli_pair_config *config, gli_key *key,
                          gloo_error *error);
-/* Fills a pair that is zeroed memory, and derives its key. */
+/* Fills a pair, in zeroed memory, and derives its key. */
 gloo_status gli_peer_init(gli_transport_peer *peer, gli_transport_peers *set,
                           const gli_pair_config *config, gloo_error *error);
-/* The pair is complete: the next poll begins to connect, unless the peer's
+/* Adds a complete pair: the next poll begins to connect, unless the peer's
  * hello comes first. */
 void gli_peer_add(gli_transport_peer *peer);
 void gli_peer_move(gli_transport_peer *peer, gli_transport_peer **list);
-/* Enters the list of closed pairs. Upcalls end. */
+/* Moves a pair to the list of closed pairs. Upcalls end. */
 void gli_peer_leave(gli_transport_peer *peer);
 
 /* ---- a hello from a peer ------------------------------------------------- */
@@ -116,10 +116,10 @@ typedef struct gli_peer_name {
 
 /* Facts about the pair that a hello is for. */
 typedef struct gli_peer_expected {
-  bool known; /* else there is none, or not yet */
+  bool known; /* false if there is none, or not yet */
   bool asks;
   uint32_t self_rank;
-  gli_key key; /* with `asks`; the caller wipes it */
+  gli_key key; /* if `asks`; the caller wipes it */
   gli_address address;
 } gli_peer_expected;
 
@@ -143,11 +143,11 @@ gli_transport_peer *gli_peer_find(gli_transport_peers *set,
 /* Breaks the pair, once. */
 void gli_peer_break(gli_transport_peer *peer, gloo_status status,
                     const char *format, ...) GLI_PRINTF(3, 4);
-/* Breaks it because this process lacks a resource (errno); the error names this
- * rank. */
+/* Breaks the pair because this process lacks a resource (errno); the error
+ * names this rank. */
 void gli_peer_lacks(gli_transport_peer *peer, int code);
-/* Breaks it for a protocol error: nothing more is read, but the peer can still
- * be notified. */
+/* Breaks the pair after a protocol error: nothing more is read, but the peer
+ * can still be notified. */
 void gli_peer_spoil(gli_transport_peer *peer, const char *format, ...)
     GLI_PRINTF(2, 3);
 
@@ -160,7 +160,7 @@ void gli_peers_report(gli_transport_peers *set);
 
 /* Keeps threads from sleeping before the next poll, which acts on a change. */
 void gli_peers_touch(gli_transport_peers *set);
-/* Deadlines are looked at no later than due_ns. */
+/* Schedules a look at deadlines, no later than due_ns. */
 void gli_peers_schedule(gli_transport_peers *set, uint64_t due_ns);
 
 #endif

@@ -1,13 +1,13 @@
-/* Copies that two ranks make together (engine/memory/shared_copy.c): which
- * pieces are taken.
+/* Shared copies, which two ranks make together (engine/memory/shared_copy.c):
+ * the pieces that each has claimed.
  *
- * The receiver writes `to` and what names the message, and then a new round to
- * `claimed`. From then on it takes pieces from the front, by adding to that
- * word, until none is left; the sender takes some from the back. The sender may
- * come too late, when the receiver is in another round, and is writing the rest
- * for it. So it looks first, and exchanges the word only for what it has seen:
- * an exchange that succeeds comes before the round's end, and what was read
- * before it belongs to the round. */
+ * The receiver writes `to` and the name of the message, and then a new round to
+ * `claimed`. From then on it claims pieces from the front, by adding to that
+ * word, until none is left; the sender claims pieces from the back. The sender
+ * may be late, when the receiver is in another round, and writes the other
+ * fields for it. So the sender reads first, and exchanges the word only for the
+ * value that it has seen: an exchange that succeeds comes before the round's
+ * end, and what was read before it belongs to the round. */
 #ifndef GLI_TRANSPORT_SHARED_COPY_H
 #define GLI_TRANSPORT_SHARED_COPY_H
 
@@ -17,8 +17,8 @@
 
 #include "transport/header.h"
 
-/* Of a pair, each way, at the same time: that of a message is known by its
- * slot. */
+/* The number of copies of a pair at the same time, each way. The slot of a
+ * message gives its index. */
 enum { GLI_SHARED_COPIES = 32 };
 
 #define GLI_SHARED_COPY_COUNT UINT64_C(0xffff)
@@ -26,13 +26,13 @@ enum { GLI_SHARED_COPIES = 32 };
 typedef struct gli_shared_copy {
   /* round << 32 | pieces from the back << 16 | pieces from the front */
   _Alignas(64) _Atomic uint64_t claimed;
-  _Atomic uint64_t to;        /* an rkey to where it goes */
-  _Atomic uint64_t operation; /* the message, as in its header */
+  _Atomic uint64_t to;        /* rkey of the destination */
+  _Atomic uint64_t operation; /* name of the message, as in its header */
   _Atomic uint32_t context, tag, slot;
 } gli_shared_copy;
 
-/* The receiver: it begins, for a message with such a header, but that the peer
- * knows `context`. */
+/* Begins a copy at the receiver. `h` is the header of the message, except that
+ * `context` is its number at the peer. */
 static inline void gli_shared_copy_begin(gli_shared_copy *copy, uint32_t round,
                                          uint64_t to, const gli_header *h,
                                          uint32_t context, uint32_t slot) {
@@ -44,8 +44,8 @@ static inline void gli_shared_copy_begin(gli_shared_copy *copy, uint32_t round,
   atomic_store(&copy->claimed, (uint64_t)round << 32);
 }
 
-/* The sender: is it about that message, as far as can be told before a piece is
- * claimed? */
+/* Returns true at the sender if the copy is about this message, as far as is
+ * known before a piece is claimed. */
 static inline bool gli_shared_copy_is_about(gli_shared_copy *copy,
                                             const gli_header *h, uint64_t *seen,
                                             uint64_t *to) {
@@ -59,7 +59,7 @@ static inline bool gli_shared_copy_is_about(gli_shared_copy *copy,
          atomic_load_explicit(&copy->slot, memory_order_relaxed) == h->slot;
 }
 
-/* The receiver: the first piece that neither side has yet, of `pieces`. False:
+/* Claims the first free piece of `pieces`, at the receiver. Returns false if
  * there is none. */
 static inline bool gli_shared_copy_claim_front(gli_shared_copy *copy,
                                                uint32_t round, uint32_t pieces,
@@ -70,12 +70,13 @@ static inline bool gli_shared_copy_claim_front(gli_shared_copy *copy,
   return seen >> 32 == round && *piece + others < pieces;
 }
 
-/* The sender: the last one, in the round in which `*seen` was read. */
+/* Claims the last free piece, at the sender, in the round in which `*seen` was
+ * read. */
 static inline bool gli_shared_copy_claim_back(gli_shared_copy *copy,
                                               uint64_t *seen, uint32_t pieces,
                                               uint32_t *piece) {
   uint64_t round = *seen >> 32;
-  /* Each failure is a piece that the other has got. */
+  /* Each failure is a piece that the receiver has claimed. */
   for (uint32_t i = 0; i <= pieces; i++) {
     uint32_t others = (uint32_t)(*seen & GLI_SHARED_COPY_COUNT);
     uint32_t mine = (uint32_t)(*seen >> 16 & GLI_SHARED_COPY_COUNT);

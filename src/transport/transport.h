@@ -4,19 +4,21 @@
  * payload. It knows nothing of plans or operations. When a header has arrived
  * it asks the engine where the payload goes (the `header` upcall fills in a
  * sink), puts it there (storing it, or reducing it as it arrives) and reports
- * it. The engine does all matching, keeping of early messages and flow control,
- * once for all transports.
+ * it. Matching, early messages and flow control are in the engine, once for all
+ * transports.
  *
  * Threads. The engine calls everything but `sleep`, `wake` and `now_ns` with
  * its lock held: one call at a time per transport. `sleep` is called without
  * the lock and by several threads at once; `wake` and `now_ns` by any thread.
  * Upcalls come from within `poll` only, on the thread that polls.
+ *
  * Blocking. Only `sleep` blocks, and `close` for at most the linger time.
+ *
  * Trust. Nothing that arrives is trusted: a transport hands up only headers
  * that gli_header_decode accepts, and fails the pair otherwise. Where a pair
- * has a job's key, its ends become connected only when each has shown the other
- * that it has the same; the keys of contexts are public then, and prove
- * nothing. */
+ * has a job key, its ends become connected only when each has proved to the
+ * other that it has the same key. The keys of contexts are public then, and
+ * prove nothing. */
 #ifndef GLI_TRANSPORT_TRANSPORT_H
 #define GLI_TRANSPORT_TRANSPORT_H
 
@@ -41,11 +43,11 @@ typedef struct gli_address {
   uint8_t data[GLI_ADDRESS_MAX]; /* opaque to all but its transport */
 } gli_address;
 
-/* ---- sending ------------------------------------------------------------ */
+/* ---- sending ------------------------------------------------------------- */
 
-/* One message to send. The engine owns it; between a `send` that returned
- * GLI_POST_IN_PROGRESS and its `sent` upcall (or pair_close) the transport uses
- * `next` and `private_` freely, and reads header and payload. */
+/* A message to send. The engine owns it. Between a `send` that returned
+ * GLI_POST_IN_PROGRESS and its `sent` upcall (or pair_close), the transport may
+ * use `next` and `private_` freely, and reads header and payload. */
 typedef struct gli_send_request {
   gli_header header; /* header.length bytes of payload */
   const void *payload;
@@ -54,48 +56,48 @@ typedef struct gli_send_request {
 } gli_send_request;
 
 typedef enum gli_post {
-  GLI_POST_DONE,        /* taken and done: payload may be reused, no upcall;
-                           what is still to be done for it is owed */
+  GLI_POST_DONE, /* taken and done: payload may be reused, no upcall; further
+                    work counts as owed */
   GLI_POST_IN_PROGRESS, /* taken; exactly one `sent` upcall follows, unless
                            the pair fails or is closed first */
   GLI_POST_NO_ROOM      /* nothing taken; offer it again after a later poll */
 } gli_post;
 
-/* ---- receiving ---------------------------------------------------------- */
+/* ---- receiving ----------------------------------------------------------- */
 
-/* Where a payload goes. With fn NULL it is stored at dst; else
- * dst = local op incoming (incoming op local when incoming_first), element by
- * element, with header.length a multiple of elem_bytes. */
+/* The destination of a payload. With fn NULL it is stored at dst. Otherwise dst
+ * = local op incoming (incoming op local if incoming_first), element by
+ * element; header.length is then a multiple of elem_bytes. */
 typedef struct gli_sink {
   void *dst;
   const void *local;
   gli_reduce_fn fn;
   uint32_t elem_bytes;
   bool incoming_first;
-  bool nontemporal; /* no thread reads it soon: better stored non-temporally */
+  bool nontemporal; /* not read soon: better stored non-temporally */
   void *token;      /* the engine's; comes back in `received` */
 } gli_sink;
 
-/* Bytes to be put to, or to be got from, memory that the peer's device reaches
- * by itself: of windows. The engine owns it until its `rma_done` upcall, or
- * pair_close. */
+/* A put to, or a get from, memory of a window that the peer's device can access
+ * by itself. The engine owns it until its `rma_done` upcall, or pair_close. */
 typedef struct gli_rma_work {
   bool puts;
-  uint8_t *local; /* only read by a put */
+  uint8_t *local; /* a put only reads it */
   uint64_t bytes; /* above 0 */
   uint64_t remote;
   uint32_t rkey;
-  struct gli_rma_work *next; /* the transport's, as long as it has it */
-  uint64_t posted, over;     /* likewise: bytes */
+  struct gli_rma_work *next; /* for the transport's use while it has the work */
+  uint64_t posted, over;     /* the same: bytes */
 } gli_rma_work;
 
-/* What take_now got. */
+/* The message that take_now took. */
 enum { GLI_TAKE_BYTES = 16384 };
 typedef struct gli_taken {
-  uint32_t credit; /* of its header */
+  uint32_t credit; /* credit in its header */
   bool eager;
-  const uint8_t *payload; /* read it once, before the next take_now or poll; */
-  uint8_t room[8];        /* perhaps here */
+  const uint8_t *payload; /* valid for one read, before the next take_now or
+                             poll */
+  uint8_t room[8];        /* possible place of the payload */
 } gli_taken;
 
 /* ---- pairs and their upcalls --------------------------------------------- */
@@ -104,9 +106,9 @@ enum { GLI_JOB_KEY_BYTES = 32 };
 
 typedef struct gli_pair_config {
   uint32_t self_rank, peer_rank; /* never equal */
-  uint64_t local_key;            /* what the peer must present */
-  uint64_t remote_key;           /* what to present to the peer */
-  /* The key that the peer has to prove, of GLI_JOB_KEY_BYTES; NULL: none. Not
+  uint64_t local_key;            /* key that the peer must present */
+  uint64_t remote_key;           /* key that this end presents to the peer */
+  /* The key that the peer must prove, of GLI_JOB_KEY_BYTES; NULL if none. Not
    * used after pair_open has returned. */
   const uint8_t *job_key;
   gli_address address; /* where the peer listens */
@@ -118,9 +120,9 @@ typedef struct gli_pair_config {
 
 typedef struct gli_upcalls {
   /* A header of `pair_user`'s pair has arrived. On GLOO_OK the sink is filled
-   * in and `received` follows once the whole payload is there (also when it has
-   * no bytes). Otherwise the transport stops reading from this pair and makes
-   * no more upcalls for it; the engine has already dealt with the error. */
+   * in, and `received` follows once the whole payload has arrived (also if it
+   * has no bytes). Otherwise the transport stops reading from this pair and
+   * makes no more upcalls for it; the engine has already handled the error. */
   gloo_status (*header)(void *pair_user, const gli_header *header,
                         gli_sink *sink);
   void (*received)(void *pair_user, void *token);
@@ -129,62 +131,63 @@ typedef struct gli_upcalls {
   /* The pair is dead (connection refused, reset or closed without a BYE or
    * ABORT message). At most once, and no more upcalls for it afterwards.
    * `cause` names the peer's rank. The engine calls pair_close later.
-   * GLOO_ERR_AUTH: the ends do not have the same job's key, or one has none.
-   * GLOO_ERR_PROTOCOL: the data is invalid or damaged. The peer exists and does
-   * not know: pair_close notifies it, if it still can. */
+   * GLOO_ERR_AUTH: the ends do not have the same job key, or one has none.
+   * GLOO_ERR_PROTOCOL: the data is invalid or damaged. The peer is alive and
+   * does not know: pair_close notifies it, if it still can. */
   void (*failed)(void *pair_user, const gloo_error *cause);
-  /* A peer asks for a connection that is not open here yet. `key` is what it
+  /* A peer requests a connection that is not open here yet. `key` is what it
    * presents, to be compared with the `local_key` of a context. The engine
    * opens the pair (pair_open, from inside this upcall) and returns it, or
-   * returns the existing one. NULL refuses; GLI_PAIR_LATER does so for now, for
-   * the context is still being made: the peer, or the transport, tries again.
-   * GLI_PAIR_ELSEWHERE refuses because these ranks talk through another
+   * returns the existing one. NULL refuses. GLI_PAIR_LATER refuses for now,
+   * because the context is still being made: the peer, or the transport, tries
+   * again. GLI_PAIR_ELSEWHERE refuses because these ranks talk through another
    * transport. */
   gli_pair *(*accept)(void *device_user, uint64_t key, uint32_t peer_rank);
   /* Gets the configuration of the pair of an `accept`, except its `user`; the
    * job_key is valid until the upcall's caller returns. Nothing is opened or
-   * changed, for the peer has proved nothing yet. `accept` may still refuse.
-   * False: there is no such pair, or not yet, and `accept` says so. NULL:
-   * nobody is asked for a proof. */
+   * changed, because the peer has proved nothing yet. `accept` may still
+   * refuse. Returns false if the pair does not exist, or not yet, and `accept`
+   * reports that. NULL if no proof is required. */
   bool (*expect)(void *device_user, uint64_t key, uint32_t peer_rank,
                  gli_pair_config *config);
 
-  /* Instead of `header`, for a message that is there as a whole, in one piece:
-   * the engine may take it at once. On GLOO_OK and *taken it is over; without
-   * *taken, nothing has been done, and `header` follows; else as for `header`.
-   * NULL: `header` it is. */
+  /* Replaces `header` for a message that has arrived as a whole, in one piece:
+   * the engine may take it at once. On GLOO_OK and *taken the message is done;
+   * without *taken nothing was done, and `header` follows; on errors as for
+   * `header`. NULL: use `header`. */
   gloo_status (*message)(void *pair_user, const gli_header *header,
                          const void *payload, bool *taken);
-  /* All of it is done. NULL where there is no `rma`. */
+  /* The work is done. NULL if there is no `rma`. */
   void (*rma_done)(void *pair_user, gli_rma_work *work);
 } gli_upcalls;
 
-/* ---- the operations of a transport -------------------------------------- */
+/* ---- the operations of a transport --------------------------------------- */
 
 struct gli_tls_settings; /* net/tls.h */
 
 typedef struct gli_transport_config {
   const char *host; /* see gloo_device_options; NULL when not given */
   const char *interface;
-  /* The numeric address of this host that reaches the rendezvous; NULL:
+  /* The numeric address of this host that reaches the rendezvous; NULL if
    * unknown. If it is loopback, all ranks are on this host. */
   const char *towards;
   uint16_t port;
-  /* How long a host that does not resolve is looked up again; 0: once, and as
-   * long as that takes. */
+  /* The time for which a host that does not resolve is looked up again. 0:
+   * once, for as long as that takes. */
   int64_t lookup_ns;
   int streams; /* >= 1 */
-  /* Messages are to have checksums (CRC32C): those of each pair of which one
-   * end says so. It is published with the address, so both ends know it when
-   * they open the pair. A message of such a pair is received as it was sent, or
-   * the pair fails with GLOO_ERR_PROTOCOL; and all bytes travel as messages: no
-   * rkeys are used. Between threads nothing travels, and nothing is said. */
+  /* Enables checksums (CRC32C) for the messages of all pairs of which one end
+   * has set this. The setting is published with the address, so both ends know
+   * it when they open the pair. Messages are then received as they were sent,
+   * or the pair fails with GLOO_ERR_PROTOCOL; and all bytes travel as messages:
+   * no rkeys are used. Between threads of one process nothing travels, and the
+   * setting is ignored. */
   bool checksum;
-  /* A transport above this one goes by RDMA where both ends can: published with
-   * the address. Of TCP alone. */
+  /* A transport above this one uses RDMA if both ends can: published with the
+   * address. TCP only. */
   bool verbs;
-  /* How what crosses a network is encrypted (TLS); NULL: not at all. A
-   * transport that needs it holds it. All ends have to say the same. */
+  /* The TLS settings for bytes that cross a network; NULL for no encryption. A
+   * transport that needs them holds them. All ends must have the same. */
   struct gli_tls_settings *tls;
   const gli_upcalls *upcalls;
   void *device_user; /* for the accept upcall */
@@ -195,221 +198,227 @@ typedef struct gli_transport_config {
 
 enum { GLI_WHY_BYTES = 160, GLI_OBSTACLE_BYTES = 320 };
 
-/* Why messages to a peer do not get through. */
+/* The reason why messages to a peer do not get through. */
 typedef struct gli_obstacle {
-  int lack; /* errno: what this process has run out of, so that it cannot make
-               the connection; 0: it is something else */
-  char text[GLI_OBSTACLE_BYTES]; /* of something else: ends a sentence */
+  int lack; /* errno of the resource that this process lacks for the connection;
+               0 for another reason */
+  char text[GLI_OBSTACLE_BYTES]; /* another reason: the end of a sentence */
 } gli_obstacle;
 
 typedef struct gli_transport_ops {
   const char *name;
 
-  /* Open the end point and listen. Errors: GLOO_ERR_ADDRESS (does not resolve,
-   * cannot be bound; says which and why), GLOO_ERR_NOT_FOUND (interface),
-   * GLOO_ERR_NO_MEMORY, GLOO_ERR_IO. */
+  /* Opens the end point and listens. Errors: GLOO_ERR_ADDRESS (does not
+   * resolve, cannot be bound; the message has the address and the reason),
+   * GLOO_ERR_NOT_FOUND (interface), GLOO_ERR_NO_MEMORY, GLOO_ERR_IO. */
   gloo_status (*open)(const gli_transport_config *config, gli_transport **t,
                       gloo_error *error);
 
-  /* Where peers reach this end point. */
+  /* Returns the address at which peers reach this end point. */
   void (*address)(const gli_transport *t, gli_address *address);
 
-  /* The clock that all deadlines use: monotonic nanoseconds. */
+  /* Returns the clock of all deadlines: monotonic nanoseconds. */
   uint64_t (*now_ns)(gli_transport *t);
 
-  /* Begin to connect. Does not wait; sends may be posted at once. Both sides
+  /* Begins to connect. Does not wait; sends may be posted at once. Both sides
    * may do this at the same moment, and end up with one connection. */
   gloo_status (*pair_open)(gli_transport *t, const gli_pair_config *config,
                            gli_pair **pair, gloo_error *error);
 
-  /* Messages of a pair arrive whole and once. Those with slot 0 and control
-   * messages (all types but GLI_MESSAGE_DATA and _RMA) arrive in the order in
-   * which they were posted; others may overtake when there are several streams.
-   * What is under way to a peer when its BYE arrives, or is posted later, is
-   * dropped, and counts as sent: the peer needs it no more. A failing
-   * connection is not an error here: take it, and report `failed` from poll. */
+  /* Sends a message. Messages of a pair arrive whole and once. Messages with
+   * slot 0 and control messages (all types but GLI_MESSAGE_DATA and _RMA)
+   * arrive in the order in which they were posted; others may overtake when
+   * there are several streams. Messages that are in progress when the peer's
+   * BYE arrives, or are posted later, are dropped, and count as sent: the peer
+   * no longer needs them. A failing connection is not an error here: take the
+   * message, and report `failed` from poll. */
   gli_post (*send)(gli_pair *pair, gli_send_request *request);
 
-  /* Send a message if it is done with at once, with nothing left to report, as
-   * after GLI_POST_DONE. False: nothing was taken; `send` does it. For short
-   * messages; NULL where that is never so. */
+  /* Sends a message if that is done at once, with nothing left to report, as
+   * after GLI_POST_DONE. Returns false if nothing was taken; then call `send`.
+   * For short messages. NULL if that is never possible. */
   bool (*send_now)(gli_pair *pair, gli_header *header, const void *payload);
 
-  /* Take the message that `expected` is the header of, but for `eager` and
-   * `credit`, if it is what poll would come to next of this pair: it is there
-   * as a whole, and nothing that has to keep its place is before it. It has
-   * type DATA, form BYTES and at most GLI_TAKE_BYTES of payload. It is over
-   * then, with no upcall. False: nothing has changed, and whatever comes is
-   * poll's. For a thread that waits for one message and nothing else; others
-   * are served by poll, which is to be called now and then all the same. Never
-   * from within an upcall. NULL where that would save nothing. */
+  /* Takes the message with the header `expected`, except for `eager` and
+   * `credit`, if it is the next one of this pair that poll would handle: it has
+   * arrived as a whole, and no message before it must keep its place. It has
+   * type DATA, form BYTES and at most GLI_TAKE_BYTES of payload. The message is
+   * then done, without an upcall. Returns false if nothing has changed; poll
+   * then handles all that comes. For a thread that waits for a single message;
+   * poll serves all others, and must still be called now and then. Never called
+   * from within an upcall. NULL if it would save nothing. */
   bool (*take_now)(gli_pair *pair, const gli_header *expected,
                    gli_taken *taken);
 
-  /* Stop using a pair. When it returns, no more upcalls come for it, and none
-   * of its requests, payloads and sinks is touched any more: what was begun is
-   * copied or dropped. `last` (a BYE or ABORT, may be NULL; copied with its
-   * payload) is still delivered if the peer is there, after what was begun (an
-   * ABORT may cut that short: it then has no `received` upcall); with a BYE
-   * also after everything that was taken before. The transport keeps what it
-   * needs for that, at most GLI_LINGER_NS long. */
+  /* Stops using a pair. When it returns, no more upcalls come for it, and none
+   * of its requests, payloads and sinks is accessed any more: messages in
+   * progress are copied or dropped. `last` (a BYE or ABORT, may be NULL; copied
+   * with its payload) is still delivered if the peer is alive, after the
+   * messages in progress (an ABORT may cut these short: they then have no
+   * `received` upcall); with a BYE also after everything that was taken before.
+   * The transport keeps what it needs for that, for at most GLI_LINGER_NS. */
   void (*pair_close)(gli_pair *pair, const gli_send_request *last);
 
-  /* Do all that can be done without waiting, making upcalls. Returns how many
-   * things happened (0: idle). */
+  /* Does all that can be done without waiting, and makes upcalls. Returns the
+   * number of events (0: idle). */
   int (*poll)(gli_transport *t);
 
-  /* Wait, at most timeout_ns (below 0: no limit), until poll has something to
-   * do or wake was called since the last poll. May return early for no reason.
-   */
+  /* Waits, for at most timeout_ns (no limit if negative), until poll has
+   * something to do or wake was called since the last poll. May return early
+   * for no reason. */
   void (*sleep)(gli_transport *t, int64_t timeout_ns);
 
-  /* Make all present sleepers return, and the next one if there is none. */
+  /* Makes all present sleepers return, and the next one if there is none. */
   void (*wake)(gli_transport *t);
 
-  /* Close the end point. All pairs are closed already. Waits for what lingers.
-   */
+  /* Closes the end point. All pairs are closed already. Waits for lingering
+   * pairs. */
   void (*close)(gli_transport *t);
 
-  /* In a forked child, where nothing else is called from then on. What others
-   * share with the parent stays as it is: no message, no shutdown, no change of
-   * a poll set, of a counter or of memory in common; and no lock is taken, for
-   * its owner may not exist here. Each may be NULL: there is nothing to do. */
+  /* Functions for a forked child, which calls nothing else from then on. State
+   * that is shared with the parent stays as it is: no message, no shutdown, no
+   * change of a poll set, of a counter or of shared memory. No lock is taken,
+   * because its owner may not exist in the child. Each may be NULL if there is
+   * nothing to do. */
 
-  /* Close this process's copies of descriptors, as far as that needs no memory
+  /* Closes this process's copies of descriptors, as far as that needs no memory
    * to be allocated or freed. Called before fork returns, in every generation
    * of children. */
   void (*forked)(gli_transport *t);
-  /* A pair that is not closed goes away. */
+  /* Frees a pair that was not closed. */
   void (*pair_abandon)(gli_pair *pair);
-  /* Instead of close: free all memory, that of pairs included but for those
-   * that have a pair_abandon. */
+  /* Replaces close: frees all memory, that of pairs included, except pairs with
+   * a pair_abandon. */
   void (*abandon)(gli_transport *t);
 
-  /* Could two ranks on one host that listen there refer to each other's memory?
-   * It is asked of any two, and is the same on all ranks. NULL: no. */
+  /* Returns true if two ranks on one host that listen at these addresses can
+   * access each other's memory. Called for any two ranks, with the same result
+   * on all ranks. NULL means no. */
   bool (*maps)(const gli_address *a, const gli_address *b);
 
-  /* Was the end point at `address` opened with `verbs`? NULL: none ever is. */
+  /* Returns true if the end point at `address` was opened with `verbs`. NULL
+   * means no. */
   bool (*speaks_verbs)(const gli_address *address);
 
-  /* A number that is another one whenever bytes have come from the peer since
-   * it was asked last: the peer runs, and is reached. NULL where that cannot be
-   * doubted, as between threads. */
+  /* Returns a number that changes whenever bytes have come from the peer since
+   * the last call: the peer runs and is reachable. NULL if that cannot be in
+   * doubt, as between threads. */
   uint64_t (*heard)(const gli_pair *pair);
-  /* When that was for the last time, by the clock of this end; 0: that is not
-   * known. NULL: it never is. It costs a system call, or less. */
+  /* Returns the last time of that, by the clock of this end; 0 if unknown. NULL
+   * means unknown. Costs at most a system call. */
   uint64_t (*heard_at)(const gli_pair *pair);
-  /* Does the peer's `heard` change by each poll here that comes after a rest,
-   * so that nothing has to be sent for it? NULL: no. */
+  /* Returns true if each poll here that comes after a rest changes the peer's
+   * `heard`, so that no message is needed for it. NULL means no. */
   bool (*shows_polls)(const gli_pair *pair);
 
-  /* Finds what keeps messages of the pair from getting through, as far as this
-   * end knows; false: nothing. NULL: it never knows. It may cost system calls.
-   */
+  /* Finds the reason why messages of the pair do not get through, as far as
+   * this end knows. Returns false if there is none. NULL if it never knows. May
+   * cost system calls. */
   bool (*obstacle)(const gli_pair *pair, gli_obstacle *obstacle);
 
-  /* No thread has polled for a while: the next poll looks at all that it
-   * otherwise looks at now and then. NULL: every poll does. */
+  /* Notes that no thread has polled for a while: the next poll checks
+   * everything that it otherwise checks now and then. NULL if every poll
+   * does. */
   void (*rested)(gli_transport *t);
 
-  /* The rest is for transports that others are combined with (NULL elsewhere).
-   */
+  /* The operations from here on are for transports that are combined with
+   * others (NULL elsewhere). */
 
-  /* Could the end point at `address` be reached? If not, `why` continues a
-   * sentence about its rank. */
+  /* Returns true if the end point at `address` may be reached; otherwise `why`
+   * continues a sentence about its rank. */
   bool (*reachable)(const gli_transport *t, const gli_address *address,
                     char why[GLI_WHY_BYTES]);
 
-  /* Has the pair been connected, so that only the peer's end can break it? As
-   * long as it is not, and nothing was sent, another transport may take over:
-   * `failed` has GLOO_ERR_UNSUPPORTED when that is sensible. */
+  /* Returns true if the pair has been connected, so that only the peer's end
+   * can break it. Until then, and while nothing was sent, another transport may
+   * take over: `failed` has GLOO_ERR_UNSUPPORTED when that is sensible. */
   bool (*pair_up)(const gli_pair *pair);
 
-  /* For transports that combine others: returns the transport of the pair's
-   * messages, in words for people, and in `why` the reason against a better one
-   * (may be ""). NULL until that is settled. */
+  /* Returns the transport of the pair's messages, in words, and in `why` the
+   * reason against a better one (may be ""). For transports that combine
+   * others. NULL until that is settled. */
   const char *(*route)(const gli_pair *pair, char why[GLI_WHY_BYTES]);
 
-  /* Do the ranks of this host outnumber its cores? Until this is called: no.
-   * For a transport whose use of memory depends on it; any thread may call.
-   * NULL: nothing does. */
+  /* Sets whether the ranks of this host outnumber its cores. Until it is
+   * called: no. For a transport whose use of memory depends on it; any thread
+   * may call it. NULL if nothing depends on it. */
   void (*set_oversubscribed)(gli_transport *t, bool oversubscribed);
 
-  /* `sleep` in parts, under the same rules: add to `sleep` what would end it.
-   * False: there is something to do, do not sleep. sleep_end follows in either
-   * case. */
+  /* Begins `sleep` in parts, under the same rules: adds what would end it to
+   * `sleep`. Returns false if there is something to do, and the thread must not
+   * sleep. sleep_end follows in either case. */
   bool (*sleep_begin)(gli_transport *t, gli_sleep *sleep);
   void (*sleep_end)(gli_transport *t);
 
-  /* Memory that one process reads or writes where it is, in another. All five
-   * are NULL in a transport that has no such thing. An rkey names a byte
-   * of one rank's memory to one peer; rkey + n is n bytes further. */
+  /* Memory that one process accesses in place, in another. All five are NULL in
+   * a transport without that. An rkey names a byte of one rank's memory to one
+   * peer; rkey + n is n bytes further. */
 
   /* Makes the rkey by which the peer reads, or also writes, [memory, memory +
    * bytes). Returns false if it cannot (now, or that memory). */
   bool (*rkey_pack)(gli_pair *pair, const void *memory, size_t bytes,
                     bool write, uint64_t *rkey);
 
-  /* The peer's memory, by an rkey that it sent. On GLOO_OK `memory` is
-   * where it is mapped here, until the pair is closed or the peer frees it, or
-   * NULL when only `get` gets at it. Nothing in the rkey is trusted:
-   * GLOO_ERR_PROTOCOL when it is not within memory that the peer shares. */
+  /* Maps the peer's memory of an rkey that it sent. On GLOO_OK `memory` is its
+   * address here, until the pair is closed or the peer frees it, or NULL if
+   * only `get` can access it. The rkey is not trusted: GLOO_ERR_PROTOCOL if it
+   * is not within memory that the peer shares. */
   gloo_status (*rkey_map)(gli_pair *pair, uint64_t rkey, size_t bytes,
                           bool write, void **memory, gloo_error *error);
 
-  /* Copy from the peer's memory what `rkey_map` did not map. */
+  /* Copies from the peer's memory what `rkey_map` did not map. */
   gloo_status (*get)(gli_pair *pair, uint64_t rkey, void *dst, size_t bytes,
                      gloo_error *error);
 
-  /* Has the peer taken back all that it exposed (its pair_close does that,
-   * before it returns)? False: what has been read was still the peer's to
-   * expose. To be asked after reading and before the result is relied on. */
+  /* Returns true if the peer has revoked all that it exposed (its pair_close
+   * does that, before it returns). Otherwise the bytes read before were still
+   * exposed. Called after reading and before the result is relied on. */
   bool (*revoked)(gli_pair *pair);
 
-  /* Memory that the device of a peer reaches without this process, as long as
-   * the pair is open: what to tell the peer so that it can, by `rma`. False: it
-   * cannot. NULL where there is no such thing. */
+  /* Registers memory that the peer's device accesses without this process, as
+   * long as the pair is open. `remote` and `rkey` are for the peer's `rma`.
+   * Returns false if it cannot. NULL if not supported. */
   bool (*rma_expose)(gli_pair *pair, const void *memory, size_t bytes,
                      uint64_t *remote, uint32_t *rkey);
-  /* Begin to put or get. True: it is taken, and `rma_done` follows unless the
-   * pair fails or is closed first. False: a message does it better. In no order
-   * with messages or with each other. */
+  /* Begins a put or a get. Returns true if it is taken: `rma_done` follows
+   * unless the pair fails or is closed first. Returns false if a message is
+   * better. Not ordered with messages or with each other. */
   bool (*rma)(gli_pair *pair, gli_rma_work *work);
 
-  /* Memory that both ends of the pair see, for copies of something from the
-   * peer to here, or (`sends`) from here to the peer: GLI_SHARED_COPIES of
-   * them. */
+  /* Returns memory that both ends of the pair map, for GLI_SHARED_COPIES copies
+   * from the peer to here, or (`sends`) from here to the peer. */
   gli_shared_copy *(*shared_copy)(gli_pair *pair, bool sends);
 } gli_transport_ops;
 
 /* Common heads, so that the engine reaches the operations. A transport puts
- * them first in its own structs and sets `ops` (open, pair_open do). Those of a
- * pair may be others, with the name and what is asked of pairs. */
+ * them first in its structs and sets `ops` (in open and pair_open). A pair may
+ * have a different table, with the name and the operations of pairs. */
 struct gli_transport {
   const gli_transport_ops *ops;
-  uint32_t *owed; /* of the configuration */
+  uint32_t *owed; /* from the configuration */
 };
 struct gli_pair {
   const gli_transport_ops *ops;
   bool owes; /* counted in the transport's `owed` */
 };
 
-/* Messages that count as sent, or that a closed pair leaves behind, reach the
- * peer although no thread waits for them here: a pair owes it as long as poll
- * has to be called for that, and `owed` counts the pairs that owe something.
- * Above 0 the engine goes on polling when no operation is left; at 0 it stops,
- * and calls nothing until the program does. Data that the system or the peer
- * already has is not owed. A pair that owed and is broken owes the report. */
+/* Updates whether a pair owes. Messages that count as sent, or that a closed
+ * pair leaves behind, reach the peer although no thread waits for them here: a
+ * pair owes as long as poll has to be called for that, and `owed` counts the
+ * pairs that owe something. Above 0 the engine continues polling when no
+ * operation is left; at 0 it stops, and calls nothing until the program does.
+ * Data that the system or the peer already has is not owed. A broken pair that
+ * owed owes the report. */
 static inline void gli_owe(gli_transport *t, gli_pair *pair, bool owes) {
   if (pair->owes == owes) return;
   pair->owes = owes;
   *t->owed += owes ? 1u : UINT32_MAX; /* or one less */
 }
 
-/* By name; NULL when there is none. The list is in transport/transports.c. */
+/* Returns the transport with this name, or NULL. The list is in
+ * transport/transports.c. */
 const gli_transport_ops *gli_transport_find(const char *name);
-/* The one with that number; NULL: there are fewer. */
+/* Returns the transport with this index, or NULL. */
 const gli_transport_ops *gli_transport_at(size_t index);
 
 #endif
