@@ -16,7 +16,7 @@ void gli_auto_address(const gli_transport *base, gli_address *address) {
     if (child == NULL) continue;
     gli_address part;
     child->ops->address(child, &part);
-    /* Never the case with the addresses that there are. */
+    /* Never exceeded by the addresses of the existing transports. */
     size_t end = (size_t)address->bytes + PART_BYTES + part.bytes;
     if (end > GLI_ADDRESS_MAX) continue;
     uint8_t *at = address->data + address->bytes;

@@ -1,4 +1,4 @@
-/* Payload that has arrived elsewhere, to where it belongs. */
+/* Stores arrived payload at its destination. */
 #ifndef GLI_TRANSPORT_SINK_H
 #define GLI_TRANSPORT_SINK_H
 
@@ -6,8 +6,8 @@
 #include "kernels/copy.h"
 #include "transport/transport.h"
 
-/* Store or reduce the bytes of a payload that begin at its byte `at`. Of a
- * reduction both are whole elements. */
+/* Stores or reduces the bytes of a payload from offset `at` on. For a
+ * reduction, both are whole elements. */
 GLI_INLINE void gli_sink_place(const gli_sink *sink, uint64_t at,
                                const void *data, size_t bytes) {
   uint8_t *dst = (uint8_t *)sink->dst + at;

@@ -1,5 +1,5 @@
 /* The list of transports: a new one is its folder and a line here. Each defines
- * its table in its own folder, which this one never includes. */
+ * its table in its own folder, which this file never includes. */
 #include <string.h>
 
 #include "transport/transport.h"

@@ -49,10 +49,6 @@ static inline void gli_device_settle(gloo_device *device) {
   gli_device_run(device);
   if (device->loose_ends) gli_device_tie_up(device);
 }
-/* Delivers the messages of ranks to themselves. */
-int gli_self_poll(gloo_device *device);
-/* Ends copies that are complete, and begins others (copies.c). */
-int gli_copies_poll(gloo_device *device);
 
 /* The functions that transports call when something arrives, was sent, or broke
  * (upcalls.c). */

@@ -174,7 +174,7 @@ static int device_poll_self(gloo_device *device) {
         gli_engine_upcalls.header(link, &t->request.header, &sink);
     if (status != GLOO_OK) return events + 1; /* poisoned: all is dropped */
     size_t bytes = (size_t)t->request.header.length;
-    if (bytes > 0 && sink.fn == NULL) /* perhaps to where it is */
+    if (bytes > 0 && sink.fn == NULL) /* may be in place */
       gli_move_bytes(sink.dst, t->request.payload, bytes);
     else if (bytes > 0)
       gli_sink_place(&sink, 0, t->request.payload, bytes);

@@ -1,4 +1,4 @@
-/* Adding up what operations did. */
+/* Adds up the runs of operations. */
 #include "engine/life/life.h"
 #include "engine/state/context.h"
 #include "engine/state/operation.h"

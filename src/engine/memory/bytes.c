@@ -51,8 +51,8 @@ void gli_lists_set(gli_operation *op, const gli_call *call) {
     memcpy(op->outs, call->outputs, p->n_out * sizeof *op->outs);
 }
 
-/* Every input is read once. Of a scaled sum the segment is scaled while it is
- * in the caches. */
+/* Reduces the inputs, each of which is read once. A segment of a scaled sum is
+ * scaled while it is in the caches. */
 static void lists_reduce_local(gli_operation *op, const gli_step *s) {
   void *dst = gli_operation_at(op, s->dst_buffer, s->dst);
   const void **srcs = op->operands.srcs;

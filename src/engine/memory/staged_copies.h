@@ -20,28 +20,28 @@
 #include "engine/memory/memory.h"
 #include "memory/cuda.h"
 
-/* Finds where the buffers of a prepared operation are, and gives the plan host
- * images of those that it cannot use directly. */
+/* Locates the buffers of a prepared operation, and gives the plan host images
+ * of buffers that it cannot use directly. */
 gloo_status gli_staged_prepare(gli_operation *op, const gli_call *call,
                                gloo_error *error);
-void gli_staged_free(gli_staged *staged); /* NULL is none */
+void gli_staged_free(gli_staged *staged); /* may be NULL */
 
-/* A run begins: mark the streams. A message that is sent is fetched as well;
- * the device's lock is left meanwhile. */
+/* Begins a run: marks the streams. A message to send is fetched as well, and
+ * the device's lock is released meanwhile. */
 void gli_staged_begin(gli_operation *op);
-/* Run a COPY_IN or a COPY_OUT. */
+/* Runs a COPY_IN or a COPY_OUT. */
 gli_outcome gli_staged_copy(gli_operation *op, uint32_t step);
-/* A step whose copy has ended, one after the other. False: there is none now.
- * Begins what may begin. */
+/* Begins copies that can begin, and returns the next step whose copy has ended
+ * in `step`. Returns false if there is none now. */
 bool gli_staged_next_done(gli_operation *op, uint32_t *step);
 /* Ends the run. After a failure, waits for the copies that have begun. */
 void gli_staged_end(gli_operation *op, bool well);
 /* Returns the next operation in the list of the device. */
 gli_operation *gli_staged_after(const gli_operation *op);
-/* Does it wait for the program's own work? */
+/* Returns true if the operation waits for the program's earlier work. */
 bool gli_staged_is_gated(const gli_operation *op);
 
-/* Have a stream wait for the end of this run. */
+/* Makes a stream wait for the end of this run. */
 gloo_status gli_staged_hold_stream(gli_operation *op, void *stream,
                                    gloo_error *error);
 

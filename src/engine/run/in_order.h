@@ -7,11 +7,11 @@
 /* The least number of entries of recv_state. */
 enum { GLI_IN_ORDER_STEPS = 16 };
 
-/* Can operations of this plan begin in order? */
+/* Returns true if operations of this plan can begin in order. */
 bool gli_in_order_suits(const gli_plan *plan);
-/* Make the messages of its steps; its links and signature are known. */
+/* Makes the messages of all steps. Links and signature are known. */
 void gli_in_order_prepare(gli_operation *op);
-/* No receive is ready. */
+/* Resets all receives: none is ready. */
 static inline void gli_in_order_reset(gli_operation *op) {
   _Static_assert(GLI_RECV_UNREADY == 0, "of all steps");
   memset(op->recv_state, GLI_RECV_UNREADY, GLI_IN_ORDER_STEPS);
@@ -21,20 +21,20 @@ static inline void gli_in_order_reset(gli_operation *op) {
  * lists it (device->unlisted). Returns false, without any change, if it cannot
  * begin. Not within upcalls. */
 bool gli_in_order_begin(gli_operation *op);
-/* Go on, as far as it can: to the next receive, or the end. */
+/* Continues as far as possible: to the next receive, or the end. */
 void gli_in_order_run(gli_operation *op);
-/* Its next runs are like any other operation's. */
+/* Excludes the operation from this phase in its next runs. */
 static inline void gli_in_order_no_more(gli_operation *op) {
   op->in_order.allowed = op->in_order.prepared = false;
 }
-/* Count steps from here on, as if all so far had been counted. */
+/* Counts steps from here on, as if all so far had been counted. */
 void gli_in_order_leave(gli_operation *op);
-/* A message has come through a link that such an operation awaits one from.
- * True: it was this one, and the operation has gone on. False: nothing has
- * changed. */
+/* Takes a message from a link that `awaits` such an operation. Returns true if
+ * the operation took it and has advanced; otherwise nothing has changed. */
 bool gli_in_order_message(gli_link *link, const gli_header *header,
                           const uint8_t *payload);
-/* Does it wait for a message that can be looked for? */
+/* Returns true if the operation waits for a message that can be polled for
+ * alone. */
 static inline bool gli_in_order_looks(const gli_operation *op) {
   const gli_in_order *o = &op->in_order;
   return o->active && op->recv_state[o->at] == GLI_RECV_READY &&

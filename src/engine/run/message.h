@@ -1,14 +1,14 @@
-/* Short messages of bytes: how one is sent, and how one is received, whichever
- * way an operation has come to it. */
+/* Short messages of bytes: sending and receiving one, both in order and by
+ * counted steps. */
 #ifndef GLI_ENGINE_RUN_MESSAGE_H
 #define GLI_ENGINE_RUN_MESSAGE_H
 
 #include "engine/memory/memory.h"
 #include "engine/wire/wire.h"
 
-/* Send the message of a step, if the transport is done with it at once. `pair`
- * is the peer's, and has send_now. False: something is in its way, and nothing
- * has changed. */
+/* Sends the message of a step, if the transport completes it at once. `pair` is
+ * the peer's, and has send_now. Returns false, without any change, if it
+ * cannot. */
 GLI_INLINE bool gli_send_now(const gli_operation *op, uint32_t step,
                              const gli_step *s, const gli_op_peer *peer,
                              gli_pair *pair, gli_header *header) {
@@ -25,8 +25,8 @@ GLI_INLINE bool gli_send_now(const gli_operation *op, uint32_t step,
   return gli_wire_offer(peer, pair, header, payload);
 }
 
-/* Take in the whole message of a step that is ready for it. What its header
- * says of credit is the caller's to look at. */
+/* Takes the whole message of a step that is ready for it. The caller handles
+ * the credit in its header. */
 GLI_INLINE void gli_receive_now(gli_operation *op, uint32_t step,
                                 const gli_step *s, gli_link *link, bool eager,
                                 uint64_t length, const uint8_t *payload,

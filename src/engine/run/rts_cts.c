@@ -1,5 +1,5 @@
 /* RTS ("may I send?") and CTS ("I have started it") of operations. Those that
- * arrive before their operation wait here. */
+ * arrive before their operation are kept here. */
 #include "core/error.h"
 #include "engine/match/match.h"
 #include "engine/run/run.h"
@@ -11,8 +11,8 @@ gloo_status gli_receive_rts(gli_link *link, const gli_header *h,
   gli_operation *op = gli_receive_operation(link, h, error);
   if (error->status != GLOO_OK) return error->status;
   if (op != NULL) return gli_early_answer_rts(op, link, h, error);
-  /* Data that credit let through may overtake an RTS on another stream, and end
-   * the operation before it comes. */
+  /* Data that was sent on credit may overtake an RTS on another stream, and end
+   * the operation before the RTS arrives. */
   if (gli_match_is_over(link, h)) {
     return gli_wire_answer(link, GLI_MESSAGE_CTS, h, error);
   }

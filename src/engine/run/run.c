@@ -11,7 +11,7 @@
 #include "engine/state/signature.h"
 #include "engine/wire/wire.h"
 
-/* Steps that are done make those ready that wait for them. */
+/* Completes a step, which makes the steps ready that wait for it. */
 static void run_push_ready(gli_operation *op, uint32_t step) {
   op->ready[op->ready_tail++] = step;
 }
@@ -30,7 +30,7 @@ void gli_operation_step_done(gli_operation *op, uint32_t step) {
 
 /* ---- messages of send steps ---------------------------------------------- */
 
-/* `at_fault` is -1 where it is not the receiver. */
+/* Fails the context. `at_fault` is -1 if the receiver is not at fault. */
 static void run_fail_send(gli_operation *op, gli_link *link, gloo_status status,
                           int at_fault, const char *why) {
   gloo_error error;

@@ -3,7 +3,8 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-/* Open addressing; slots are a power of two and at most half full. */
+/* Finds the slot of a tag. Open addressing; the number of slots is a power of
+ * two, and at most half of them are used. */
 static gli_tag_counter **counters_find_counter(gli_tag_counter **slots,
                                                uint32_t n_slots, uint32_t tag) {
   uint32_t mask = n_slots - 1;

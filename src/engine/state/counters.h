@@ -1,4 +1,4 @@
-/* How often something was begun with each tag. */
+/* Counters per tag. */
 #ifndef GLI_ENGINE_STATE_COUNTERS_H
 #define GLI_ENGINE_STATE_COUNTERS_H
 
@@ -10,14 +10,14 @@ typedef struct gli_tag_counter {
   uint64_t next;
 } gli_tag_counter;
 
-/* Zeroed: none yet. */
+/* Zeros are an empty set. */
 typedef struct gli_counters {
   gli_tag_counter **slots;
   uint32_t n, n_slots;
 } gli_counters;
 
 /* Persistent requests that are matched by the order in which they were made
- * count their own runs, each in a range of numbers that no other run has. */
+ * count their own runs, each in a range of numbers that no other run uses. */
 static inline uint64_t gli_number_of_init(uint32_t init) {
   return UINT64_C(1) << 63 | (uint64_t)init << 32;
 }
@@ -28,7 +28,8 @@ static inline uint32_t gli_number_init(uint64_t number) {
   return (uint32_t)(number >> 32) & UINT32_C(0x7fffffff);
 }
 
-/* The counter of a tag, which stays where it is; NULL when out of memory. */
+/* Returns the counter of a tag, whose address stays valid; NULL if out of
+ * memory. */
 uint64_t *gli_counter(gli_counters *counters, uint32_t tag);
 /* Returns the count of a tag; 0 when no operation has used it. */
 uint64_t gli_counted(const gli_counters *counters, uint32_t tag);

@@ -1,12 +1,12 @@
-/* Failures: they are recorded here, and handled when the poll under way has
- * ended (contexts/close.c). */
+/* Failures are recorded here, and handled when the current poll has ended
+ * (contexts/close.c). */
 #ifndef GLI_ENGINE_STATE_FAIL_H
 #define GLI_ENGINE_STATE_FAIL_H
 
 #include "engine/state/context.h"
 
-/* The time for that where a rank has left: longer than disputes take
- * (failure/dispute.c). */
+/* The time for a peer that knows the reason to report it after a rank has left:
+ * longer than a dispute takes (failure/dispute.c). */
 #define GLI_MISSED_NS UINT64_C(250000000)
 
 /* Fails all contexts of the family with the first error, because a pair cannot
@@ -14,27 +14,29 @@
  * gli_context_finish_teardown, since a transport must not lose a pair within
  * its own calls; until then no message finds an operation. */
 void gli_context_poison(gloo_context *context, const gloo_error *cause);
-/* Records only that the context has failed, with all of its family. */
+/* Records that the context has failed with all of its family, and does nothing
+ * else. */
 void gli_context_set_cause(gloo_context *root, const gloo_error *cause);
-/* A call was refused: that is news, as long as nothing worse has happened. */
+/* Records a refused call, unless the context has failed. */
 void gli_context_note_refused(gloo_context *context, const gloo_error *error);
-/* Is it to be polled for while the program makes no calls? A root that has
- * failed is, until it ends or has a successor. */
+/* Sets whether the root is polled for while the program makes no calls. A
+ * failed root is, until it ends or has a successor. */
 void gli_context_attend(gloo_context *root, bool attended);
-/* The error of a call that wants to use it then. */
+/* Fills the error of a call that wants to use a failed context. */
 gloo_status gli_context_unusable(const gloo_context *context,
                                  gloo_error *error);
-/* A link does not work any more; a better reason may come within a moment. */
+/* Records that a link has broken. For a moment, a better reason may replace the
+ * cause. */
 void gli_link_suspect(gli_link *link, const gloo_error *cause);
-/* The rank of this link has left in order, and `called` needs it. It may have
- * been done with what others still disagree about. */
+/* Records that the rank of this link has left in order while `called` needs it.
+ * The rank may have finished what others still disagree about. */
 void gli_link_missed(gli_link *link, const gli_header *called,
                      const gloo_error *cause);
 
 /* Begins a dispute: the rank of this link called `theirs` where this one called
- * `mine` (NULL: forgotten), as `error` says. Returns true if the context fails
- * when others have been asked who is wrong. False: there is no rank to ask,
- * `error` names no rank any more, and the caller fails the context. */
+ * `mine` (NULL if forgotten), as `error` describes. Returns true if the context
+ * fails once others have been asked. Returns false if there is no rank to ask:
+ * then `error` names no rank, and the caller fails the context. */
 bool gli_link_disputes(gli_link *link, const gli_header *mine,
                        const gli_header *theirs, gloo_error *error);
 /* Counts the answer of a rank in a dispute, or about a rank that left. */

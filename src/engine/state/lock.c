@@ -24,7 +24,7 @@ void gli_lock_held_alone(gli_lock *lock) {
   atomic_store(&lock->state, 1);
 }
 
-/* Takes it in state 2, for other threads may wait. */
+/* Takes the lock in state 2, because other threads may wait. */
 void gli_lock_wait(gli_lock *lock) {
   uv_mutex_lock(&lock->mutex);
   while (atomic_exchange_explicit(&lock->state, 2, memory_order_acquire) != 0)

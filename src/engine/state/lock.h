@@ -22,10 +22,10 @@ typedef struct gli_lock {
   uv_cond_t freed;
 } gli_lock;
 
-/* False: out of memory or locks. */
+/* Returns false if out of memory or locks. */
 bool gli_lock_init(gli_lock *lock);
 void gli_lock_destroy(gli_lock *lock);
-/* In a forked child: held, with no thread that waits, whatever it was. */
+/* Reinitializes the lock in a forked child: held, and without waiters. */
 void gli_lock_held_alone(gli_lock *lock);
 
 void gli_lock_wait(gli_lock *lock);
@@ -52,12 +52,12 @@ typedef struct gli_bell {
   bool rang;
 } gli_bell;
 
-/* False: out of memory or locks. */
+/* Returns false if out of memory or locks. */
 bool gli_bell_init(gli_bell *bell);
 void gli_bell_destroy(gli_bell *bell);
 void gli_bell_ring(gli_bell *bell);
-/* Waits until the bell rings, or has rung since the last wait, or for at most
- * the limit. */
+/* Waits until the bell rings, or has rung since the last wait, for at most the
+ * limit. */
 void gli_bell_wait(gli_bell *bell, uint64_t limit_ns);
 
 /* ---- an error that is read without a lock -------------------------------- */
@@ -73,7 +73,8 @@ typedef struct gli_posted {
 } gli_posted;
 
 void gli_posted_put(gli_posted *posted, const gloo_error *error);
-/* Waits for no thread that has been stopped, unless while it posts. */
+/* Reads the error. Waits for a thread that was stopped only if that was
+ * posting. */
 void gli_posted_get(const gli_posted *posted, gloo_error *error);
 
 #endif

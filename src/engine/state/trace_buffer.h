@@ -85,8 +85,8 @@ static inline gli_trace_record *gli_trace_next(gli_trace *trace) {
  * again. Its bytes, messages and peers follow from its plan, and are added up
  * when the operation is about to change, or on request (life/tally.c). */
 
-/* Algorithms have numbers of their own, whatever collective they are of; behind
- * them are messages: those that are sent, and those that are received. */
+/* Algorithms have numbers that are unique across collectives. Behind them are
+ * messages: sent ones, and received ones. */
 enum { GLI_TOTAL_MESSAGES = 256, GLI_TOTAL_KINDS = GLI_TOTAL_MESSAGES + 2 };
 
 typedef struct gli_call_total {
@@ -94,11 +94,11 @@ typedef struct gli_call_total {
   uint64_t calls, bytes, ticks;
 } gli_call_total;
 
-/* Holds the totals of a rank of the root. */
+/* The totals of a rank of the root. */
 typedef struct gli_peer_total {
   uint64_t messages_sent, bytes_sent;
   uint64_t messages_received, bytes_received;
-  uint64_t late, late_ticks; /* collectives that waited for it in the end */
+  uint64_t late, late_ticks; /* collectives that waited for it last */
 } gli_peer_total;
 
 typedef struct gli_totals {
@@ -107,16 +107,17 @@ typedef struct gli_totals {
   gli_peer_total peers[];
 } gli_totals;
 
-/* Memory that a family keeps for later calls: plans, operations that are made
+/* Memory that a family keeps for later calls: plans, operations that were made
  * for them, and their scratch. */
 typedef struct gli_kept {
   uint64_t plans, operations, scratch; /* bytes */
 } gli_kept;
 
-/* Returns totals of zero for `size` ranks. NULL: out of memory. */
+/* Returns totals of zero for `size` ranks; NULL if out of memory. */
 gli_totals *gli_totals_new(uint32_t size);
 
-/* A collective that takes less was not late: about 50 microseconds. */
+/* Returns the duration in ticks, about 50 microseconds, below which a
+ * collective was not late. */
 uint64_t gli_tardy_ticks(void);
 
 #endif
