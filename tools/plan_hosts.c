@@ -69,8 +69,8 @@ gloo_status gli_plan_hosts(const char *text, uint32_t size, gli_hosts **hosts,
     status = gli_hosts_make(keys, size, hosts, error);
   } else {
     status = gli_fail(error, GLOO_ERR_INVALID, -1,
-                      "'%.40s' does not put %u ranks on hosts; say how many "
-                      "hosts (4), hosts x ranks (4x2), the ranks of each "
+                      "'%.40s' does not place %u ranks on hosts; use a number "
+                      "of hosts (4), hosts x ranks (4x2), the ranks per host "
                       "(2+3) or the host of each rank (0,0,1,1)",
                       text, size);
   }

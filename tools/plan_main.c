@@ -28,33 +28,33 @@ static const gli_option options[] = {
     {"list", 0, GLI_OPTION_FLAG, &list, NULL,
      "print the collectives and their algorithms", 0, 0},
     {"ranks", 'n', GLI_OPTION_TEXT, &ranks_text, "N",
-     "how many ranks; with --check-all also a range, 1-64", 0, 0},
+     "number of ranks; with --check-all also a range, 1-64", 0, 0},
     {"rank", 'r', GLI_OPTION_INTEGER, &rank, "R", "whose plan (0)", 0,
      MAX_RANKS},
     {"algorithm", 'a', GLI_OPTION_TEXT, &algorithm_name, "NAME",
-     "default: the one the library would choose", 0, 0},
+     "algorithm (the library's choice)", 0, 0},
     {"count", 'c', GLI_OPTION_INTEGER, &count, "N",
-     "elements, as in the call (1024)", 0, INT64_MAX},
+     "number of elements, as in the call (1024)", 0, INT64_MAX},
     {"dtype", 't', GLI_OPTION_TEXT, &dtype_name, "TYPE",
-     "type of the elements (float32)", 0, 0},
+     "element type (float32)", 0, 0},
     {"root", 0, GLI_OPTION_INTEGER, &root, "R", "root of a broadcast (0)", 0,
      MAX_RANKS},
-    {"in-place", 0, GLI_OPTION_FLAG, &in_place, NULL,
-     "input and output are one buffer", 0, 0},
+    {"in-place", 0, GLI_OPTION_FLAG, &in_place, NULL, "operate in place", 0, 0},
     {"segment", 's', GLI_OPTION_BYTES, &segment, "BYTES",
-     "cut steps into pieces; 0: do not (as the library would)", 0, INT64_MAX},
+     "split steps into segments; 0: do not (the library's choice)", 0,
+     INT64_MAX},
     {"check", 0, GLI_OPTION_FLAG, &check, NULL,
      "prove the plans of all ranks correct", 0, 0},
     {"check-all", 0, GLI_OPTION_FLAG, &check_all, NULL,
-     "prove every algorithm correct, for --ranks A-B", 0, 0},
+     "prove every algorithm correct for --ranks A-B", 0, 0},
     {"docs", 0, GLI_OPTION_FLAG, &docs, NULL,
      "print docs/internals/algorithms.md", 0, 0},
     {"simulate", 0, GLI_OPTION_FLAG, &simulate, NULL,
-     "how long it would take, in a model of a machine", 0, 0},
+     "estimate the time in a model of a machine", 0, 0},
     {"hosts", 0, GLI_OPTION_TEXT, &hosts_text, "HOSTS",
-     "which ranks share a host: 4, 4x2, 2+3 or 0,0,1,1 (all share one)", 0, 0},
+     "hosts of the ranks: 4, 4x2, 2+3 or 0,0,1,1 (one host)", 0, 0},
     {"reach", 0, GLI_OPTION_FLAG, &reach, NULL,
-     "simulate: ranks of one host reach each other's memory", 0, 0},
+     "simulate: ranks of a host access each other's memory", 0, 0},
     {"alpha-us", 0, GLI_OPTION_TEXT, &alpha, "US",
      "simulate: latency across hosts (1.5)", 0, 0},
     {"beta-gbps", 0, GLI_OPTION_TEXT, &beta, "GB/S",
@@ -77,14 +77,13 @@ static const gli_command command = {
     .name = "plan",
     .usage = "gloo plan COLLECTIVE --ranks N [options]",
     .about =
-        "Prints what rank R does, step by step. With --check, proves the "
-        "plans of\n"
-        "all ranks correct together; with --simulate, tells how long they "
-        "would\n"
-        "take. 'gloo plan --list' names the collectives and algorithms. "
-        "'gloo plan\n"
-        "bootstrap --simulate' tells how long the ranks would take to "
-        "meet.\n",
+        "Prints the steps of rank R. With --check, proves the plans of all "
+        "ranks\n"
+        "correct together; with --simulate, estimates their time. 'gloo plan "
+        "--list'\n"
+        "lists the collectives and algorithms. 'gloo plan bootstrap "
+        "--simulate'\n"
+        "estimates the time that the ranks need to connect.\n",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
 };
@@ -108,7 +107,7 @@ static bool has_algorithms(gli_collective collective) {
 }
 
 static int unknown_collective(const char *name) {
-  fprintf(stderr, "gloo plan: there is no collective '%s'; there are", name);
+  fprintf(stderr, "gloo plan: unknown collective '%s'; valid:", name);
   const char *comma = "";
   for (int c = 0; c < GLI_COLLECTIVES; c++) {
     if (!has_algorithms((gli_collective)c)) continue;
@@ -120,7 +119,7 @@ static int unknown_collective(const char *name) {
 }
 
 static void unknown_algorithm(const char *name, gli_collective collective) {
-  fprintf(stderr, "gloo plan: there is no %s algorithm '%s'; there are",
+  fprintf(stderr, "gloo plan: unknown %s algorithm '%s'; valid:",
           gli_collective_name(collective), name);
   const char *comma = "";
   for (size_t i = 0; i < gli_algorithm_count; i++) {
@@ -213,7 +212,8 @@ gli_plan_params gli_plan_params_for(const gli_plan_question *q,
 
 static bool ask_ranks(gli_plan_params *p) {
   if (ranks_text == NULL) {
-    gli_usage_error(&command, "option --ranks is required: how many ranks");
+    gli_usage_error(&command,
+                    "option --ranks is required: the number of ranks");
     return false;
   }
   if (!parse_ranks(&p->size, NULL)) {
@@ -225,8 +225,7 @@ static bool ask_ranks(gli_plan_params *p) {
   if (rank >= p->size || root >= p->size) {
     gli_usage_error(&command,
                     "option --%s: %" PRId64
-                    " is not below the number of "
-                    "ranks, %u",
+                    " is out of range: the number of ranks is %u",
                     rank >= p->size ? "rank" : "root",
                     rank >= p->size ? rank : root, p->size);
     return false;
@@ -250,7 +249,7 @@ static bool ask_hosts(gli_plan_params *p, gli_hosts **hosts) {
 static bool ask_elements(gli_plan_params *p) {
   gloo_dtype dtype;
   if (!gli_dtype_from_name(dtype_name, &dtype)) {
-    fprintf(stderr, "gloo plan: there is no type '%s'; there are", dtype_name);
+    fprintf(stderr, "gloo plan: unknown type '%s'; valid:", dtype_name);
     for (int i = 0; i < GLOO_DTYPE_COUNT; i++) {
       fprintf(stderr, "%s %s", i == 0 ? "" : ",",
               gloo_dtype_name((gloo_dtype)i));
@@ -272,7 +271,7 @@ static bool ask_elements(gli_plan_params *p) {
   if (gli_plan_buffer_bytes(p, &in, &out)) return true;
   gli_usage_error(&command,
                   "option --count: %" PRId64
-                  " elements from %u ranks are too many bytes",
+                  " elements from %u ranks exceed the address space",
                   count, p->size);
   return false;
 }
@@ -367,14 +366,14 @@ int gli_tool_plan(int argc, char **argv) {
   if (parsed == GLI_PARSE_HELP) return GLI_EXIT_OK;
   if (parsed == GLI_PARSE_BAD) return GLI_EXIT_USAGE;
   if (list + docs + check_all + check + simulate > 1) {
-    return gli_usage_error(&command,
-                           "only one of --list, --docs, --check, "
-                           "--check-all and --simulate at a time");
+    return gli_usage_error(
+        &command,
+        "use only one of --list, --docs, --check, --check-all and --simulate");
   }
   bool whole = list || docs || check_all;
   if (n_operands != (whole ? 0 : 1)) {
     return gli_usage_error(&command,
-                           whole ? "'%s' is not expected here" : "usage: %s",
+                           whole ? "unexpected operand '%s'" : "usage: %s",
                            whole ? argv[0] : command.usage);
   }
   if (list) return gli_plan_list();

@@ -35,7 +35,7 @@ static gloo_status check_promises(const gli_algorithm *a,
   uint32_t rounds = a->rounds != NULL ? a->rounds(p->size) : report->rounds;
   if (rounds != report->rounds && !report->streamed) {
     return gli_fail(error, GLOO_ERR_INTERNAL, -1,
-                    "%s %s of %u ranks takes %u rounds, but promises %u",
+                    "%s %s of %u ranks takes %u rounds, but declares %u",
                     gli_collective_name(a->collective), a->name, p->size,
                     report->rounds, rounds);
   }
@@ -45,7 +45,7 @@ static gloo_status check_promises(const gli_algorithm *a,
   return gli_fail(error, GLOO_ERR_INTERNAL, -1,
                   "%s %s of %u ranks sends up to %" PRIu64
                   " bytes per rank for a vector of %" PRIu64
-                  ", but promises %" PRIu64,
+                  ", but declares %" PRIu64,
                   gli_collective_name(a->collective), a->name, p->size,
                   report->max_sent_bytes, vector, bytes);
 }
@@ -65,8 +65,8 @@ static void note_failure(gli_sweep_result *r, const gli_algorithm *a,
 static gloo_status check_order(const gli_algorithm *a, const gli_plan_params *p,
                                const gli_check_report *report,
                                gloo_error *error) {
-  static const char *const names[GLI_ORDERS] = {
-      "any order", "the order of ranks", "the order of ranks, one by one"};
+  static const char *const names[GLI_ORDERS] = {"any order", "rank order",
+                                                "rank order, one by one"};
   gli_order marked = gli_algorithm_order(a);
   bool scans = p->collective == GLI_SCAN || p->collective == GLI_EXSCAN;
   if (report->order < marked) {

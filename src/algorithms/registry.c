@@ -29,10 +29,10 @@
   X(GLI_ALLGATHER, allgather, circulant,                                       \
     "fewest bytes, doubling in log P rounds on a circulant graph")             \
   X(GLI_BARRIER, barrier, all_to_all, "empty messages, one round; few ranks")  \
-  X(GLI_BARRIER, barrier, all_to_one, "empty messages, fewest of them")        \
+  X(GLI_BARRIER, barrier, all_to_one, "empty messages, the fewest possible")   \
   X(GLI_BROADCAST, broadcast, flat, "the root sends to all; few ranks")        \
   X(GLI_ALLREDUCE, allreduce, one_shot,                                        \
-    "everything to everybody, one round, in rank order; very short vectors")   \
+    "all to all, one round, in rank order; very short vectors")                \
   X(GLI_ALLREDUCE, allreduce, direct,                                          \
     "fewest bytes, two rounds, in rank order; few ranks on one host")          \
   X(GLI_REDUCE_SCATTER, reduce_scatter, direct,                                \
@@ -108,15 +108,15 @@
   X(GLI_REDUCE, reduce, direct,                                                \
     "fewest bytes, two rounds, in rank order; long vectors")                   \
   X(GLI_ALLREDUCE, allreduce, flat,                                            \
-    "by way of rank 0, fewest messages, in rank order; more ranks than cores") \
+    "through rank 0, fewest messages, in rank order; more ranks than cores")   \
   X(GLI_ALLGATHER, allgather, flat,                                            \
-    "by way of rank 0, fewest messages; more ranks than cores")                \
+    "through rank 0, fewest messages; more ranks than cores")                  \
   X(GLI_REDUCE_SCATTER, reduce_scatter, flat,                                  \
-    "by way of rank 0, fewest messages, in rank order; more ranks than cores") \
+    "through rank 0, fewest messages, in rank order; more ranks than cores")   \
   X(GLI_ALLGATHERV, allgather, flat,                                           \
-    "by way of rank 0, fewest messages; more ranks than cores")                \
+    "through rank 0, fewest messages; more ranks than cores")                  \
   X(GLI_REDUCE_SCATTERV, reduce_scatter, flat,                                 \
-    "by way of rank 0, fewest messages, in rank order; more ranks than cores") \
+    "through rank 0, fewest messages, in rank order; more ranks than cores")   \
   X(GLI_REDUCE, reduce, fused,                                                 \
     "each rank reduces its part of all inputs where they are, in rank order")  \
   X(GLI_ALLGATHER, allgather, fused,                                           \

@@ -33,8 +33,10 @@ static gloo_status wrong(const reader *r, const char *from, size_t length,
                          const char *what) {
   char word[WORD];
   show(from, length, word);
-  return gli_fail(r->error, GLOO_ERR_INVALID, -1, "%.200s, line %u: '%s' %s",
-                  r->name, r->line, word, what);
+  char line[24] = "";
+  if (!r->forced) snprintf(line, sizeof line, ", line %u", r->line);
+  return gli_fail(r->error, GLOO_ERR_INVALID, -1, "%.200s%s: '%s' %s", r->name,
+                  line, word, what);
 }
 
 static bool is_blank(char c) {
@@ -102,13 +104,15 @@ static bool is_word(const char *word, size_t length, const char *text) {
 
 /* ---- parts of an entry --------------------------------------------------- */
 
-#define EXAMPLE "an entry is such as allreduce:0-64K=direct,64K-=ring"
+#define EXAMPLE                                                             \
+  "expected COLLECTIVE:SIZES=ALGORITHM, such as allreduce:0-=ring for all " \
+  "sizes, or allreduce:0-64K=direct,64K-=ring"
 
 static gloo_status read_collective(reader *r, gli_tuning_rule *rule) {
   const char *word;
   size_t length;
   gloo_status status =
-      take_word(r, &word, &length, "stands where a collective must");
+      take_word(r, &word, &length, "found instead of a collective; " EXAMPLE);
   if (status != GLOO_OK) return status;
   for (int c = 0; c < GLI_COLLECTIVES; c++) {
     if (c == GLI_SENDRECV) continue;
@@ -119,11 +123,11 @@ static gloo_status read_collective(reader *r, gli_tuning_rule *rule) {
     return GLOO_OK;
   }
   return wrong(r, word, length,
-               "is no collective that has algorithms; " EXAMPLE);
+               "is not a collective with algorithms; " EXAMPLE);
 }
 
 static gloo_status read_where(reader *r, gli_tuning_rule *rule) {
-  static const char expected[] = "is none of shm, tcp, ranks=N";
+  static const char expected[] = "is not one of shm, tcp, ranks=N";
   const char *word;
   size_t length;
   gloo_status status = take_word(r, &word, &length, expected);
@@ -134,12 +138,11 @@ static gloo_status read_where(reader *r, gli_tuning_rule *rule) {
     rule->link = GLI_TUNING_TCP;
   } else if (is_word(word, length, "ranks") && tuning_take(r, '=')) {
     uint64_t ranks;
-    status =
-        take_word(r, &word, &length, "stands where a number of ranks must");
+    status = take_word(r, &word, &length, "found instead of a number of ranks");
     if (status != GLOO_OK) return status;
     if (!tuning_read_number(word, length, false, &ranks) || ranks == 0 ||
         ranks > UINT32_MAX) {
-      return wrong(r, word, length, "is no number of ranks");
+      return wrong(r, word, length, "is not a number of ranks");
     }
     rule->ranks = (uint32_t)ranks;
   } else {
@@ -151,16 +154,18 @@ static gloo_status read_where(reader *r, gli_tuning_rule *rule) {
 static gloo_status read_size(reader *r, uint64_t *bytes) {
   const char *word;
   size_t length;
-  gloo_status status = take_word(r, &word, &length, "stands where a size must");
+  gloo_status status = take_word(r, &word, &length, "found instead of a size");
   if (status != GLOO_OK) return status;
   if (tuning_read_number(word, length, true, bytes)) return GLOO_OK;
   if (*r->at == ':') {
-    return wrong(r, word, length,
-                 "stands where a size must; what is said of another "
-                 "collective begins after ';' or on a line of its own");
+    return wrong(
+        r, word, length,
+        "found instead of a size; start each collective after ';' or on "
+        "a new line");
   }
   return wrong(r, word, length,
-               "is no size: bytes, or with K, M or G, as in 0, 512, 16K");
+               "is not a size range; write allreduce:0-=ring for all sizes, or "
+               "FROM-TO in bytes, K, M or G, such as 0-512 or 16K-1M");
 }
 
 /* `from`: the first byte that the range before leaves. */
@@ -171,7 +176,7 @@ static gloo_status tuning_read_range(reader *r, uint64_t from,
   if (status != GLOO_OK) return status;
   if (!tuning_take(r, '-')) {
     return wrong(r, begin, strcspn(begin, "\n;#,="),
-                 "is no range: write FROM-TO, or FROM- without an end");
+                 "is not a size range: write FROM-TO, or FROM- without an end");
   }
   uint64_t to = UINT64_MAX;
   bool ends = *r->at != '=';
@@ -180,12 +185,10 @@ static gloo_status tuning_read_range(reader *r, uint64_t from,
   size_t length = (size_t)(r->at - begin);
   if (rule->from < from) {
     return wrong(r, begin, length,
-                 "begins before the range before it ends; ranges ascend");
+                 "starts before the previous range ends; ranges must ascend");
   }
   if (to <= rule->from) {
-    return wrong(r, begin, length,
-                 "is empty: it ends where it begins, or "
-                 "before");
+    return wrong(r, begin, length, "is empty: its end is not above its start");
   }
   rule->last = ends ? to - 1 : UINT64_MAX;
   return GLOO_OK;
@@ -204,7 +207,7 @@ static gloo_status tuning_unknown_algorithm(const reader *r,
   }
   known[used] = 0;
   char what[256];
-  snprintf(what, sizeof what, "is no algorithm of %s; known are: %s",
+  snprintf(what, sizeof what, "is not an algorithm of %s; valid: %s",
            gli_collective_name(collective), known);
   return wrong(r, word, length, what);
 }
@@ -214,10 +217,10 @@ static gloo_status read_algorithm(reader *r, gli_tuning_rule *rule) {
   size_t length;
   if (!tuning_take(r, '=')) {
     return wrong(r, r->at, strcspn(r->at, "\n;#"),
-                 "stands where '=' and an algorithm must");
+                 "found instead of '=' and an algorithm");
   }
   gloo_status status =
-      take_word(r, &word, &length, "stands where an algorithm must");
+      take_word(r, &word, &length, "found instead of an algorithm");
   if (status != GLOO_OK) return status;
   for (size_t i = 0; i < gli_algorithm_count; i++) {
     const gli_algorithm *a = &gli_algorithms[i];
@@ -261,7 +264,7 @@ static gloo_status read_entry(reader *r) {
   if (status != GLOO_OK) return status;
   if (!tuning_take(r, ':')) {
     return wrong(r, r->at, strcspn(r->at, "\n;#"),
-                 "stands where ':' and a range must; " EXAMPLE);
+                 "found instead of ':' and a size range; " EXAMPLE);
   }
   uint64_t from = 0;
   do {
@@ -274,7 +277,7 @@ static gloo_status read_entry(reader *r) {
   } while (tuning_take(r, ','));
   if (*r->at == 0 || strchr("\n;#", *r->at) != NULL) return GLOO_OK;
   return wrong(r, r->at, strcspn(r->at, "\n;#"),
-               "follows an entry; entries end with ';' or the line");
+               "follows an entry; end entries with ';' or a line break");
 }
 
 /* ---- the table ----------------------------------------------------------- */

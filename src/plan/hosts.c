@@ -118,7 +118,7 @@ static gloo_status hosts_no_memory(uint32_t size, gloo_error *error) {
 gloo_status gli_hosts_make(const uint64_t *keys, uint32_t size,
                            gli_hosts **hosts, gloo_error *error) {
   if (size == 0) {
-    return gli_fail(error, GLOO_ERR_INVALID, -1, "there are 0 ranks on hosts");
+    return gli_fail(error, GLOO_ERR_INVALID, -1, "the hosts have 0 ranks");
   }
   /* At most as many hosts as ranks. */
   uint64_t bytes = sizeof(block) + ((uint64_t)size + 1) * 10 * sizeof(uint32_t);

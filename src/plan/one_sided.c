@@ -16,7 +16,7 @@ uint32_t gli_windows(gli_builder *b, uint32_t n) {
 static bool are_windows(gli_builder *b, uint32_t first, uint32_t n) {
   if (gli_in_bounds(first, n, b->n_windows)) return true;
   gli_build_fail(b, GLOO_ERR_INTERNAL,
-                 "names a window that gli_windows has not given");
+                 "names a window that gli_windows did not return");
   return false;
 }
 

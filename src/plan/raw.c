@@ -9,26 +9,26 @@
 
 static gloo_status check_params(const gli_plan_params *p, gloo_error *error) {
   if ((unsigned)p->collective >= GLI_COLLECTIVES) {
-    return gli_fail(error, GLOO_ERR_INVALID, -1,
-                    "there is no collective number %d", (int)p->collective);
+    return gli_fail(error, GLOO_ERR_INVALID, -1, "unknown collective number %d",
+                    (int)p->collective);
   }
   if (p->size == 0 || p->rank >= p->size) {
     return gli_fail(error, GLOO_ERR_INVALID, -1,
-                    "rank %u is not below the number of ranks, %u", p->rank,
-                    p->size);
+                    "rank %u is out of range: the number of ranks is %u",
+                    p->rank, p->size);
   }
   if (p->root >= p->size) {
     return gli_fail(error, GLOO_ERR_INVALID, -1,
-                    "root %u is not below the number of ranks, %u", p->root,
-                    p->size);
+                    "root %u is out of range: the number of ranks is %u",
+                    p->root, p->size);
   }
   if (p->elem_bytes == 0) {
-    return gli_fail(error, GLOO_ERR_INVALID, -1, "an element has 0 bytes");
+    return gli_fail(error, GLOO_ERR_INVALID, -1, "the element size is 0");
   }
   if (p->hosts != NULL && p->hosts->size != p->size) {
     return gli_fail(error, GLOO_ERR_INVALID, -1,
-                    "the hosts are those of %u ranks, not of %u",
-                    p->hosts->size, p->size);
+                    "the hosts describe %u ranks, not %u", p->hosts->size,
+                    p->size);
   }
   return GLOO_OK;
 }
@@ -57,11 +57,11 @@ gloo_status gli_raw_begin(gli_builder *b, const gli_plan_params *p,
   gli_shape shape;
   if (!gli_plan_shape(p, &shape) || shape.in_bytes > SIZE_MAX / 2 ||
       shape.out_bytes > SIZE_MAX / 2) {
-    return gli_fail(error, GLOO_ERR_INVALID, -1,
-                    "%llu elements of %llu bytes from %u ranks are more bytes "
-                    "than this machine can address",
-                    (unsigned long long)p->count,
-                    (unsigned long long)p->elem_bytes, p->size);
+    return gli_fail(
+        error, GLOO_ERR_INVALID, -1,
+        "%llu elements of %llu bytes from %u ranks exceed the address space",
+        (unsigned long long)p->count, (unsigned long long)p->elem_bytes,
+        p->size);
   }
   b->in_bytes = shape.in_bytes;
   b->out_bytes = shape.out_bytes;

@@ -21,13 +21,13 @@ void gli_build_fail(gli_builder *b, gloo_status status, const char *what) {
 
 static void fail_range(gli_builder *b, gli_range r, uint64_t limit) {
   if (gli_build_failed(b)) return;
-  gli_fail(&b->error, GLOO_ERR_INTERNAL, (int)b->params.rank,
-           "%s of rank %u of %u, step %llu: %s[%llu, +%llu) is outside of its "
-           "%llu bytes",
-           gli_collective_name(b->params.collective), b->params.rank,
-           b->params.size, (unsigned long long)b->n_seen,
-           buffer_names[r.buffer], (unsigned long long)r.offset,
-           (unsigned long long)r.bytes, (unsigned long long)limit);
+  gli_fail(
+      &b->error, GLOO_ERR_INTERNAL, (int)b->params.rank,
+      "%s of rank %u of %u, step %llu: %s[%llu, +%llu) exceeds its %llu bytes",
+      gli_collective_name(b->params.collective), b->params.rank, b->params.size,
+      (unsigned long long)b->n_seen, buffer_names[r.buffer],
+      (unsigned long long)r.offset, (unsigned long long)r.bytes,
+      (unsigned long long)limit);
 }
 
 /* ---- ranges ------------------------------------------------------------- */
@@ -49,7 +49,7 @@ bool gli_build_range(gli_builder *b, gli_range r) {
       limit = UINT64_MAX - 1;
       break;
     default:
-      gli_build_fail(b, GLOO_ERR_INTERNAL, "there is no such buffer");
+      gli_build_fail(b, GLOO_ERR_INTERNAL, "no such buffer");
       return false;
   }
   if (!gli_in_bounds(r.offset, r.bytes, limit)) {
@@ -98,13 +98,13 @@ bool gli_build_apart(gli_builder *b, gli_range r, gli_range dst) {
       r.offset > dst.offset ? r.offset - dst.offset : dst.offset - r.offset;
   if (distance >= dst.bytes) return true;
   gli_build_fail(b, GLOO_ERR_INTERNAL,
-                 "an operand overlaps the result in part");
+                 "an operand overlaps part of the result");
   return false;
 }
 
 bool gli_build_memory(gli_builder *b, gli_range r) {
   if (r.buffer != GLI_TOKEN) return true;
-  gli_build_fail(b, GLOO_ERR_INTERNAL, "works on TOKEN, which has no bytes");
+  gli_build_fail(b, GLOO_ERR_INTERNAL, "accesses TOKEN, which has no bytes");
   return false;
 }
 
@@ -117,11 +117,11 @@ bool gli_build_same(gli_builder *b, uint64_t x, uint64_t y) {
 bool gli_build_reduces(gli_builder *b, gli_range dst) {
   if (!b->reduces) {
     gli_build_fail(b, GLOO_ERR_INTERNAL,
-                   "reduces in a collective that has no operation");
+                   "reduces in a collective without an operation");
     return false;
   }
   if (dst.bytes % b->params.elem_bytes == 0) return true;
-  gli_build_fail(b, GLOO_ERR_INTERNAL, "reduces a part of an element");
+  gli_build_fail(b, GLOO_ERR_INTERNAL, "reduces part of an element");
   return false;
 }
 
@@ -129,7 +129,7 @@ bool gli_build_blocks(gli_builder *b, gli_range first, uint32_t n,
                       uint64_t stride, gli_range dst) {
   uint64_t distance, all;
   if (first.buffer != GLI_SCRATCH) {
-    gli_build_fail(b, GLOO_ERR_INTERNAL, "has blocks outside of SCRATCH");
+    gli_build_fail(b, GLOO_ERR_INTERNAL, "has blocks outside SCRATCH");
     return false;
   }
   if (!gli_build_range(b, first)) return false;

@@ -8,7 +8,7 @@
 static void sub_fail(gli_builder *b, const char *what) {
   if (b->error.status != GLOO_OK) return;
   gli_fail(&b->error, GLOO_ERR_INTERNAL, (int)b->params.rank,
-           "%s of rank %u of %u, step %llu, in a plan within: %s",
+           "%s of rank %u of %u, step %llu, in a nested plan: %s",
            gli_collective_name(b->params.collective), b->params.rank,
            b->params.size, (unsigned long long)b->n_seen, what);
 }
@@ -17,7 +17,7 @@ static void sub_fail(gli_builder *b, const char *what) {
 
 static bool place_in(gli_builder *b, gli_range *r, gli_range where) {
   if (!gli_in_bounds(r->offset, r->bytes, where.bytes)) {
-    sub_fail(b, "a range is outside of its buffer");
+    sub_fail(b, "a range exceeds its buffer");
     return false;
   }
   r->buffer = where.buffer;
@@ -28,7 +28,7 @@ static bool place_in(gli_builder *b, gli_range *r, gli_range where) {
 static bool place_token(gli_builder *b, gli_range *r) {
   uint64_t shift = b->inner_tokens;
   if (!gli_in_bounds(r->offset, r->bytes, UINT64_MAX - 1 - shift)) {
-    sub_fail(b, "there are not that many tokens");
+    sub_fail(b, "the token does not exist");
     return false;
   }
   if (r->offset > 0) {
@@ -79,13 +79,13 @@ static const char *what_is_wrong(gli_builder *b, gli_plan_params *p) {
   const gli_sub *sub = b->sub;
   if (sub->rank >= sub->size || sub->root >= sub->size ||
       sub->members[sub->rank] != b->params.rank) {
-    return "this rank is not the member that it says";
+    return "this rank is not the member it claims to be";
   }
   gli_shape shape;
   if (!find_shape(b, p, &shape) ||
       (shape.reads_in && sub->in.bytes != shape.in_bytes) ||
       (shape.writes_out && sub->out.bytes != shape.out_bytes)) {
-    return "its buffers have other lengths than its parameters say";
+    return "its buffer lengths do not match its parameters";
   }
   b->inner_reads = shape.reads_in;
   b->inner_writes = shape.writes_out;
@@ -97,7 +97,7 @@ static const char *what_is_wrong(gli_builder *b, gli_plan_params *p) {
 void gli_sub_plan(gli_builder *b, gli_build_fn build, const gli_sub *sub) {
   if (b->error.status != GLOO_OK) return;
   if (b->sub != NULL) {
-    sub_fail(b, "it has one within itself");
+    sub_fail(b, "it contains another nested plan");
     return;
   }
   gli_plan_params p = {.collective = sub->collective,

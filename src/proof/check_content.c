@@ -50,12 +50,12 @@ static gloo_status check_content_read_range(gli_checker *c, uint32_t rank,
   }
   uint64_t gap = gli_content_first_gap(into, bytes);
   if (gap == bytes) return GLOO_OK;
-  return gli_check_fail(
-      c, rank, s->number, &s->step,
-      "reads byte %" PRIu64 " of %s, which nothing has written", offset + gap,
-      buffer == GLI_OUT    ? "OUT"
-      : buffer == GLI_OUTS ? "OUTS"
-                           : "SCRATCH");
+  return gli_check_fail(c, rank, s->number, &s->step,
+                        "reads byte %" PRIu64 " of %s, which was never written",
+                        offset + gap,
+                        buffer == GLI_OUT    ? "OUT"
+                        : buffer == GLI_OUTS ? "OUTS"
+                                             : "SCRATCH");
 }
 
 static gloo_status write_range(gli_checker *c, uint32_t rank,
@@ -262,8 +262,8 @@ static gloo_status pass_token(gli_checker *c, uint32_t from,
 static gloo_status match_roles(gli_checker *c, uint32_t from,
                                const check_step *send, uint32_t to,
                                const check_step *recv) {
-  static const char *const names[GLI_ROLES] = {
-      "bytes", "a get", "a put", "a put that is done", "a signal"};
+  static const char *const names[GLI_ROLES] = {"bytes", "a get", "a put",
+                                               "a completed put", "a signal"};
   if (send->step.role != recv->step.role) {
     return gli_check_fail(c, to, recv->number, &recv->step,
                           "expects %s, but step %u of rank %u sends %s",

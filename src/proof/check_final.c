@@ -44,8 +44,8 @@ static gloo_status fail_ranks(gli_checker *c, uint32_t rank, uint64_t x,
   } else {
     gli_ranks_first_extra(c->pool, is, wanted, &one);
     snprintf(what, sizeof what,
-             "it has a contribution of rank %u, which does not belong there "
-             "(it has those of %s, not of %s only)",
+             "it has a contribution of rank %u that does not belong there (it "
+             "has those of %s instead of %s)",
              one, has, want);
   }
   return fail_byte(c, rank, x, what);
@@ -56,7 +56,7 @@ static gloo_status fail_source(gli_checker *c, uint32_t rank, uint64_t x,
   char what[160];
   snprintf(what, sizeof what,
            "it comes from element %" PRIu64
-           " of the input, not from element %" PRIu64,
+           " of the input, not element %" PRIu64,
            is / c->params.elem_bytes, wanted / c->params.elem_bytes);
   return fail_byte(c, rank, x, what);
 }
@@ -74,7 +74,7 @@ static gloo_status check_kept(gli_checker *c, uint32_t rank, const gli_piece *b,
       gli_ranks_equal(b->ranks, own) && source == x - shape.in_shift) {
     return GLOO_OK;
   }
-  return fail_byte(c, rank, x, "nothing is to be written there");
+  return fail_byte(c, rank, x, "it must not be written");
 }
 
 static uint64_t check_final_least(uint64_t a, uint64_t b) {
@@ -148,7 +148,7 @@ static gloo_status check_barrier(gli_checker *c, uint32_t rank) {
   c->report->failed_step = c->ranks[rank].total;
   return gli_fail(c->error, GLOO_ERR_INTERNAL, (int)rank,
                   "%s of %u ranks, rank %u: after its last step (%" PRIu64
-                  ") it has heard of ranks %s, but not of rank %u",
+                  ") it knows of ranks %s, but not of rank %u",
                   gli_collective_name(c->params.collective), c->params.size,
                   rank, c->ranks[rank].total, text, missing);
 }

@@ -152,20 +152,19 @@ static gloo_status touch_span(pass *p, uint32_t i, bool writes, span *x) {
   if (!writes && x->result != 0 && check_gets_is_spare(p, x->result - 1) &&
       p->steps[i].role != GLI_ROLE_PUT) {
     return check_gets_fail(
-        p, i, "reads the result of step %u, which is for puts alone",
+        p, i, "reads the result of step %u, which only puts may use",
         x->result - 1);
   }
   if (!writes) return GLOO_OK;
   if (x->get != 0 && p->windows[x->get - 1].used == 0) {
-    return check_gets_fail(p, i, "overwrites get %u, which was not read yet",
+    return check_gets_fail(p, i, "overwrites get %u before it was read",
                            x->get - 1);
   }
   if (x->result != 0 && p->pending[x->result - 1] > 0) {
-    return check_gets_fail(
-        p, i,
-        "overwrites the result of step %u before a put with it is "
-        "given back",
-        x->result - 1);
+    return check_gets_fail(p, i,
+                           "overwrites the result of step %u before the put "
+                           "that uses it is returned",
+                           x->result - 1);
   }
   *x = (span){0};
   return GLOO_OK;
@@ -200,7 +199,7 @@ static gloo_status make_window(pass *p, uint32_t i) {
   const gli_step *s = &p->steps[i];
   window *x = &p->windows[s->window];
   if (x->made != 0)
-    return check_gets_fail(p, i, "window %u is in use already", s->window);
+    return check_gets_fail(p, i, "window %u is already in use", s->window);
   x->made = i + 1;
   if (s->role == GLI_ROLE_EXPOSE_GET)
     check_gets_hold(p, i, (span){.get = s->window + 1});
@@ -236,11 +235,11 @@ static gloo_status write_put(pass *p, uint32_t i, uint32_t number) {
                            number);
   }
   if (x->given)
-    return check_gets_fail(p, i, "put %u was given back before", number);
+    return check_gets_fail(p, i, "put %u was already returned", number);
   if (x->used != 0)
     return check_gets_fail(p, i, "put %u is written twice", number);
   if (p->steps[x->made - 1].bytes != p->steps[i].bytes) {
-    return check_gets_fail(p, i, "put %u has another length", number);
+    return check_gets_fail(p, i, "put %u has a different length", number);
   }
   x->used = i + 1;
   p->pending[i]++;
@@ -252,15 +251,13 @@ static gloo_status give_back_put(pass *p, uint32_t i) {
   const gli_step *s = &p->steps[i];
   window *x = &p->windows[s->window];
   if (x->made == 0 || !is_put(p, x)) {
-    return check_gets_fail(
-        p, i, "gives back put %u, which was not exposed to it", s->window);
+    return check_gets_fail(p, i, "returns put %u, which was not exposed to it",
+                           s->window);
   }
-  if (x->given)
-    return check_gets_fail(p, i, "gives back put %u twice", s->window);
+  if (x->given) return check_gets_fail(p, i, "returns put %u twice", s->window);
   const gli_step *made = &p->steps[x->made - 1];
   if (made->peer != s->peer) {
-    return check_gets_fail(p, i, "gives put %u back to another rank",
-                           s->window);
+    return check_gets_fail(p, i, "returns put %u to the wrong rank", s->window);
   }
   const gli_step *writer = x->used == 0 ? NULL : &p->steps[x->used - 1];
   bool other = made->bytes != s->bytes;
@@ -269,7 +266,7 @@ static gloo_status give_back_put(pass *p, uint32_t i) {
   }
   if (other) {
     return check_gets_fail(
-        p, i, "gives put %u back with other bytes than were written",
+        p, i, "returns put %u with different bytes than were written",
         s->window);
   }
   x->given = true;
@@ -327,7 +324,7 @@ static gloo_status check_ends(pass *p) {
     const window *x = &p->windows[k];
     if (x->made == 0) continue;
     if (is_put(p, x) && !x->given) {
-      return check_gets_fail(p, x->made - 1, "put %u is never given back", k);
+      return check_gets_fail(p, x->made - 1, "put %u is never returned", k);
     }
     if (!is_put(p, x) && x->used == 0) {
       return check_gets_fail(p, x->made - 1, "get %u is never read", k);
@@ -338,7 +335,7 @@ static gloo_status check_ends(pass *p) {
     if (t->put || t->back != NONE) continue;
     uint32_t peer = p->c->builder.peers[t->peer].rank;
     return check_gets_fail(p, t->step,
-                           "rank %u never hears that its get was read", peer);
+                           "rank %u never learns that its get was read", peer);
   }
   return GLOO_OK;
 }

@@ -19,7 +19,7 @@ static gloo_status check_local_reduce(gli_checker *c, uint32_t rank,
   if (t->n != (combines ? p.n_in : 1) || t->own > p.n_in - t->n ||
       !gli_in_bounds(t->a, t->bytes, each)) {
     return gli_check_fail(c, rank, s->number, t,
-                          "takes other inputs than there are");
+                          "uses inputs that do not exist");
   }
   if (!combines) *from += t->own * each;
   return GLOO_OK;
@@ -32,7 +32,7 @@ gloo_status gli_check_lists(gli_checker *c, uint32_t rank, const check_step *s,
   if (s->step.kind != GLI_STEP_LOCAL_BCAST) return GLOO_OK;
   if (s->step.n == c->params.n_out - 1) return GLOO_OK;
   return gli_check_fail(c, rank, s->number, &s->step,
-                        "fills other outputs than there are");
+                        "fills outputs that do not exist");
 }
 
 /* ---- the end ------------------------------------------------------------- */
@@ -72,7 +72,7 @@ gloo_status gli_check_outputs(gli_checker *c, uint32_t rank) {
         c->report->failed_step = r->total;
         return gli_fail(c->error, GLOO_ERR_INTERNAL, (int)rank,
                         "%s of %u ranks, rank %u: element %" PRIu64
-                        " of the outputs is not the same in all of them",
+                        " differs between the outputs",
                         gli_collective_name(p.collective), p.size, rank,
                         x / p.elem_bytes);
       }

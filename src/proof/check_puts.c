@@ -108,7 +108,7 @@ static gloo_status check_puts_entrust(pass *p, uint32_t i) {
                  .tie = gli_check_find_tie(p->c, peer, p->rank, s->slot),
                  .next = p->first[s->peer]};
   if (e.tie == NULL || e.tie->put != e.put) {
-    return check_puts_fail(p, i, "is not received as what it is");
+    return check_puts_fail(p, i, "is received as something else");
   }
   if (!add_out(p, &e)) return gli_check_no_memory(p->c);
   size_t from, to;

@@ -141,11 +141,11 @@ static gloo_status fail_deadlock(gli_checker *c) {
     next = on;
   }
   const check_step *s = &c->ranks[at.rank].steps[at.index];
-  return gli_check_fail(c, at.rank, s->number, &s->step,
-                        "deadlock%s, with %" PRIu64
-                        " steps of all ranks left: it waits for %s",
-                        all_loaded(c) ? "" : " as far as memory lets see", left,
-                        used > 0 ? chain : "a step that cannot be seen");
+  return gli_check_fail(
+      c, at.rank, s->number, &s->step,
+      "deadlock%s, with %" PRIu64 " steps of all ranks left: it waits for %s",
+      all_loaded(c) ? "" : " as far as memory allowed to search", left,
+      used > 0 ? chain : "an unknown step");
 }
 
 /* ---- windows ------------------------------------------------------------ */
@@ -251,7 +251,7 @@ gloo_status gli_checker_run(gli_checker *c, gli_build_fn build,
   c->report = report;
   c->error = error;
   if (params->size == 0) {
-    return gli_fail(error, GLOO_ERR_INVALID, -1, "there are 0 ranks to check");
+    return gli_fail(error, GLOO_ERR_INVALID, -1, "no ranks to check");
   }
   if (!check_prepare(c)) return gli_check_no_memory(c);
   gloo_status status = run_all(c);

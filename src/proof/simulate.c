@@ -296,7 +296,7 @@ static gloo_status check_model(const gli_sim_model *m, gloo_error *error) {
   if (!link_ok(&m->inside) || !link_ok(&m->across) || !(m->copy_ns >= 0) ||
       !(m->reduce_ns >= 0)) {
     return gli_fail(error, GLOO_ERR_INVALID, -1,
-                    "the model has a time that is below 0");
+                    "the model has a negative time");
   }
   return GLOO_OK;
 }
@@ -375,11 +375,11 @@ static gloo_status set_up(simulation *s, gli_build_fn build,
     if (status != GLOO_OK) return status;
     *n_steps += s->ranks[i].plan->n_steps;
     if (*n_steps > MAX_STEPS) {
-      return gli_fail(error, GLOO_ERR_INVALID, -1,
-                      "the plans of %u ranks together have more than %llu "
-                      "steps, too many to simulate; use fewer ranks or longer "
-                      "segments",
-                      s->size, (unsigned long long)MAX_STEPS);
+      return gli_fail(
+          error, GLOO_ERR_INVALID, -1,
+          "the plans of %u ranks have more than %llu steps in all, too many to "
+          "simulate; use fewer ranks or longer segments",
+          s->size, (unsigned long long)MAX_STEPS);
     }
   }
   return check_fit(s, error);
@@ -417,14 +417,13 @@ gloo_status gli_simulate(gli_build_fn build, const gli_plan_params *params,
   gloo_status status = check_model(model, error);
   if (status != GLOO_OK) return status;
   if (params->size == 0) {
-    return gli_fail(error, GLOO_ERR_INVALID, -1,
-                    "there are 0 ranks to simulate");
+    return gli_fail(error, GLOO_ERR_INVALID, -1, "no ranks to simulate");
   }
   *report = (gli_sim_report){0};
   if (params->hosts != NULL && params->hosts->size != params->size) {
     return gli_fail(error, GLOO_ERR_INVALID, -1,
-                    "the hosts are those of %u ranks, not of %u",
-                    params->hosts->size, params->size);
+                    "the hosts describe %u ranks, not %u", params->hosts->size,
+                    params->size);
   }
   simulation s = {.model = model,
                   .where = params->hosts,

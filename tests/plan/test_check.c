@@ -93,7 +93,7 @@ static void swapped_block_is_named(void **state) {
   /* It passes on a block that it has not got. */
   refuse(spoil_build, p, 3,
          WORDS("rank 3, step 6 (SEND to 4, slot 3", "byte 0 of OUT",
-               "nothing has written"));
+               "was never written"));
 }
 
 /* ---- handwritten wrong algorithms --------------------------------------- */
@@ -158,7 +158,7 @@ static void reading_undefined_bytes_is_named(void **state) {
   (void)state;
   refuse(build_undefined, params(GLI_SENDRECV, 2, 3), 0,
          WORDS("rank 0, step 0 (SEND to 1", "byte 0 of SCRATCH",
-               "nothing has written"));
+               "was never written"));
 }
 
 static void build_shifted(gli_builder *b, const gli_plan_params *p) {
@@ -210,7 +210,7 @@ static void wrong_outputs_name_the_last_writer(void **state) {
   (void)state;
   refuse(build_moved, params(GLI_BROADCAST, 2, 3), 1,
          WORDS("rank 1, step 1 (RECV from 0, slot 1", "element 2 of OUT",
-               "from element 0 of the input, not from element 2"));
+               "from element 0 of the input, not element 2"));
   refuse(build_gap, params(GLI_BROADCAST, 2, 3), 1,
          WORDS("rank 1", "no step writes element 2 of OUT"));
 }
@@ -230,9 +230,9 @@ static void build_loose_barrier(gli_builder *b, const gli_plan_params *p) {
 static void barrier_that_does_not_wait_for_all_is_named(void **state) {
   (void)state;
   refuse(build_half_barrier, params(GLI_BARRIER, 4, 0), 0,
-         WORDS("rank 0", "step (2)", "heard of ranks 0, 3", "not of rank 1"));
+         WORDS("rank 0", "step (2)", "knows of ranks 0, 3", "not of rank 1"));
   refuse(build_loose_barrier, params(GLI_BARRIER, 4, 0), 0,
-         WORDS("heard of ranks 0, 2-3", "not of rank 1"));
+         WORDS("knows of ranks 0, 2-3", "not of rank 1"));
 }
 
 static void build_broken(gli_builder *b, const gli_plan_params *p) {

@@ -245,11 +245,11 @@ static void build_into_in(gli_builder *b, const gli_plan_params *p) {
 
 static void broken_rules_are_named(void **state) {
   (void)state;
-  expect_refused(build_nested, "it has one within itself");
+  expect_refused(build_nested, "it contains another nested plan");
   expect_refused(build_other_member, "not the member");
   expect_refused(build_no_member, "not the member");
-  expect_refused(build_other_length, "other lengths");
-  expect_refused(build_too_far, "outside of its buffer");
+  expect_refused(build_other_length, "buffer lengths");
+  expect_refused(build_too_far, "exceeds its buffer");
   expect_refused(build_to_nobody, "does not exist");
   expect_refused(build_like_root, "reads IN, which only the root has");
   expect_refused(build_writes_in, "writes IN");
@@ -347,8 +347,7 @@ static void hosts_of_other_ranks_are_refused(void **state) {
   p.hosts = hosts;
   assert_int_equal(gli_plan_make(build_within, &p, &plan, &error),
                    GLOO_ERR_INVALID);
-  assert_non_null(
-      strstr(error.message, "hosts are those of 2 ranks, not of 6"));
+  assert_non_null(strstr(error.message, "hosts describe 2 ranks, not 6"));
   gli_hosts_free(hosts);
 }
 

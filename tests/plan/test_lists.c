@@ -177,10 +177,10 @@ static void build_fills_too_early(gli_builder *b, const gli_plan_params *p) {
 
 static void wrong_lists_are_found(void **state) {
   (void)state;
-  refuse(build_joins_two, "takes other inputs than there are");
-  refuse(build_forgets_outputs, "not the same in all of them");
-  refuse(build_fills_one, "fills other outputs than there are");
-  refuse(build_fills_too_early, "not the same in all of them");
+  refuse(build_joins_two, "uses inputs that do not exist");
+  refuse(build_forgets_outputs, "differs between the outputs");
+  refuse(build_fills_one, "fills outputs that do not exist");
+  refuse(build_fills_too_early, "differs between the outputs");
 }
 
 /* In place, the first output holds one input of several until they are joined.
@@ -200,7 +200,7 @@ static void reading_before_joining_is_found(void **state) {
   assert_int_equal(check(checker, build_sum, &p, &error), GLOO_OK);
   assert_int_equal(check(checker, build_unjoined, &p, &error),
                    GLOO_ERR_INTERNAL);
-  assert_non_null(strstr(error.message, "nothing has written"));
+  assert_non_null(strstr(error.message, "was never written"));
   gli_checker_destroy(checker);
 }
 

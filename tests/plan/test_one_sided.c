@@ -292,17 +292,17 @@ static void rules_of_two_readers_are_named(void **state) {
     const char *what;
   } cases[] = {
       {NO_SLIP, true, "exposes for a get what is exposed for a put to rank"},
-      {OVERWRITES_GET, false, "overwrites get 1, which was not read yet"},
+      {OVERWRITES_GET, false, "overwrites get 1 before it was read"},
       {LEAVES_GET, false, "get 3 is never read"},
-      {LEAVES_PUT, false, "put 3 is never given back"},
+      {LEAVES_PUT, false, "put 3 is never returned"},
       {WRITES_TWICE, false, "put 2 is written twice"},
-      {WRITES_LATE, false, "put 2 was given back before"},
-      {WRITES_LONGER, false, "put 3 has another length"},
-      {SIGNALS_OTHER, false, "rank 0 never hears that its get was read"},
-      {SIGNALS_EARLY, false, "rank 0 never hears that its get was read"},
+      {WRITES_LATE, false, "put 2 was already returned"},
+      {WRITES_LONGER, false, "put 3 has a different length"},
+      {SIGNALS_OTHER, false, "rank 0 never learns that its get was read"},
+      {SIGNALS_EARLY, false, "rank 0 never learns that its get was read"},
       {EXPOSES_SCRATCH, false, "is not what was exposed"},
-      {GIVES_TWICE, false, "gives back put 2 twice"},
-      {PUTS_UNEXPOSED, false, "gives back put 3, which was not exposed to it"},
+      {GIVES_TWICE, false, "returns put 2 twice"},
+      {PUTS_UNEXPOSED, false, "returns put 3, which was not exposed to it"},
   };
   for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
     gli_plan_params p = params(GLI_ALLREDUCE, 2, 8);
@@ -403,8 +403,7 @@ static void every_broken_rule_is_named(void **state) {
   } cases[] = {
       {SENDS_BYTES, false, "expects a get, but", "of rank 1 sends bytes"},
       {RECEIVES_BYTES, false, "expects bytes, but", "rank 1, step"},
-      {SIGNALS, false, "expects a put that is done",
-       "of rank 1 sends a signal"},
+      {SIGNALS, false, "expects a completed put", "of rank 1 sends a signal"},
       {EXPOSES_LESS, false, "expects to put 16 bytes, but",
        "rank 1 exposes 12"},
       {EXPOSES_ELSEWHERE, false, "what is exposed for a put to",
@@ -419,14 +418,14 @@ static void every_broken_rule_is_named(void **state) {
       {READS_GET, false, "reads what was received as get", "rank 1, step"},
       {MIXES_GETS, false, "received elsewhere", "rank 1, step"},
       {READS_TWICE, false, "get 0 is read twice", "rank 1, step"},
-      {READS_SPARE, false, "which is for puts alone", "rank 1, step"},
+      {READS_SPARE, false, "which only puts may use", "rank 1, step"},
       {FORGETS_GET, false, "reads what was received as get 0", "rank 1"},
-      {PUTS_OTHER, false, "other bytes than were written", "rank 1, step"},
+      {PUTS_OTHER, false, "different bytes than were written", "rank 1, step"},
       {CHANGES_RESULT, false, "overwrites the result of step", "rank 1, step"},
-      {SWAPS_PUTS, false, "back to another rank", "rank 1, step"},
+      {SWAPS_PUTS, false, "to the wrong rank", "rank 1, step"},
       {WRITES_UNEXPOSED, false, "was not exposed to it", "rank 1, step"},
-      {REUSES_WINDOW, false, "window 3 is in use already", "rank 1, step"},
-      {KEEPS_PUT, false, "expects a put that is done", "rank 1 sends bytes"},
+      {REUSES_WINDOW, false, "window 3 is already in use", "rank 1, step"},
+      {KEEPS_PUT, false, "expects a completed put", "rank 1 sends bytes"},
   };
   for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
     gli_plan_params p = params(GLI_ALLREDUCE, 3, 12);
@@ -465,9 +464,9 @@ static void copies_of_gets_keep_the_rules(void **state) {
   (void)state;
   static const char *const whats[] = {
       "reads get 1, which it has not received", "get 0 is read twice",
-      "which nothing has written", "reads what was received as get 0",
+      "which was never written", "reads what was received as get 0",
 
-      "never hears that its get was read"};
+      "never learns that its get was read"};
   gli_plan_params p = params(GLI_BROADCAST, 2, 12);
   gloo_error error;
   slip_of_copy = 0;

@@ -170,7 +170,7 @@ static void only_sound_blocks_are_reduced(void **state) {
   (void)state;
   static const char *const words[SLIPS] = {
       "",        "without blocks", "not among the blocks",
-      "overlap", "outside",        "overwrites"};
+      "overlap", "exceeds",        "overwrites"};
   gli_plan_params p = {
       .collective = GLI_ALLREDUCE, .size = 4, .count = 4, .elem_bytes = 4};
   for (int s = 0; s < SLIPS; s++) {

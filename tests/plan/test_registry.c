@@ -94,8 +94,8 @@ static void wrong_ones_and_broken_promises_are_reported(void **state) {
   for (int i = 0; i < 3; i++) assert_true(results[i].failures > 0);
   assert_non_null(strstr(results[0].first.message, "no step writes element"));
   assert_non_null(strstr(results[0].first.message, "2 ranks"));
-  assert_non_null(strstr(results[1].first.message, "promises 1"));
-  assert_non_null(strstr(results[2].first.message, "promises 0"));
+  assert_non_null(strstr(results[1].first.message, "declares 1"));
+  assert_non_null(strstr(results[2].first.message, "declares 0"));
 }
 
 int main(int argc, char **argv) {

@@ -264,8 +264,7 @@ static void what_cannot_be_simulated_is_an_error(void **state) {
   p.hosts = hosts;
   assert_int_equal(gli_simulate(build_one, &p, &m, &r, NULL, &error),
                    GLOO_ERR_INVALID);
-  assert_non_null(
-      strstr(error.message, "hosts are those of 3 ranks, not of 2"));
+  assert_non_null(strstr(error.message, "hosts describe 3 ranks, not 2"));
   gli_hosts_free(hosts);
   p.hosts = NULL;
   m.across.gap_ns = -1;

@@ -44,16 +44,16 @@ expect 0 'all correct' --check-all --ranks 7
 expect 0 'bytes across' allreduce -n 16 --hosts 4 --simulate --alpha-us 20 --beta-gbps 1
 expect 0 '<- chosen' allreduce -n 16 --simulate
 expect 0 'usage: gloo plan' --help
-expect 2 'there is no collective' all2all -n 4
+expect 2 'unknown collective' all2all -n 4
 expect 2 'barrier, broadcast, allreduce' sendrecv -n 4
 expect 2 'recursive_doubling, ring, ' allreduce -n 4 -a best
-expect 2 'there is no type' allreduce -n 4 --dtype float128
+expect 2 'unknown type' allreduce -n 4 --dtype float128
 expect 2 'option --ranks is required' allreduce
 expect 2 'whole number from 1 to' allreduce -n 0
 expect 2 'whole number from 1 to' allreduce -n 1-4
 expect 2 'neither a number nor a range' --check-all -n 9-2
-expect 2 '--rank: 4 is not below' allreduce -n 4 -r 4
-expect 2 'too many bytes' allgather -n 4 -c 9223372036854775807
+expect 2 '--rank: 4 is out of range' allreduce -n 4 -r 4
+expect 2 'exceed the address space' allgather -n 4 -c 9223372036854775807
 expect 2 'only one of' allreduce -n 4 --check --simulate
 expect 2 'beta-gbps' allreduce -n 4 --simulate --beta-gbps fast
 expect 0 'algorithm two_level (chosen)' allreduce -n 8 --hosts 4x2
@@ -61,16 +61,16 @@ expect 0 'algorithm two_level (chosen)' allgather -n 5 --hosts 2+3
 expect 0 'peer 3' broadcast -n 4 -r 1 -c 4096 --hosts 0,0,1,1 -a two_level
 expect 0 '6 plans' allreduce -n 6 --hosts 0,1,0,1,2,1 -a two_level --check
 expect 0 '16 ranks on 4 hosts' allreduce -n 16 --hosts 4 --simulate
-expect 2 'does not put 8 ranks on hosts' allreduce -n 8 --hosts 4x3
-expect 2 'does not put 5 ranks on hosts' allreduce -n 5 --hosts 2+2
-expect 2 'does not put 4 ranks on hosts' allreduce -n 4 --hosts 0,1,2
-expect 2 'does not put 2 ranks on hosts' allreduce -n 2 --hosts 3
-expect 2 'does not put 2 ranks on hosts' allreduce -n 2 --hosts many
+expect 2 'does not place 8 ranks on hosts' allreduce -n 8 --hosts 4x3
+expect 2 'does not place 5 ranks on hosts' allreduce -n 5 --hosts 2+2
+expect 2 'does not place 4 ranks on hosts' allreduce -n 4 --hosts 0,1,2
+expect 2 'does not place 2 ranks on hosts' allreduce -n 2 --hosts 3
+expect 2 'does not place 2 ranks on hosts' allreduce -n 2 --hosts many
 expect 0 'bootstrap of 1 ranks' bootstrap --simulate -n 1
 expect 0 'bytes in, 11360 out' bootstrap --simulate -n 32
 expect 2 'bootstrap has no plan' bootstrap -n 8
 expect 2 'option --ranks is required' bootstrap --simulate
-expect 2 'does not put 8 ranks on hosts' bootstrap --simulate -n 8 --hosts 3+2
+expect 2 'does not place 8 ranks on hosts' bootstrap --simulate -n 8 --hosts 3+2
 
 # What a start costs where ranks meet in a tree grows with the steps of it.
 out=$("$gloo" plan bootstrap --simulate -n 100000 --hosts 2500)
