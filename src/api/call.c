@@ -77,8 +77,7 @@ static bool fill_repeated(const gli_call *call, gli_repeated_call *repeated) {
 /* ---- the forms ----------------------------------------------------------- */
 
 gloo_status gli_call_no_place(const char *function, gloo_error *error) {
-  return gli_fail(error, GLOO_ERR_INVALID, -1,
-                  "%s: there is no place for the request: it is NULL",
+  return gli_fail(error, GLOO_ERR_INVALID, -1, "%s: `request` must not be NULL",
                   function);
 }
 

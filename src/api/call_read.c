@@ -70,10 +70,11 @@ static gloo_status check_values(const gli_arguments *a, const gloo_options *o,
     gloo_status status = gli_reduction_check(a, o, error);
     if (status != GLOO_OK) return status;
     if (a->several && a->listed == 0 && a->op == GLOO_AVERAGE) {
-      return gli_fail(error, GLOO_ERR_UNSUPPORTED, -1,
-                      "%s: there is no average, for ranks may differ in how "
-                      "many inputs they have; take the sum and divide it",
-                      a->function);
+      return gli_fail(
+          error, GLOO_ERR_UNSUPPORTED, -1,
+          "%s: GLOO_AVG is not supported: ranks may differ in their number of "
+          "inputs; use GLOO_SUM and divide the result",
+          a->function);
     }
   }
   if (gli_collective_rooted(a->collective) &&
@@ -97,12 +98,13 @@ static gloo_status check_values(const gli_arguments *a, const gloo_options *o,
 
 static gloo_status no_place(const gli_arguments *a, gloo_error *error) {
   if (a->collective == GLI_SENDRECV) {
-    return gli_fail(error, GLOO_ERR_BUFFER, -1, "%s: there is no in-place form",
+    return gli_fail(error, GLOO_ERR_BUFFER, -1,
+                    "%s: not possible in place; pass a separate input buffer",
                     a->function);
   }
   return gli_fail(error, GLOO_ERR_BUFFER, -1,
-                  "%s: only the root can work in place; other ranks have no "
-                  "output that their input could be in",
+                  "%s: only the root can use GLOO_IN_PLACE; other ranks have "
+                  "no output buffer",
                   a->function);
 }
 
@@ -118,7 +120,7 @@ static gloo_status find_shapes(const gli_arguments *a, gli_plan_params *p,
       shape_in_place->out_bytes > PTRDIFF_MAX) {
     return gli_fail(error, GLOO_ERR_COUNT, -1,
                     "%s: %" PRIu64 " elements of %" PRIu64
-                    " bytes do not fit in memory",
+                    " bytes exceed the address space",
                     a->function, p->count, p->elem_bytes);
   }
   if (a->collective == GLI_SENDRECV) {
@@ -147,7 +149,7 @@ static gloo_status check_buffers(const gli_arguments *a, gli_call *call,
                                    : shape_out_of_place.out_bytes;
   if (out_bytes > 0 && a->output == NULL) {
     return gli_fail(error, GLOO_ERR_BUFFER, -1,
-                    "%s: the output is NULL but takes %" PRIu64 " bytes",
+                    "%s: the output is NULL, but needs %" PRIu64 " bytes",
                     a->function, out_bytes);
   }
   if (p->in_place) return GLOO_OK;
@@ -155,8 +157,8 @@ static gloo_status check_buffers(const gli_arguments *a, gli_call *call,
     return no_place(a, error);
   if (shape_out_of_place.in_bytes > 0 && a->input == NULL) {
     return gli_fail(error, GLOO_ERR_BUFFER, -1,
-                    "%s: the input is NULL but has %" PRIu64
-                    " bytes; use GLOO_IN_PLACE when it is in the output",
+                    "%s: the input is NULL, but has %" PRIu64
+                    " bytes; pass GLOO_IN_PLACE if the output holds the input",
                     a->function, shape_out_of_place.in_bytes);
   }
   if (gli_overlap(a->input, shape_out_of_place.in_bytes, a->output,
@@ -183,8 +185,8 @@ static gloo_status call_read_unknown_algorithm(const gli_arguments *a,
     if (n > 0 && (size_t)n < sizeof known - used) used += (size_t)n;
   }
   return gli_fail(error, GLOO_ERR_NOT_FOUND, -1,
-                  "%s: there is no algorithm \"%.64s\"; known are: %s",
-                  a->function, name, used ? known : "none");
+                  "%s: unknown algorithm \"%.64s\"; valid: %s", a->function,
+                  name, used ? known : "none");
 }
 
 static gloo_status call_read_choose(const gli_arguments *a,
@@ -260,8 +262,8 @@ static gloo_status make_call(gloo_context *context, const gli_arguments *a,
   if (status != GLOO_OK) return status;
   if (options->matched_by_init && a->collective == GLI_SENDRECV)
     return gli_fail(error, GLOO_ERR_UNSUPPORTED, -1,
-                    "%s: messages are matched by tag and order, not by "
-                    "gloo_options.matched_by_init",
+                    "%s: gloo_options.matched_by_init does not apply to "
+                    "messages, which are matched by tag and order",
                     a->function);
   fill_call(context, a, options, call);
   if (a->several) {

@@ -30,16 +30,18 @@
 static gloo_status check_world(int rank, int size, gloo_error *error) {
   if (size < 1) {
     return gli_fail(error, GLOO_ERR_INVALID, -1,
-                    "a context of %d ranks: the size must be at least 1", size);
+                    "size is %d: a context needs at least 1 rank", size);
   }
   if ((uint32_t)size > GLI_RANKS_MAX) {
     return gli_fail(error, GLOO_ERR_INVALID, -1,
-                    "a context of %d ranks: at most %u can meet", size,
+                    "size is %d: a context has at most %u ranks", size,
                     (unsigned)GLI_RANKS_MAX);
   }
   if (rank < 0 || rank >= size) {
-    return gli_fail(error, GLOO_ERR_INVALID, -1,
-                    "rank %d of %d: ranks are 0 to %d", rank, size, size - 1);
+    return gli_fail(
+        error, GLOO_ERR_INVALID, -1,
+        "rank %d is out of range for a context of size %d: ranks are 0 to %d",
+        rank, size, size - 1);
   }
   return GLOO_OK;
 }
@@ -140,9 +142,9 @@ gloo_status gli_context_create(int rank, int size, gloo_store *store,
   if (status != GLOO_OK) return status;
   if (out == NULL || (store == NULL && size > 1)) {
     return gli_fail(error, GLOO_ERR_INVALID, -1, "gloo_context_create: %s",
-                    out != NULL
-                        ? "the store is NULL; the ranks need one to meet"
-                        : "no place for the context");
+                    out != NULL ? "`store` must not be NULL: the ranks "
+                                  "exchange addresses through it"
+                                : "`context` must not be NULL");
   }
   uint64_t key = meeting != NULL ? meeting->key : 0;
   if (key == 0) status = gli_random_draw(&key, sizeof key, error);
@@ -245,7 +247,7 @@ static void context_go_on_telling(const gloo_context *failed,
   gloo_status status = gli_trace_read(&options, &settings, &error);
   if (status == GLOO_OK) status = gli_trace_begin(successor, &settings, &error);
   if (status != GLOO_OK)
-    gli_log(GLOO_LOG_WARN, "rank %d writes no traces any more: %s",
+    gli_log(GLOO_LOG_WARN, "rank %d stopped writing traces: %s",
             gloo_context_rank(successor), error.message);
 }
 

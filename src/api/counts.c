@@ -7,7 +7,7 @@
 
 static gloo_status too_many(const gli_arguments *a, gloo_error *error) {
   return gli_fail(error, GLOO_ERR_COUNT, -1,
-                  "%s: the counts add up to more than fits in memory",
+                  "%s: the sum of the counts exceeds the address space",
                   a->function);
 }
 
@@ -47,7 +47,7 @@ static gloo_status counts_read_list(gli_given_counts *n, const gli_arguments *a,
   if (counts == NULL) {
     return gli_fail(error, GLOO_ERR_COUNT, -1,
                     "%s: the list of counts of the %s is NULL; it needs one "
-                    "for each of the %u ranks",
+                    "count per rank, %u in all",
                     a->function, which, size);
   }
   uint64_t end = 0;

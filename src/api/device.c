@@ -21,7 +21,7 @@ gloo_status gli_device_create_towards(const gloo_device_options *options,
   if (status != GLOO_OK) return status;
   if (device == NULL) {
     return gli_fail(error, GLOO_ERR_INVALID, -1,
-                    "gloo_device_create: no place for the device");
+                    "gloo_device_create: `device` must not be NULL");
   }
   const char *name = o.transport, *where = "";
   if (name == NULL) {
@@ -31,14 +31,14 @@ gloo_status gli_device_create_towards(const gloo_device_options *options,
   if (name == NULL || !*name) name = "auto";
   const gli_transport_ops *ops = gli_transport_find(name);
   if (ops == NULL) {
-    return gli_fail(error, GLOO_ERR_NOT_FOUND, -1,
-                    "%sthere is no transport \"%.64s\"; known are: auto, "
-                    "tcp, shm, ibv, inproc",
-                    where, name);
+    return gli_fail(
+        error, GLOO_ERR_NOT_FOUND, -1,
+        "%sunknown transport \"%.64s\"; valid: auto, tcp, shm, ibv, inproc",
+        where, name);
   }
   if (o.streams < 0 || o.streams > STREAMS_MAX) {
     return gli_fail(error, GLOO_ERR_INVALID, -1,
-                    "%d streams per pair: must be 1 to %d, or 0 for 1",
+                    "streams is %d: must be 1 to %d, or 0 for the default of 1",
                     o.streams, STREAMS_MAX);
   }
   gli_transport_config config = {.host = o.host,

@@ -27,8 +27,8 @@ static gloo_status group_check(const char *function,
                                const gloo_context *context,
                                gloo_context *const *group, gloo_error *error) {
   if (context == NULL || group == NULL) {
-    return gli_fail(error, GLOO_ERR_INVALID, -1, "%s: no %s", function,
-                    context != NULL ? "place for the group" : "context");
+    return gli_fail(error, GLOO_ERR_INVALID, -1, "%s: `%s` must not be NULL",
+                    function, context != NULL ? "group" : "context");
   }
   if (gli_custom_op_inside()) return gli_custom_op_refuse(function, error);
   return gli_context_usable(context, error);
@@ -106,10 +106,14 @@ static gloo_status making_describe(gli_making *k, const group_call *call) {
                                  .key = call->key};
     return GLOO_OK;
   }
-  if (call->ranks == NULL || call->n < 1 || call->n > (size_t)size)
+  size_t n = call->ranks != NULL ? call->n : 0;
+  if (n == 0)
     return gli_fail(&k->error, GLOO_ERR_RANK, -1,
-                    "%s: a list of %zu ranks, of %d", k->function,
-                    call->ranks != NULL ? call->n : (size_t)0, size);
+                    "%s: the list of ranks is empty", k->function);
+  if (n > (size_t)size)
+    return gli_fail(&k->error, GLOO_ERR_RANK, -1,
+                    "%s: the list has %zu ranks, but the context has only %d",
+                    k->function, n, size);
   k->n = (uint32_t)call->n;
   k->ranks = calloc(call->n, sizeof *k->ranks);
   if (k->ranks == NULL)

@@ -46,10 +46,10 @@ static uint32_t group_member(const gli_making *k, uint32_t i) {
 
 static const char *group_difference(const gli_group_record *mine,
                                     const gli_group_record *theirs) {
-  if (mine->kind != theirs->kind) return "calls another of the two";
-  if (mine->n != theirs->n) return "gives a list of another length";
-  if (mine->set != theirs->set) return "gives a list of other ranks";
-  return "gives the same ranks in another order";
+  if (mine->kind != theirs->kind) return "calls the other function";
+  if (mine->n != theirs->n) return "passes a list of a different length";
+  if (mine->set != theirs->set) return "lists different ranks";
+  return "lists the same ranks in a different order";
 }
 
 static gloo_status group_compare(gli_making *k, const gli_group_record *theirs,

@@ -57,14 +57,14 @@ static gloo_status grow_tell(gloo_context *context, grow_plan *plan,
   if (status != GLOO_OK) return status;
   plan->text[sizeof plan->text - 1] = '\0';
   if (!grow_plan_is_sane(plan, gloo_context_size(context)))
-    return gli_fail(error, GLOO_ERR_PROTOCOL, 0,
-                    "gloo_context_grow: what rank 0 says makes no sense: %d "
-                    "newcomers, status %d; do all ranks run the same version "
-                    "of the library?",
-                    (int)plan->newcomers, (int)plan->status);
+    return gli_fail(
+        error, GLOO_ERR_PROTOCOL, 0,
+        "gloo_context_grow: invalid reply from rank 0: %d newcomers, status "
+        "%d; do all ranks run the same version of the library?",
+        (int)plan->newcomers, (int)plan->status);
   if (plan->status == GLOO_OK) return GLOO_OK;
   return gli_fail(error, (gloo_status)plan->status, -1,
-                  "rank 0 took nobody in: %s", plan->text);
+                  "rank 0 admitted no newcomers: %s", plan->text);
 }
 
 /* ---- the promise --------------------------------------------------------- */
@@ -82,8 +82,8 @@ static gloo_status grow_promise_all(gloo_context *context, gloo_store *store,
   if (end == GLOO_OK && well) return GLOO_OK;
   if (end == GLOO_OK)
     return gli_fail(error, GLOO_ERR_PEER, -1,
-                    "another rank cannot use the store, and took nobody in; "
-                    "the context is as it was");
+                    "another rank cannot use the store, so no newcomers were "
+                    "admitted; the context is unchanged");
   *error = later;
   return end;
 }
@@ -151,7 +151,7 @@ static gloo_status grow_vote(gloo_store *store, const gli_grow_round *round,
   free(value.data);
   if (*taken || refused) return GLOO_OK;
   return gli_fail(error, GLOO_ERR_PROTOCOL, -1,
-                  "what the store has under %s is no verdict: use the same "
+                  "the store's value under %s is not a verdict: use the same "
                   "release of the library on all ranks",
                   key);
 }
@@ -161,8 +161,8 @@ static gloo_status grow_vote(gloo_store *store, const gli_grow_round *round,
 static gloo_status grow_lose_track(gloo_context *context,
                                    const gloo_error *cause, gloo_error *error) {
   gli_fail(error, GLOO_ERR_STALE, gloo_context_rank(context),
-           "rank %d cannot learn whether the others have taken in those that "
-           "came, and goes on with neither: %s; start it again",
+           "rank %d cannot find out whether the other ranks admitted the "
+           "newcomers, and must not continue with either group: %s; restart it",
            gloo_context_rank(context), cause->message);
   gli_context_forsake(context, error);
   return GLOO_ERR_STALE;
@@ -180,8 +180,8 @@ static gloo_status grow_settle(gloo_context *context, gloo_store *store,
   if (met != GLOO_OK) return met;
   if (end == GLOO_OK && !well)
     return gli_fail(error, GLOO_ERR_PEER, -1,
-                    "another rank could not meet those that came; the context "
-                    "is as it was");
+                    "another rank could not connect to the newcomers; the "
+                    "context is unchanged");
   if (gloo_context_size(context) == 1) return GLOO_OK;
   /* All have met. A rank may be gone since, which not all need to have seen. */
   gloo_error cause;
@@ -191,8 +191,8 @@ static gloo_status grow_settle(gloo_context *context, gloo_store *store,
   if (taken) return GLOO_OK;
   if (end == GLOO_OK)
     return gli_fail(error, GLOO_ERR_PEER, -1,
-                    "a rank failed while those that came were taken in, and "
-                    "none of them was; the context is to be shrunk");
+                    "a rank failed while newcomers were being admitted, so "
+                    "none was; call gloo_context_shrink");
   *error = later;
   return end;
 }
@@ -205,17 +205,18 @@ static gloo_status grow_check(const gloo_context *context,
                               const gloo_grow_options *o, gloo_error *error) {
   static const char name[] = "gloo_context_grow";
   if (context == NULL || store == NULL || successor == NULL)
-    return gli_fail(error, GLOO_ERR_INVALID, -1, "%s: no %s", name,
+    return gli_fail(error, GLOO_ERR_INVALID, -1, "%s: `%s` must not be NULL",
+                    name,
                     context == NULL ? "context"
                     : store == NULL ? "store"
-                                    : "place for the successor");
+                                    : "successor");
   if (gli_custom_op_inside()) return gli_custom_op_refuse(name, error);
   int size = gloo_context_size(context);
   if (o->newcomers < 0 || o->ranks_max < 0 ||
       (o->ranks_max > 0 && o->ranks_max < size))
     return gli_fail(error, GLOO_ERR_INVALID, -1,
-                    "%s: newcomers is %d and ranks_max %d, where %d ranks are "
-                    "there already",
+                    "%s: newcomers is %d and ranks_max is %d, but the context "
+                    "already has %d ranks",
                     name, o->newcomers, o->ranks_max, size);
   return gli_context_usable(context, error);
 }

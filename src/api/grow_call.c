@@ -81,8 +81,8 @@ static gloo_status grow_await(gloo_store *store, const gloo_grow_options *o,
     if (status != GLOO_OK) return status;
     if (*placed < 0 || *came < *placed || *came - *placed > GLI_RANKS_MAX)
       return gli_fail(error, GLOO_ERR_PROTOCOL, -1,
-                      "the store's count of ranks that came makes no sense: "
-                      "%" PRId64 " after %" PRId64,
+                      "the store's count of newcomers is invalid: %" PRId64
+                      " after %" PRId64,
                       *came, *placed);
     if (*came - *placed >= o->newcomers) return GLOO_OK;
     if (gli_deadline_left(deadline_ns) == 0) return GLOO_OK;
@@ -121,8 +121,7 @@ gloo_status gli_grow_find(gloo_store *store, int size,
   called->numbers = calloc((size_t)(came - placed), sizeof *called->numbers);
   if (called->numbers == NULL)
     return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
-                    "out of memory for %" PRId64 " ranks that came",
-                    came - placed);
+                    "out of memory for %" PRId64 " newcomers", came - placed);
   int64_t last = grow_choose(store, placed, came, most - size, called->numbers,
                              &called->n);
   called->seen = last - placed;
@@ -156,11 +155,10 @@ static gloo_status call_await(gloo_store *store, int64_t meeting,
   free(texts);
   free(keys);
   if (status == GLOO_ERR_NO_MEMORY)
-    return gli_fail(error, status, -1, "out of memory to call %zu newcomers",
-                    n);
+    return gli_fail(error, status, -1, "out of memory for %zu newcomers", n);
   if (status == GLOO_ERR_POISONED)
     return gli_fail(error, GLOO_ERR_PEER, -1,
-                    "a newcomer ended while it was taken in; call "
+                    "a newcomer exited while it was being admitted; call "
                     "gloo_context_grow again");
   if (status == GLOO_ERR_TIMEOUT) return GLOO_OK;
   for (size_t i = 0; i < n && status == GLOO_OK; i++) came[i] = true;
@@ -218,7 +216,7 @@ gloo_status gli_grow_call(gloo_store *store, int size,
   bool *came = calloc((size_t)called->n, sizeof *came);
   if (came == NULL)
     return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
-                    "out of memory to call %d newcomers", (int)called->n);
+                    "out of memory for %d newcomers", (int)called->n);
   status = call_await(store, round->number, called, came, error);
   if (status == GLOO_OK)
     status = call_give_places(store, size, round, called, came, error);

@@ -67,7 +67,7 @@ static gloo_status open_device(const gloo_device_options *options,
     status = gli_host_towards(at->url.host, gli_deadline_left(deadline_ns), own,
                               error);
   if (status != GLOO_OK) {
-    gli_error_prefix(error, "where ranks meet: ");
+    gli_error_prefix(error, "rendezvous: ");
     return status;
   }
   return gli_device_create_towards(&o, own, device, error);
@@ -237,7 +237,7 @@ gloo_status gloo_init(const gloo_init_options *options, gloo_context **context,
   if (status != GLOO_OK) return status;
   if (context == NULL) {
     return gli_fail(error, GLOO_ERR_INVALID, -1,
-                    "gloo_init: no place for the context");
+                    "gloo_init: `context` must not be NULL");
   }
   gli_launch launch;
   place at = {.launch = &launch};

@@ -47,15 +47,15 @@ typedef struct join_place {
 /* ---- being called -------------------------------------------------------- */
 
 static gloo_status join_not_taken_in(gloo_error *error) {
-  return gli_fail(error, GLOO_ERR_TIMEOUT, -1,
-                  "gloo_context_join: this rank was not taken in: no ranks "
-                  "have called gloo_context_grow with this store, or they had "
-                  "no room");
+  return gli_fail(
+      error, GLOO_ERR_TIMEOUT, -1,
+      "gloo_context_join: this rank was not admitted: no ranks called "
+      "gloo_context_grow with this store, or ranks_max was reached");
 }
 
 static gloo_status join_nonsense(const char *key, gloo_error *error) {
   return gli_fail(error, GLOO_ERR_PROTOCOL, -1,
-                  "gloo_context_join: what the store has under %s is no %s: "
+                  "gloo_context_join: the store's value under %s is not a %s: "
                   "use the same release of the library on all ranks",
                   key, strstr(key, GLI_GROW_CALL "/") ? "call" : "place");
 }
@@ -83,10 +83,11 @@ static gloo_status join_await_call(gloo_store *visit, int64_t number,
   will.n = 0;
   (void)gli_store_leave_will(visit, &will, NULL);
   if (status == GLOO_ERR_POISONED)
-    return gli_fail(error, GLOO_ERR_PEER, -1,
-                    "gloo_context_join: %s took this rank for gone, for its "
-                    "connection was lost while it waited: call it again",
-                    visit->label);
+    return gli_fail(
+        error, GLOO_ERR_PEER, -1,
+        "gloo_context_join: %s considers this rank dead because its connection "
+        "was lost while it waited: call gloo_context_join again",
+        visit->label);
   return status == GLOO_ERR_TIMEOUT ? join_not_taken_in(error) : status;
 }
 
@@ -143,9 +144,10 @@ static gloo_status join_await_place(gloo_store *store, int64_t number,
            (status == GLOO_OK && place->bytes == bytes &&
             memcmp(place->data, GLI_GROW_NO_PLACE, bytes) == 0);
   if (*again)
-    return gli_fail(error, GLOO_ERR_PEER, -1,
-                    "gloo_context_join: this rank was not taken in, for "
-                    "another one ended while it was called: call it again");
+    return gli_fail(
+        error, GLOO_ERR_PEER, -1,
+        "gloo_context_join: this rank was not admitted because another "
+        "newcomer exited meanwhile: call gloo_context_join again");
   return status;
 }
 
@@ -200,8 +202,9 @@ gloo_status gloo_context_join(gloo_store *store, gloo_device *device,
   gloo_error unread;
   if (error == NULL) error = &unread;
   if (store == NULL || context == NULL)
-    return gli_fail(error, GLOO_ERR_INVALID, -1, "gloo_context_join: no %s",
-                    store == NULL ? "store" : "place for the context");
+    return gli_fail(error, GLOO_ERR_INVALID, -1,
+                    "gloo_context_join: `%s` must not be NULL",
+                    store == NULL ? "store" : "context");
   gloo_status status = gli_grow_check_secret(store, options, error);
   if (status == GLOO_OK)
     status = gli_timeout_of_start(timeout_ns, &timeout_ns, error);
@@ -218,8 +221,8 @@ gloo_status gloo_context_join(gloo_store *store, gloo_device *device,
   if (gli_grow_confirm(made, &cause) != GLOO_OK) {
     gloo_context_destroy(made);
     return gli_fail(error, cause.cause, -1,
-                    "gloo_context_join: this rank was not taken in, for one "
-                    "failed while it was: %s; call it again",
+                    "gloo_context_join: this rank was not admitted because a "
+                    "rank failed meanwhile: %s; call gloo_context_join again",
                     cause.message);
   }
   *context = made;

@@ -23,13 +23,13 @@ gloo_status gli_lists_read(const gli_arguments *a, gli_call *call,
   gli_plan_params *p = &call->params;
   if (a->n_inputs > MOST_BUFFERS || a->n_outputs > MOST_BUFFERS) {
     return gli_fail(error, GLOO_ERR_COUNT, -1,
-                    "%s: %zu inputs and %zu outputs; there can be %zu of each",
+                    "%s: %zu inputs and %zu outputs; the limit is %zu of each",
                     a->function, a->n_inputs, a->n_outputs, MOST_BUFFERS);
   }
   bool gathers = a->collective == GLI_ALLGATHER;
   if (gathers && !gli_mul_u64(p->count, a->n_inputs, &p->count)) {
     return gli_fail(error, GLOO_ERR_COUNT, -1,
-                    "%s: %zu inputs of %zu elements do not fit in memory",
+                    "%s: %zu inputs of %zu elements exceed the address space",
                     a->function, a->n_inputs, a->count);
   }
   return GLOO_OK;
@@ -60,14 +60,16 @@ static bool is_in_place(const gli_arguments *a, const gli_shape *shape_in_place,
 static gloo_status check_outputs(const gli_arguments *a, uint64_t bytes,
                                  gloo_error *error) {
   if (bytes > 0 && outputs_of(a) == 0) {
-    return gli_fail(error, GLOO_ERR_BUFFER, -1,
-                    "%s: there are no outputs, but one takes %" PRIu64 " bytes",
-                    a->function, bytes);
+    return gli_fail(
+        error, GLOO_ERR_BUFFER, -1,
+        "%s: the list of outputs is empty, but an output needs %" PRIu64
+        " bytes",
+        a->function, bytes);
   }
   for (size_t i = 0; bytes > 0 && i < outputs_of(a); i++) {
     if (a->outputs[i] == NULL) {
       return gli_fail(error, GLOO_ERR_BUFFER, -1,
-                      "%s: output %zu is NULL but takes %" PRIu64 " bytes",
+                      "%s: output %zu is NULL, but needs %" PRIu64 " bytes",
                       a->function, i, bytes);
     }
     for (size_t k = 0; k < i; k++) {
@@ -85,21 +87,21 @@ static gloo_status check_inputs(const gli_arguments *a, size_t n,
                                 gloo_error *error) {
   if (a->inputs == NULL || n == 0) {
     return gli_fail(error, GLOO_ERR_BUFFER, -1,
-                    a->inputs != NULL ? "%s: there are no inputs"
+                    a->inputs != NULL ? "%s: the list of inputs is empty"
                                       : "%s: the list of inputs is NULL",
                     a->function);
   }
   for (size_t i = 0; bytes > 0 && i < n; i++) {
     if (a->inputs[i] == NULL) {
       return gli_fail(error, GLOO_ERR_BUFFER, -1,
-                      "%s: input %zu is NULL but has %" PRIu64 " bytes",
+                      "%s: input %zu is NULL, but has %" PRIu64 " bytes",
                       a->function, i, bytes);
     }
     for (size_t k = 0; out_bytes > 0 && k < outputs_of(a); k++) {
       if (!gli_overlap(a->inputs[i], bytes, a->outputs[k], out_bytes)) continue;
       return gli_fail(error, GLOO_ERR_BUFFER, -1,
-                      "%s: input %zu and output %zu overlap; give no list of "
-                      "inputs when they are in the outputs",
+                      "%s: input %zu and output %zu overlap; pass no inputs to "
+                      "operate in place",
                       a->function, i, k);
     }
   }

@@ -25,11 +25,11 @@ static gloo_status look_at(side *s, const void *memory, uint64_t bytes,
     status = gli_cuda_find((const uint8_t *)memory + (bytes - 1), &last, error);
   if (status != GLOO_OK) return status;
   if (first.kind != last.kind || first.device != last.device)
-    return gli_fail(error, GLOO_ERR_BUFFER, -1,
-                    "%s: the %" PRIu64
-                    " bytes at %p are not all in the memory "
-                    "of one device, or of the host",
-                    s->a->function, bytes, memory);
+    return gli_fail(
+        error, GLOO_ERR_BUFFER, -1,
+        "%s: the %" PRIu64
+        " bytes at %p span host memory and device memory, or several devices",
+        s->a->function, bytes, memory);
   if (gli_cuda_copies(first.kind, s->stream)) s->staged = true;
   return GLOO_OK;
 }

@@ -73,8 +73,8 @@ static gloo_status query_check(const char *function,
                                const gloo_context *context,
                                const gloo_answer *answer, gloo_error *error) {
   if (context == NULL || answer == NULL)
-    return gli_fail(error, GLOO_ERR_INVALID, -1, "%s: no %s", function,
-                    context == NULL ? "context" : "place for the answer");
+    return gli_fail(error, GLOO_ERR_INVALID, -1, "%s: `%s` must not be NULL",
+                    function, context == NULL ? "context" : "answer");
   if (gli_custom_op_inside()) return gli_custom_op_refuse(function, error);
   return GLOO_OK;
 }
@@ -99,14 +99,13 @@ gloo_status gloo_context_route(gloo_context *context, int peer,
 static const char *query_reason(const gloo_options *options,
                                 const gli_call *call) {
   const gli_plan_params *p = &call->params;
-  if (options->algorithm != NULL) return "the call names it";
+  if (options->algorithm != NULL) return "named in the call";
   if (gli_tuning_find(p->tuning, p) != NULL)
-    return "GLOO_ALGORITHM or the tuning file says so";
+    return "chosen by GLOO_ALGORITHM or the tuning file";
   return p->tuning != NULL
-             ? "the cheapest for these ranks, hosts and bytes, by costs that "
-               "were measured or given"
-             : "the cheapest for these ranks, hosts and bytes, by costs that "
-               "are estimated";
+             ? "lowest cost for these ranks, hosts and bytes; costs measured "
+               "or given"
+             : "lowest cost for these ranks, hosts and bytes; costs estimated";
 }
 
 gloo_status gloo_context_choice(gloo_context *context, const char *collective,
@@ -126,12 +125,12 @@ gloo_status gloo_context_choice(gloo_context *context, const char *collective,
   if (collective == NULL ||
       !gli_collective_from_name(collective, &a.collective))
     return gli_fail(error, GLOO_ERR_NOT_FOUND, -1,
-                    "%s: there is no collective \"%.64s\"", function,
+                    "%s: unknown collective \"%.64s\"", function,
                     collective != NULL ? collective : "");
   if (a.collective == GLI_SENDRECV || gli_collective_counted(a.collective))
     return gli_fail(error, GLOO_ERR_UNSUPPORTED, -1,
-                    "%s: what %s does is not chosen by one count", function,
-                    collective);
+                    "%s: the choice for %s does not depend on a single count",
+                    function, collective);
   status = gli_options_load(&ours, sizeof ours, options, "gloo_options", error);
   if (status == GLOO_OK)
     status = gli_call_choice(context, &a, &ours, &call, error);

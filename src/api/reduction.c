@@ -25,20 +25,19 @@ size_t gli_reduction_element_bytes(const gli_arguments *a,
 static gloo_status check_custom(const gli_arguments *a, const gloo_options *o,
                                 gloo_error *error) {
   if (o->custom == NULL) {
-    return gli_fail(error, GLOO_ERR_OP, -1,
-                    "%s: GLOO_CUSTOM needs an operation in "
-                    "gloo_options.custom, which is NULL",
-                    a->function);
+    return gli_fail(
+        error, GLOO_ERR_OP, -1,
+        "%s: GLOO_CUSTOM needs an operation, but gloo_options.custom is NULL",
+        a->function);
   }
   size_t own = gli_custom_op_element_bytes(o->custom);
   size_t size = gli_reduction_element_bytes(a, o);
   if (size == 0) {
-    return gli_fail(error, GLOO_ERR_DTYPE, -1,
-                    "%s: the operation \"%s\" has no element_bytes, so it "
-                    "needs a type of gloo_dtype and not %s, or "
-                    "gloo_options.custom_element_bytes with it",
-                    a->function, gli_custom_op_name(o->custom),
-                    gloo_dtype_name(a->dtype));
+    return gli_fail(
+        error, GLOO_ERR_DTYPE, -1,
+        "%s: the operation \"%s\" has no element_bytes: pass a type other than "
+        "%s, or set gloo_options.custom_element_bytes",
+        a->function, gli_custom_op_name(o->custom), gloo_dtype_name(a->dtype));
   }
   if (own == 0 || own == size) return GLOO_OK;
   return gli_fail(error, GLOO_ERR_DTYPE, -1,
@@ -53,16 +52,16 @@ static gloo_status check_scaled(const gli_arguments *a, const gloo_options *o,
                                 gloo_error *error) {
   if (!gli_dtype_is_inexact(a->dtype)) {
     return gli_fail(error, GLOO_ERR_UNSUPPORTED, -1,
-                    "%s: there is no %s of %s: factors are for floats and "
-                    "complex numbers",
+                    "%s: %s is not defined for %s: factors apply to floats and "
+                    "complex numbers only",
                     a->function, gloo_op_name(a->op),
                     gloo_dtype_name(a->dtype));
   }
   if (o->factor != NULL) return GLOO_OK;
-  return gli_fail(error, GLOO_ERR_OP, -1,
-                  "%s: GLOO_SCALED_SUM needs a factor: gloo_options.factor is "
-                  "NULL",
-                  a->function);
+  return gli_fail(
+      error, GLOO_ERR_OP, -1,
+      "%s: GLOO_SCALED_SUM needs a factor, but gloo_options.factor is NULL",
+      a->function);
 }
 
 gloo_status gli_reduction_check(const gli_arguments *a, const gloo_options *o,
@@ -77,14 +76,14 @@ gloo_status gli_reduction_check(const gli_arguments *a, const gloo_options *o,
   const char *refusal = gli_reduce_refusal(a->dtype, a->op);
   if (refusal != NULL) {
     return gli_fail(error, GLOO_ERR_UNSUPPORTED, -1,
-                    "%s: there is no %s of %s: %s", a->function,
+                    "%s: %s is not defined for %s: %s", a->function,
                     gloo_op_name(a->op), gloo_dtype_name(a->dtype), refusal);
   }
   bool prefix = a->collective == GLI_SCAN || a->collective == GLI_EXSCAN;
   if (prefix && a->op == GLOO_AVERAGE) {
     return gli_fail(error, GLOO_ERR_UNSUPPORTED, -1,
-                    "%s: there is no average of some of the ranks; take the "
-                    "sum and divide it",
+                    "%s: GLOO_AVG is not supported over some of the ranks; use "
+                    "GLOO_SUM and divide the result",
                     a->function);
   }
   return GLOO_OK;
@@ -135,8 +134,8 @@ gloo_status gli_reduction_allows(const gli_arguments *a, const gloo_options *o,
              gli_custom_op_name(o->custom));
   }
   return gli_fail(error, GLOO_ERR_UNSUPPORTED, -1,
-                  "%s: the algorithm \"%s\" does not combine in the order of "
-                  "ranks, which %s needs; these do: %s",
+                  "%s: the algorithm \"%s\" does not combine in rank order, "
+                  "which %s needs; valid: %s",
                   a->function, algorithm->name, who, names);
 }
 
@@ -181,8 +180,8 @@ static gloo_status reduction_widen(const gli_arguments *a, gli_call *call,
       shape.out_bytes > PTRDIFF_MAX) {
     return gli_fail(error, GLOO_ERR_COUNT, -1,
                     "%s: %" PRIu64
-                    " elements do not fit in memory as float32, in which they "
-                    "are added",
+                    " elements exceed the address space as float32, in which "
+                    "they are summed",
                     a->function, p->count);
   }
   bool kept = p->collective == GLI_EXSCAN && p->rank == 0;

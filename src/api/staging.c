@@ -34,8 +34,8 @@ static uint64_t piece_bytes(const listing *l, size_t i) {
 
 static gloo_status listing_too_large(const listing *l, gloo_error *error) {
   return gli_fail(error, GLOO_ERR_COUNT, -1,
-                  "%s: the list has more elements of %" PRIu64
-                  " bytes than fit in memory",
+                  "%s: the elements of the list, of %" PRIu64
+                  " bytes each, exceed the address space",
                   l->a->function, l->elem_bytes);
 }
 
@@ -73,9 +73,9 @@ static gloo_status listing_check_list(const listing *l, bool output,
     uint64_t bytes = piece_bytes(l, i);
     if (bytes == 0 || list[i] != NULL) continue;
     return gli_fail(error, GLOO_ERR_BUFFER, -1,
-                    output ? "%s: output %zu is NULL but takes %" PRIu64
+                    output ? "%s: output %zu is NULL, but needs %" PRIu64
                              " bytes"
-                           : "%s: input %zu is NULL but has %" PRIu64 " bytes",
+                           : "%s: input %zu is NULL, but has %" PRIu64 " bytes",
                     l->a->function, i, bytes);
   }
   return GLOO_OK;
@@ -188,8 +188,7 @@ static void extents_add(const listing *l, bool output, extent *e, size_t *n) {
 
 static gloo_status staging_no_memory(const listing *l, gloo_error *error) {
   return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
-                  "%s: out of memory for %zu blocks of together %" PRIu64
-                  " bytes",
+                  "%s: out of memory for %zu blocks, %" PRIu64 " bytes in all",
                   l->a->function, l->n, l->bytes);
 }
 

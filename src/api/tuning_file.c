@@ -58,11 +58,10 @@ static gloo_status open_file(const char *name, FILE **file, gloo_error *error) {
   if (fstat(fd, &info) != 0) {
     status = cannot_open(name, error);
   } else if (!S_ISREG(info.st_mode)) {
-    status =
-        gli_fail(error, GLOO_ERR_INVALID, -1,
-                 "GLOO_TUNING_FILE: %.200s is not a regular file; name one "
-                 "that `gloo tune` has written",
-                 name);
+    status = gli_fail(error, GLOO_ERR_INVALID, -1,
+                      "GLOO_TUNING_FILE: %.200s is not a regular file; name "
+                      "one written by `gloo tune`",
+                      name);
   } else {
     *file = fdopen(fd, "r");
     if (*file == NULL) status = cannot_open(name, error);

@@ -62,14 +62,14 @@ static gloo_status window_check(gloo_context *context, const void *memory,
                                 gloo_window *const *window, gloo_error *error) {
   static const char name[] = "gloo_window_create";
   if (context == NULL || window == NULL)
-    return gli_fail(error, GLOO_ERR_INVALID, -1, "%s: no %s", name,
-                    context == NULL ? "context" : "place for the window");
+    return gli_fail(error, GLOO_ERR_INVALID, -1, "%s: `%s` must not be NULL",
+                    name, context == NULL ? "context" : "window");
   if (gli_custom_op_inside()) return gli_custom_op_refuse(name, error);
   if (gli_cuda_refuse(name, memory, error) != GLOO_OK)
     return gli_context_refuse(context, error);
   if ((uintptr_t)memory % 8 == 0) return GLOO_OK;
   gli_fail(error, GLOO_ERR_INVALID, -1,
-           "%s: the memory begins at %p, which is no multiple of 8", name,
+           "%s: the memory starts at %p, which is not a multiple of 8", name,
            memory);
   return gli_context_refuse(context, error);
 }
@@ -101,9 +101,10 @@ gloo_status gloo_window_create(gloo_context *context, void *memory,
  * still write to: then what they wrote is not here. */
 static gloo_status window_check_shared(gloo_window *window, gloo_error *error) {
   if (gli_window_is_shared(window)) return GLOO_OK;
-  gli_fail(error, GLOO_ERR_PEER, -1,
-           "other ranks no longer reach this rank's part of a window: it was "
-           "also a buffer of an operation that failed in another context");
+  gli_fail(
+      error, GLOO_ERR_PEER, -1,
+      "other ranks can no longer access this rank's part of the window: it was "
+      "also a buffer of an operation that failed in another context");
   return error->status;
 }
 

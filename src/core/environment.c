@@ -68,12 +68,11 @@ gloo_status gli_seconds_read(const gli_seconds *variable, int64_t *ns,
   if (*ns >= variable->least_ms * NS_PER_MS &&
       *ns <= variable->most_ms * NS_PER_MS)
     return GLOO_OK;
-  return gli_fail(
-      error, GLOO_ERR_INVALID, -1,
-      "the environment variable %s is '%.40s'; it must be a number of "
-      "seconds from %.10g to %.10g, or '%s' for no limit",
-      variable->name, text, (double)variable->least_ms / 1e3,
-      (double)variable->most_ms / 1e3, variable->none);
+  return gli_fail(error, GLOO_ERR_INVALID, -1,
+                  "%s is '%.40s'; it must be a number of seconds from %.10g to "
+                  "%.10g, or '%s' for no limit",
+                  variable->name, text, (double)variable->least_ms / 1e3,
+                  (double)variable->most_ms / 1e3, variable->none);
 }
 
 /* The program's limit, and the variable where it is GLOO_TIMEOUT_DEFAULT. */

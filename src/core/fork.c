@@ -35,10 +35,9 @@ bool gli_forked(const gli_birth *birth) {
 gloo_status gli_fork_refuse(const gli_birth *birth, const char *what,
                             gloo_error *error) {
   return gli_fail(error, GLOO_ERR_FORKED, -1,
-                  "%s was made by process %" PRId64
-                  ", and this is process %ld, "
-                  "forked from it: only the process that made it can use it; "
-                  "destroy it here, and make another",
+                  "%s was created by process %" PRId64
+                  ", and cannot be used in its forked child, process %ld: "
+                  "destroy it here and create another",
                   what, birth->pid, (long)getpid());
 }
 

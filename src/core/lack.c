@@ -10,25 +10,23 @@ static const struct lack {
   const char *text;
 } lacks[] = {
     {EMFILE, GLOO_ERR_IO,
-     "this process has no file descriptor left; raise its limit on open files "
-     "(ulimit -n)"},
+     "too many open files in this process; raise the limit (ulimit -n)"},
     {ENFILE, GLOO_ERR_IO,
-     "this host has no file descriptor left; raise its limit on open files "
-     "(sysctl fs.file-max)"},
+     "too many open files on this host; raise the limit (sysctl fs.file-max)"},
 #if defined(ETOOMANYREFS)
     {ETOOMANYREFS, GLOO_ERR_IO,
-     "this user has too many file descriptors on their way to other processes; "
+     "this user has too many file descriptors in flight over Unix sockets; "
      "raise the limit on open files (ulimit -n)"},
 #endif
     {ENOMEM, GLOO_ERR_NO_MEMORY,
-     "this process is out of memory; look at its limit and at that of its "
-     "control group"},
+     "this process is out of memory; check its limit and that of its control "
+     "group"},
     {ENOBUFS, GLOO_ERR_NO_MEMORY,
-     "this host has no memory left for sockets; raise the limits on socket "
-     "memory (sysctl net.core, net.ipv4.tcp_mem)"},
+     "this host is out of socket memory; raise its limits (sysctl net.core, "
+     "net.ipv4.tcp_mem)"},
     {ENOSPC, GLOO_ERR_NO_MEMORY,
-     "this user watches as many descriptors as the system allows; raise that "
-     "limit (sysctl fs.epoll.max_user_watches)"},
+     "this user has reached the limit on epoll watches; raise it (sysctl "
+     "fs.epoll.max_user_watches)"},
 };
 
 static const struct lack *lack_find(int code) {

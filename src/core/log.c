@@ -41,7 +41,7 @@ static int level_from_environment(void) {
   if (named == LEVEL_UNSET && name != NULL) {
     gli_log(GLOO_LOG_WARN,
             "GLOO_LOG_LEVEL is \"%s\", which is not a level: use debug, info, "
-            "warn, error or off (going on with warn)",
+            "warn, error or off (continuing with warn)",
             name);
   }
   return level;

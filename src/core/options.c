@@ -27,8 +27,8 @@ gloo_status gli_options_load(void *ours, size_t size, const void *theirs,
   for (size_t i = size; i < given; i++) {
     if (bytes[i] == 0) continue;
     return gli_fail(error, GLOO_ERR_UNSUPPORTED, -1,
-                    "%s sets a field that this version of the library (struct "
-                    "of %zu bytes) does not know",
+                    "%s sets a field unknown to this version of the library "
+                    "(its struct has %zu bytes)",
                     name, size);
   }
   return GLOO_OK;

@@ -38,7 +38,7 @@ int gli_random(void *to, size_t bytes, const char **what) {
   do got = getrandom(to, bytes, 0);
   while (got < 0 && errno == EINTR);
   if (got == (ssize_t)bytes) return 0;
-  *what = "getrandom is refused, and so is /dev/urandom";
+  *what = "neither getrandom nor /dev/urandom is available";
 #else
   *what = "/dev/urandom";
 #endif

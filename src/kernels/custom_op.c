@@ -34,13 +34,13 @@ static gloo_status custom_op_check(gloo_custom_fn function,
                                    gloo_error *error) {
   if (function == NULL) {
     return gli_fail(error, GLOO_ERR_INVALID, -1,
-                    "gloo_custom_op_create: the function is NULL");
+                    "gloo_custom_op_create: `function` must not be NULL");
   }
   if (o->name != NULL && strlen(o->name) >= NAME_BYTES) {
-    return gli_fail(error, GLOO_ERR_INVALID, -1,
-                    "gloo_custom_op_create: a name of %zu characters is longer "
-                    "than %d",
-                    strlen(o->name), NAME_BYTES - 1);
+    return gli_fail(
+        error, GLOO_ERR_INVALID, -1,
+        "gloo_custom_op_create: the name has %zu characters; the limit is %d",
+        strlen(o->name), NAME_BYTES - 1);
   }
   return GLOO_OK;
 }
@@ -51,7 +51,7 @@ gloo_status gloo_custom_op_create(gloo_custom_fn function,
   gloo_custom_op_options o;
   if (op == NULL)
     return gli_fail(error, GLOO_ERR_INVALID, -1,
-                    "gloo_custom_op_create: no place for the operation");
+                    "gloo_custom_op_create: `op` must not be NULL");
   gloo_status status =
       gli_options_load(&o, sizeof o, options, "gloo_custom_op_options", error);
   if (status == GLOO_OK) status = custom_op_check(function, &o, error);

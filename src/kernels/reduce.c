@@ -148,10 +148,10 @@ bool gli_dtype_is_low_precision(gloo_dtype dtype) {
   return gli_dtype_is_inexact(dtype) && gloo_dtype_size(dtype) < 4;
 }
 
-#define NO_BITS "bitwise operations are for integers and bool"
-#define NO_TRUTH "logical operations are for integers and bool"
-#define NO_ORDER "complex numbers have no order"
-#define NO_NUMBER "bool is no number: use lor, land or lxor"
+#define NO_BITS "bitwise operations apply to integers and bool only"
+#define NO_TRUTH "logical operations apply to integers and bool only"
+#define NO_ORDER "complex numbers are not ordered"
+#define NO_NUMBER "bool is not a numeric type; use lor, land or lxor"
 
 const char *gli_reduce_refusal(gloo_dtype dtype, gloo_op op) {
   static const char *const refusals[KINDS][GLOO_OP_COUNT] = {

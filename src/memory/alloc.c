@@ -25,14 +25,14 @@ static void alloc_warn(size_t bytes, const char *what, int code) {
   unsigned long long bit = 1ull << (index % 64);
   if ((atomic_fetch_or(&warned[index / 64], bit) & bit) != 0) return;
   gli_log(GLOO_LOG_WARN,
-          "no memory that other ranks can reach, for an allocation of %zu "
-          "bytes: %s (%s); ordinary memory takes its place, and large messages "
-          "are copied. Further warnings of this kind are left out",
+          "cannot allocate %zu bytes of memory shared with other ranks: %s "
+          "(%s); using ordinary memory, so large messages are copied. Further "
+          "warnings of this kind are suppressed",
           bytes, what, strerror(code));
 }
 
 static bool alloc_region(size_t bytes, void **memory) {
-  const char *what = "it is larger than any that can be shared";
+  const char *what = "it exceeds the limit for shared memory";
   int fd = -1, code = EFBIG;
   void *made = NULL;
   const gli_sealed_want want = {.bytes = bytes,
@@ -45,9 +45,9 @@ static bool alloc_region(size_t bytes, void **memory) {
     gli_region stale;
     code = gli_region_add(made, bytes, fd, &stale);
     what = code == EEXIST
-               ? "its address was given to gloo_memory_register, and "
-                 "was unmapped without gloo_memory_deregister"
-               : "there are too many of them";
+               ? "its address was registered with gloo_memory_register and "
+                 "unmapped without gloo_memory_deregister"
+               : "too many shared allocations";
     if (code != 0) {
       gli_sealed_unmap(made, bytes);
       gli_sealed_close(fd);
@@ -88,7 +88,7 @@ static bool alloc_shared(size_t bytes, void **memory) {
 gloo_status gloo_alloc(size_t bytes, void **memory, gloo_error *error) {
   if (memory == NULL)
     return gli_fail(error, GLOO_ERR_INVALID, -1,
-                    "gloo_alloc needs a place to put the address");
+                    "gloo_alloc: `memory` must not be NULL");
   size_t page = (size_t)sysconf(_SC_PAGESIZE), asked = bytes;
   if (bytes == 0) bytes = 1;
   void *made = NULL;
@@ -98,8 +98,8 @@ gloo_status gloo_alloc(size_t bytes, void **memory, gloo_error *error) {
     if (bytes <= gli_memory_left()) made = aligned_alloc(page, bytes);
   }
   if (made == NULL)
-    return gli_fail(error, GLOO_ERR_NO_MEMORY, -1, "no memory for %zu bytes",
-                    asked);
+    return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
+                    "out of memory: cannot allocate %zu bytes", asked);
   memset(made, 0, bytes);
   *memory = made;
   return GLOO_OK;

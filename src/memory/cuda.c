@@ -91,8 +91,8 @@ gloo_status gli_cuda_failed(gli_cu_result result, const char *what,
   return gli_fail(
       error, result == GLI_CU_OUT_OF_MEMORY ? GLOO_ERR_NO_MEMORY : GLOO_ERR_IO,
       -1, "CUDA: %s failed: %.160s (%.60s, %d)", what,
-      text != NULL ? text : "the driver has no text for it",
-      name != NULL ? name : "no name", result);
+      text != NULL ? text : "unknown error", name != NULL ? name : "no name",
+      result);
 }
 
 /* ---- whose memory is it? ------------------------------------------------- */
@@ -125,7 +125,8 @@ gloo_status gli_cuda_find(const void *memory, gli_cuda_place *place,
     case GLI_CU_DEINITIALIZED:   /* or any more */
       return GLOO_OK;
     default:
-      return gli_cuda_failed(result, "asking whose memory a buffer is", error);
+      return gli_cuda_failed(result, "querying the memory type of a buffer",
+                             error);
   }
   place->kind = memory_kind_of(type, managed);
   if (place->kind == GLI_MEMORY_HOST) return GLOO_OK;
@@ -141,7 +142,7 @@ gloo_status gli_cuda_refuse(const char *function, const void *memory,
   gloo_status status = gli_cuda_find(memory, &place, error);
   if (status != GLOO_OK || place.kind != GLI_MEMORY_DEVICE) return status;
   return gli_fail(error, GLOO_ERR_BUFFER, -1,
-                  "%s: %p is memory of a GPU, which this call does not reach; "
-                  "copy it to memory of the host first",
+                  "%s: %p is GPU memory, which this call does not support; "
+                  "copy it to host memory first",
                   function, memory);
 }

@@ -17,7 +17,7 @@ gloo_status gli_cuda_watch(gloo_error *error) {
 }
 
 void gli_cuda_describe(char *text, size_t bytes) {
-  snprintf(text, bytes, "no: built without it");
+  snprintf(text, bytes, "not built");
 }
 
 static gloo_status no_cuda(gloo_error *error) {

@@ -14,13 +14,13 @@ static gloo_status hold_device(const gli_cu_driver *driver, int number,
   gli_cu_result result = driver->init(0);
   if (result == GLI_CU_SUCCESS) result = driver->device_count(&devices);
   if (result == GLI_CU_SUCCESS && devices == 0)
-    return gli_fail(error, GLOO_ERR_UNSUPPORTED, -1, "CUDA: there is no GPU");
+    return gli_fail(error, GLOO_ERR_UNSUPPORTED, -1, "CUDA: no GPU found");
   if (result == GLI_CU_SUCCESS)
     result = driver->device_get(&device, number % devices);
   if (result == GLI_CU_SUCCESS)
     result = driver->primary_retain(&context, device);
   if (result != GLI_CU_SUCCESS)
-    return gli_cuda_failed(result, "beginning to use a GPU", error);
+    return gli_cuda_failed(result, "initialising a GPU", error);
   *place = (gli_cuda_place){.kind = GLI_MEMORY_DEVICE,
                             .device = number % devices,
                             .context = context};
@@ -43,8 +43,7 @@ gloo_status gli_cuda_allocate(int device, size_t bytes, void **memory,
   gli_cu_result result = driver->memory_allocate(&address, bytes);
   gli_cuda_leave();
   if (result != GLI_CU_SUCCESS)
-    return gli_cuda_gpu_failed(gpu, result, "allocating memory of a GPU",
-                               error);
+    return gli_cuda_gpu_failed(gpu, result, "allocating GPU memory", error);
   *memory = (void *)(uintptr_t)address;
   return GLOO_OK;
 }

@@ -27,8 +27,8 @@ gloo_status gli_cuda_enter(gli_cuda_gpu *gpu, gloo_error *error) {
   const gli_cu_driver *driver = gli_cuda_driver();
   gli_cu_result result = driver->context_push(gpu->context);
   if (result != GLI_CU_SUCCESS)
-    return gli_cuda_gpu_failed(gpu, result, "using the context of a buffer",
-                               error);
+    return gli_cuda_gpu_failed(gpu, result,
+                               "switching to the context of a buffer", error);
   capture_mode = GLI_CU_CAPTURE_MODE_RELAXED;
   (void)driver->exchange_capture_mode(&capture_mode);
   return GLOO_OK;
@@ -104,7 +104,8 @@ gloo_status gli_cuda_gpu_of(const gli_cuda_place *place, gli_cuda_gpu **gpu,
   if (result == GLI_CU_SUCCESS)
     result = driver->primary_retain(&context, device);
   if (result != GLI_CU_SUCCESS)
-    return gli_cuda_failed(result, "using the device of a buffer", error);
+    return gli_cuda_failed(result, "switching to the device of a buffer",
+                           error);
   gloo_status status = gpu_in(context, gpu, error);
   (void)driver->primary_release(device);
   return status;
@@ -122,7 +123,7 @@ gloo_status gli_cuda_gpu_of_stream(void *stream, gli_cuda_gpu **gpu,
   if (driver == NULL)
     return gli_fail(error, GLOO_ERR_INVALID, -1,
                     "gloo_options.stream is set, but this process does not use "
-                    "CUDA (or GLOO_CUDA is 0)");
+                    "CUDA, or GLOO_CUDA is 0");
   gli_cu_result result = driver->stream_context(stream, &context);
   if (result == GLI_CU_SUCCESS)
     result = driver->stream_is_capturing(stream, &capturing);
@@ -133,8 +134,8 @@ gloo_status gli_cuda_gpu_of_stream(void *stream, gli_cuda_gpu **gpu,
   }
   if (capturing != GLI_CU_CAPTURE_NONE)
     return gli_fail(error, GLOO_ERR_UNSUPPORTED, -1,
-                    "gloo_options.stream records a CUDA graph, and calls of "
-                    "this library cannot be part of one");
+                    "gloo_options.stream is capturing a CUDA graph, which "
+                    "cannot include calls of this library");
   return gpu_in(context, gpu, error);
 }
 
@@ -161,7 +162,7 @@ static gloo_status event_take(gli_cuda_gpu *gpu, gli_cuda_event **event,
       gli_cuda_driver()->event_create(&e->event, GLI_CU_EVENT_DISABLE_TIMING);
   if (result != GLI_CU_SUCCESS) {
     free(e);
-    return gli_cuda_gpu_failed(gpu, result, "making an event", error);
+    return gli_cuda_gpu_failed(gpu, result, "creating an event", error);
   }
   *event = e;
   return GLOO_OK;
@@ -192,7 +193,7 @@ static gloo_status mark_stream(gli_cuda_gpu *gpu, gli_cu_stream stream,
         gli_cuda_driver()->event_record((*event)->event, stream);
     if (result != GLI_CU_SUCCESS) {
       status = gli_cuda_stream_failed(gpu, result,
-                                      "noting the work of a stream", error);
+                                      "recording an event in a stream", error);
       gli_cuda_forget(*event);
     }
   }
@@ -219,7 +220,7 @@ gloo_status gli_cuda_reached(gli_cuda_event *e, gloo_error *error) {
   gli_cuda_leave();
   if (result == GLI_CU_SUCCESS) return GLOO_OK;
   if (result == GLI_CU_NOT_READY) return GLOO_IN_PROGRESS;
-  return gli_cuda_gpu_failed(e->gpu, result, "the work of a stream", error);
+  return gli_cuda_gpu_failed(e->gpu, result, "waiting for a stream", error);
 }
 
 void gli_cuda_await_copies(gli_cuda_gpu *gpu) {

@@ -73,11 +73,8 @@ static void open_library(bool load) {
       return;
     }
     const char *text = dlerror();
-    snprintf(reason, sizeof reason,
-             LIBRARY
-             " (the NVIDIA driver) is not installed or does not load "
-             "(%.120s)",
-             text != NULL ? text : "no reason is given");
+    snprintf(reason, sizeof reason, "no NVIDIA driver (%.120s)",
+             text != NULL ? text : "no reason given");
     gli_make_printable(reason);
     return;
   }
@@ -86,7 +83,7 @@ static void open_library(bool load) {
   unusable = !opened;
   if (opened) return;
   snprintf(reason, sizeof reason,
-           LIBRARY " is too old, for it has no %s (the driver of CUDA 11 has)",
+           LIBRARY " is too old: it lacks %s (CUDA 11 or newer is needed)",
            missing);
   dlclose(library);
 }

@@ -36,8 +36,8 @@ gloo_status gli_pinned_read_limit(gloo_error *error) {
   unsigned long long bytes = strtoull(text, &end, 10);
   if (*end != '\0' || errno != 0 || text[0] == '-' || bytes > SIZE_MAX)
     return gli_fail(error, GLOO_ERR_INVALID, -1,
-                    "GLOO_CUDA_STAGING is \"%s\"; it must be how many bytes of "
-                    "pinned memory are kept between calls",
+                    "GLOO_CUDA_STAGING is \"%s\"; it must be the number of "
+                    "bytes of pinned memory to keep between calls",
                     text);
   pthread_mutex_lock(&lock);
   idle_most = (size_t)bytes;
@@ -62,10 +62,9 @@ static void free_block(block *b) {
 }
 
 static gloo_status pinned_no_memory(size_t bytes, gloo_error *error) {
-  return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
-                  "out of memory for %zu bytes that copies of GPU memory pass "
-                  "through",
-                  bytes);
+  return gli_fail(
+      error, GLOO_ERR_NO_MEMORY, -1,
+      "out of memory for %zu bytes of staging memory for GPU buffers", bytes);
 }
 
 static gloo_status new_block(gli_cuda_gpu *gpu, size_t bytes, block **out,
@@ -84,8 +83,8 @@ static gloo_status new_block(gli_cuda_gpu *gpu, size_t bytes, block **out,
         memory, bytes, GLI_CU_HOST_PORTABLE | GLI_CU_HOST_DEVICEMAP);
     gli_cuda_leave();
     if (result != GLI_CU_SUCCESS)
-      status = gli_cuda_gpu_failed(
-          gpu, result, "pinning memory that copies pass through", error);
+      status =
+          gli_cuda_gpu_failed(gpu, result, "pinning staging memory", error);
   }
   if (status != GLOO_OK) {
     free(memory);
@@ -261,9 +260,9 @@ gloo_status gli_cuda_flag_wait(gli_cuda_flag *flag, gli_cuda_gpu *gpu,
   if (result == GLI_CU_SUCCESS) return GLOO_OK;
   if (result == GLI_CU_NOT_SUPPORTED)
     return gli_fail(error, GLOO_ERR_UNSUPPORTED, -1,
-                    "this device or driver has no streams that wait for the "
-                    "host (cuStreamWaitValue32); use gloo_request_wait");
-  return gli_cuda_stream_failed(gpu, result, "having a stream wait", error);
+                    "this device or driver does not support "
+                    "cuStreamWaitValue32; use gloo_request_wait");
+  return gli_cuda_stream_failed(gpu, result, "making a stream wait", error);
 }
 
 void gli_cuda_flag_raise(gli_cuda_flag *flag) {

@@ -246,8 +246,8 @@ bool gli_region_detach(void *memory, size_t bytes) {
   uv_mutex_unlock(&lock);
   if (code == 0) return true;
   gli_log(GLOO_LOG_ERROR,
-          "%zu bytes of memory stay within reach of other ranks after an "
-          "error: %s; end those ranks before the memory is used again",
+          "other ranks can still access %zu bytes of memory after an error: "
+          "%s; stop those ranks before using the memory again",
           bytes, strerror(code));
   return false;
 }

@@ -13,32 +13,31 @@ static gloo_status register_refused(const void *memory, size_t bytes, int code,
                                     gloo_error *error) {
   if (code != EEXIST)
     return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
-                    "no memory to note that %zu bytes at %p are registered",
-                    bytes, memory);
+                    "out of memory while registering %zu bytes at %p", bytes,
+                    memory);
   if (gli_region_is_shared(other))
     return gli_fail(error, GLOO_ERR_INVALID, -1,
-                    "%zu bytes at %p cannot be registered: some of them are "
-                    "from gloo_alloc, and need not be",
+                    "cannot register %zu bytes at %p: some are from "
+                    "gloo_alloc, which needs no registration",
                     bytes, memory);
   return gli_fail(error, GLOO_ERR_INVALID, -1,
-                  "%zu bytes at %p cannot be registered: %zu bytes at %p are, "
-                  "and overlap them; gloo_memory_deregister first",
+                  "cannot register %zu bytes at %p: they overlap %zu "
+                  "registered bytes at %p; call gloo_memory_deregister first",
                   bytes, memory, other->bytes, (const void *)other->base);
 }
 
 gloo_status gloo_memory_register(void *memory, size_t bytes,
                                  gloo_error *error) {
   if (memory == NULL || bytes == 0)
+    return gli_fail(error, GLOO_ERR_INVALID, -1,
+                    "cannot register %zu bytes at %p: `memory` must not be "
+                    "NULL and `bytes` not 0",
+                    bytes, memory);
+  if (bytes > UINTPTR_MAX - (uintptr_t)memory)
     return gli_fail(
         error, GLOO_ERR_INVALID, -1,
-        "%zu bytes at %p cannot be registered: gloo_memory_register "
-        "needs memory, and how many bytes it is",
-        bytes, memory);
-  if (bytes > UINTPTR_MAX - (uintptr_t)memory)
-    return gli_fail(error, GLOO_ERR_INVALID, -1,
-                    "%zu bytes at %p cannot be registered: they would go on "
-                    "beyond the last address",
-                    bytes, memory);
+        "cannot register %zu bytes at %p: they exceed the address space", bytes,
+        memory);
   gli_region other;
   int code = gli_region_add(memory, bytes, -1, &other);
   if (code == 0) return GLOO_OK;
@@ -49,7 +48,7 @@ gloo_status gloo_memory_deregister(void *memory, gloo_error *error) {
   gli_region region;
   if (gli_region_remove(memory, false, &region)) return GLOO_OK;
   return gli_fail(error, GLOO_ERR_INVALID, -1,
-                  "no registered memory begins at %p: gloo_memory_deregister "
-                  "takes the address that gloo_memory_register was given",
+                  "no registered memory starts at %p: pass the address that "
+                  "was passed to gloo_memory_register",
                   memory);
 }

@@ -62,7 +62,7 @@ static int check_limits(size_t bytes, unsigned most_percent,
   if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
       limit.rlim_cur < bytes)
     return EFBIG;
-  *what = "too little is left, here or below the limit of the control group";
+  *what = "too little memory is left on this host or in its control group";
   uint64_t left = left_for(bytes);
   return bytes <= left / 100 * most_percent ? 0 : ENOMEM;
 }
@@ -163,7 +163,7 @@ int gli_sealed_make(const gli_sealed_want *want, int *fd, void **memory,
   int made =
       gli_fd_keep(memfd_create("gloo_c", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (made < 0) return errno;
-  *what = "the rest of the descriptors is left to others (ulimit -n)";
+  *what = "the remaining descriptors are reserved for other uses (ulimit -n)";
   code = leaves_fds(made, want->spare_fds_percent)
              ? sealed_fill(made, want->bytes, want->reserved, memory, what)
              : EMFILE;

@@ -8,7 +8,7 @@ int gli_sealed_make(const gli_sealed_want *want, int *fd, void **memory,
   (void)want;
   (void)fd;
   (void)memory;
-  *what = "it takes what only Linux has";
+  *what = "it requires Linux";
   return ENOSYS;
 }
 

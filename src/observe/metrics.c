@@ -22,8 +22,8 @@ static gloo_status metrics_check(const char *function,
                                  const gloo_context *context, const void *place,
                                  gloo_error *error) {
   if (context == NULL || place == NULL)
-    return gli_fail(error, GLOO_ERR_INVALID, -1, "%s: no %s", function,
-                    context == NULL ? "context" : "place for the answer");
+    return gli_fail(error, GLOO_ERR_INVALID, -1, "%s: `%s` must not be NULL",
+                    function, context == NULL ? "context" : "totals");
   if (gli_custom_op_inside()) return gli_custom_op_refuse(function, error);
   gloo_status status = gli_context_usable(context, error);
   return status == GLOO_ERR_FORKED ? status : GLOO_OK;
@@ -56,9 +56,12 @@ gloo_status gloo_context_call_totals(gloo_context *context,
   gloo_error unread;
   gli_figures figures;
   if (error == NULL) error = &unread;
-  const void *place = room > 0 && totals == NULL ? NULL : n;
-  gloo_status status =
-      metrics_check("gloo_context_call_totals", context, place, error);
+  static const char name[] = "gloo_context_call_totals";
+  if (n == NULL)
+    return gli_fail(error, GLOO_ERR_INVALID, -1, "%s: `n` must not be NULL",
+                    name);
+  const void *place = room > 0 ? (const void *)totals : n;
+  gloo_status status = metrics_check(name, context, place, error);
   if (status != GLOO_OK) return status;
   if (!gli_context_figures(context, &figures)) return metrics_no_memory(error);
   size_t found = 0;
@@ -128,9 +131,10 @@ typedef enum metrics_field {
 
 static void print_calls(FILE *to, const gli_figures *f, metrics_field field) {
   static const char *const names[] = {"calls", "call_bytes", "call_seconds"};
-  static const char *const helps[] = {"Operations that ended well.",
-                                      "Bytes of their longest buffers here.",
-                                      "Time from their start to their end."};
+  static const char *const helps[] = {
+      "Operations that completed.",
+      "Bytes of their longest buffers on this rank.",
+      "Time from their start to their end."};
   print_family(to, names[field], helps[field]);
   for (size_t kind = 0; kind < GLI_TOTAL_KINDS; kind++) {
     if (f->totals->calls[kind].calls == 0) continue;
@@ -162,8 +166,8 @@ static void print_peers(FILE *to, const gli_figures *f, int field) {
       "Bytes to that rank.",
       "Messages from that rank.",
       "Bytes from that rank.",
-      "Collectives that waited for that rank in the end.",
-      "How long these took."};
+      "Collectives that waited for that rank last.",
+      "Duration of these waits."};
   print_family(to, names[field], helps[field]);
   for (uint32_t rank = 0; rank < f->size; rank++) {
     uint64_t values[PEER_FIELDS];
@@ -188,12 +192,12 @@ static void print_state(FILE *to, const gli_figures *f) {
           f->mark);
   fprintf(to,
           "# TYPE gloo_running gauge\n"
-          "# HELP gloo_running Operations under way.\n"
+          "# HELP gloo_running Operations in progress.\n"
           "gloo_running{rank=\"%u\"} %zu\n",
           (unsigned)f->rank, f->running);
   fprintf(to,
           "# TYPE gloo_context_failed gauge\n"
-          "# HELP gloo_context_failed Has the context failed?\n"
+          "# HELP gloo_context_failed 1 if the context has failed.\n"
           "gloo_context_failed{rank=\"%u\"} %d\n",
           (unsigned)f->rank, f->has_failed);
   fprintf(to,
@@ -243,8 +247,8 @@ gloo_status gloo_context_metrics(gloo_context *context, gloo_trace_fn write,
   gloo_error unread;
   if (error == NULL) error = &unread;
   if (write == NULL)
-    return gli_fail(error, GLOO_ERR_INVALID, -1,
-                    "%s: no function to write with", name);
+    return gli_fail(error, GLOO_ERR_INVALID, -1, "%s: `write` must not be NULL",
+                    name);
   gloo_status status = metrics_check(name, context, name, error);
   if (status != GLOO_OK) return status;
   size_t bytes = 0;

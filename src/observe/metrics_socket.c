@@ -19,7 +19,7 @@ enum { SOCKETS_MAX = 100, BACKLOG = 8 };
 static gloo_status socket_refuse(const char *directory, const char *why,
                                  gloo_error *error) {
   return gli_fail(error, GLOO_ERR_INVALID, -1,
-                  "no socket can be made in \"%.100s\" (GLOO_METRICS): %s",
+                  "cannot create a socket in \"%.100s\" (GLOO_METRICS): %s",
                   directory, why);
 }
 

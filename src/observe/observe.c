@@ -241,8 +241,7 @@ static gloo_status observe_run(observing *thread, gloo_error *error) {
   int failed = uv_thread_create(&thread->thread, observe_main, thread);
   gli_signal_restore(&blocked);
   if (failed == 0) return GLOO_OK;
-  return gli_fail(error, GLOO_ERR_IO, -1,
-                  "cannot start the thread that observes: %s",
+  return gli_fail(error, GLOO_ERR_IO, -1, "cannot start the metrics thread: %s",
                   uv_strerror(failed));
 }
 
@@ -250,13 +249,13 @@ static gloo_status observe_start(gloo_error *error) {
   observing *thread = malloc(sizeof *thread);
   if (thread == NULL)
     return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
-                    "out of memory for the thread that observes");
+                    "out of memory for the metrics thread");
   atomic_init(&thread->ends, false);
   if (!gli_pipe_open(thread->pipe)) {
     int code = errno;
     free(thread);
     return gli_fail(error, gli_lack_status(code), -1,
-                    "no pipe for the thread that observes: %s",
+                    "cannot create a pipe for the metrics thread: %s",
                     gli_lack_text(code));
   }
   gloo_status status = observe_run(thread, error);
@@ -368,7 +367,7 @@ static gloo_status observe_begin(gloo_context *context,
   observed *o = malloc(sizeof *o + bytes);
   if (o == NULL)
     return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
-                    "out of memory for the thread that observes");
+                    "out of memory for the metrics thread");
   *o = (observed){.context = context, .metrics = {.fd = -1}};
   memcpy(o->directory, directory, bytes);
   observe_lock();

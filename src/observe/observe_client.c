@@ -110,7 +110,7 @@ gli_observe_question gli_observe_question_read(const char *path) {
 void gli_observe_answer_begin(FILE *to, gli_observe_question question) {
   if (question == GLI_OBSERVE_NONE) {
     gli_observe_client_head(to, "404 Not Found", "text/plain");
-    fputs("there are /metrics, /trace and /now\n", to);
+    fputs("not found; available: /metrics, /trace, /now\n", to);
     return;
   }
   gli_observe_client_head(

@@ -34,7 +34,8 @@ static void signal_handle(int number) {
 }
 
 static gloo_status signal_fail(int number, gloo_error *error) {
-  return gli_fail(error, GLOO_ERR_IO, -1, "no handler of signal %d: %s", number,
+  return gli_fail(error, GLOO_ERR_IO, -1,
+                  "cannot install a handler for signal %d: %s", number,
                   strerror(errno));
 }
 
@@ -44,8 +45,8 @@ gloo_status gli_observe_signal_catch(int number, int pipe, char word,
   if (caught == number) return GLOO_OK;
   if (caught != 0)
     return gli_fail(error, GLOO_ERR_BUSY, -1,
-                    "GLOO_TRACE_SIGNAL named another signal when the first "
-                    "context of this process was made");
+                    "GLOO_TRACE_SIGNAL has changed since the first context of "
+                    "this process was created");
   memset(&action, 0, sizeof action);
   action.sa_handler = signal_handle;
   action.sa_flags = SA_RESTART;
@@ -55,8 +56,8 @@ gloo_status gli_observe_signal_catch(int number, int pipe, char word,
               (before.sa_handler == SIG_DFL || before.sa_handler == SIG_IGN);
   if (!ours)
     return gli_fail(error, GLOO_ERR_BUSY, -1,
-                    "GLOO_TRACE_SIGNAL names a signal that the program has a "
-                    "handler for; name the other one of USR1 and USR2");
+                    "GLOO_TRACE_SIGNAL names a signal for which the program "
+                    "has a handler; use the other one of USR1 and USR2");
   handler_before = before;
   atomic_store(&handler_word, word);
   atomic_store(&handler_process, (long long)getpid());

@@ -72,7 +72,8 @@ static bool socket_listen(gli_observe_socket *s, const gli_observe_name *name) {
 }
 
 static gloo_status socket_fail(const char *path, int code, gloo_error *error) {
-  return gli_fail(error, gli_lack_status(code), -1, "no socket in %s: %s", path,
+  return gli_fail(error, gli_lack_status(code), -1,
+                  "cannot create a socket in %s: %s", path,
                   gli_lack_text(code));
 }
 
@@ -86,8 +87,8 @@ gloo_status gli_observe_socket_open(gli_observe_socket *made,
   if (gli_fd_is_scarce(s.fd)) {
     gli_fd_close(s.fd);
     return gli_fail(error, GLOO_ERR_IO, -1,
-                    "more than half of the descriptors that this process may "
-                    "have are in use (ulimit -n)");
+                    "more than half of this process's file descriptors are in "
+                    "use (ulimit -n)");
   }
   code = ENOENT;
   for (int n = 0; n < GLI_OBSERVE_DIRECTORIES; n++) {

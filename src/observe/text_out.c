@@ -22,8 +22,7 @@ gloo_status gli_text_hand_over(const char *function, const char *what,
     return gli_fail(error, GLOO_ERR_NO_MEMORY, -1, "out of memory for %s",
                     what);
   if (write(user, text, bytes) != 0)
-    status = gli_fail(error, GLOO_ERR_IO, -1,
-                      "%s: the function that was given did not take the text",
+    status = gli_fail(error, GLOO_ERR_IO, -1, "%s: the write function failed",
                       function);
   free(text);
   return status;

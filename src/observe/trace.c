@@ -47,8 +47,8 @@ static gloo_status trace_read_signal(const gli_trace_settings *s, int *number,
                     said);
   if (s->directory[0] != '\0') return GLOO_OK;
   return gli_fail(error, GLOO_ERR_INVALID, -1,
-                  "GLOO_TRACE_SIGNAL is %s, but nothing says where files are "
-                  "to be written: set GLOO_TRACE_DIR",
+                  "GLOO_TRACE_SIGNAL is %s, but GLOO_TRACE_DIR is not set: set "
+                  "it to the directory for trace files",
                   said);
 }
 
@@ -122,8 +122,8 @@ gloo_status gloo_context_trace(gloo_context *context, gloo_trace_fn write,
   gloo_error unread;
   if (error == NULL) error = &unread;
   if (context == NULL || write == NULL)
-    return gli_fail(error, GLOO_ERR_INVALID, -1, "%s: no %s", name,
-                    context == NULL ? "context" : "function to write with");
+    return gli_fail(error, GLOO_ERR_INVALID, -1, "%s: `%s` must not be NULL",
+                    name, context == NULL ? "context" : "write");
   if (gli_custom_op_inside()) return gli_custom_op_refuse(name, error);
   gloo_status status = gli_context_usable(context, error);
   if (status == GLOO_ERR_FORKED) return status;

@@ -25,12 +25,12 @@ gloo_status gli_trace_find_directory(const char *directory,
   if (stat(directory, &is) != 0 || access(directory, W_OK | X_OK) != 0)
     why = strerror(errno);
   else if (!S_ISDIR(is.st_mode))
-    why = "it is no directory";
+    why = "it is not a directory";
   else if (!gli_path_absolute(directory, absolute, GLI_PATH_BYTES - NAME_BYTES))
     why = strerror(errno);
   if (why == NULL) return GLOO_OK;
   return gli_fail(error, GLOO_ERR_INVALID, -1,
-                  "no traces can be written to \"%.200s\" (GLOO_TRACE_DIR, or "
+                  "cannot write traces to \"%.200s\" (GLOO_TRACE_DIR, or "
                   "trace_directory): %s",
                   directory, why);
 }
@@ -81,7 +81,7 @@ static int write_file(int fd, const gli_snapshot *snapshot,
 void gli_trace_save(const char *directory, gli_snapshot *snapshot,
                     const char *reason) {
   if (snapshot == NULL) {
-    gli_log(GLOO_LOG_WARN, "out of memory for what the last operations were");
+    gli_log(GLOO_LOG_WARN, "out of memory for a trace of the last operations");
     return;
   }
   char path[GLI_PATH_BYTES];
@@ -93,12 +93,12 @@ void gli_trace_save(const char *directory, gli_snapshot *snapshot,
   gli_signal_guard_leave(&guard);
   if (code == 0)
     gli_log(GLOO_LOG_WARN,
-            "rank %u: what its last operations were is in %s (gloo trace reads "
-            "such files)",
-            snapshot->rank, path);
+            "rank %u: wrote a trace of its last operations to %s (read it with "
+            "'gloo trace %s')",
+            snapshot->rank, path, path);
   else
     gli_log(GLOO_LOG_WARN,
-            "rank %u: cannot write what its last operations were to %s: %s",
+            "rank %u: cannot write a trace of its last operations to %s: %s",
             snapshot->rank, path, strerror(code));
   gli_snapshot_free(snapshot);
 }

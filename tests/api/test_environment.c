@@ -85,7 +85,7 @@ static void expect_search(const char *interface, bool searches) {
   setenv("MASTER_PORT", "1", 1);
   if (interface != NULL) setenv("GLOO_SOCKET_IFNAME", interface, 1);
   assert_int_not_equal(gloo_init(&o, &context, &error), GLOO_OK);
-  bool found = strncmp(error.message, "where ranks meet: ", 18) == 0;
+  bool found = strncmp(error.message, "rendezvous: ", 12) == 0;
   if (found != searches)
     fail_msg("%s: %s", interface ? interface : "NULL", error.message);
   set_none();
@@ -112,7 +112,7 @@ static void the_wait_for_others_is_set(void **state) {
   setenv("MASTER_PORT", port, 1);
   setenv("GLOO_START_TIMEOUT", "0.2", 1);
   assert_int_equal(gloo_init(NULL, &context, &error), GLOO_ERR_TIMEOUT);
-  if (strstr(error.message, "rank 1 of 2 did not arrive") == NULL ||
+  if (strstr(error.message, "rank 1 of 2 did not connect") == NULL ||
       strstr(error.message, "(GLOO_START_TIMEOUT sets the limit)") == NULL)
     fail_msg("%s", error.message);
   set_none();

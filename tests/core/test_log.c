@@ -96,7 +96,8 @@ static void an_unknown_level_is_reported_once(void **state) {
   expect(
       in_child("loud", one_of_each),
       "gloo_c WARN [#] GLOO_LOG_LEVEL is \"loud\", which is not a level: use "
-      "debug, info, warn, error or off (going on with warn)\n" WARN_3 ERROR_4);
+      "debug, info, warn, error or off (continuing with warn)\n" WARN_3
+          ERROR_4);
 }
 
 static void raise_level(void) {

@@ -230,7 +230,7 @@ static void wait_in_vain(rank_env *env) {
   RANK_CHECK(env, error.cause == GLOO_ERR_TIMEOUT);
   RANK_CHECK(env, error.rank == 1);
   if (env->rank == 1)
-    RANK_CHECK(env, strstr(error.message, "in the stream") != NULL);
+    RANK_CHECK(env, strstr(error.message, "work in a GPU stream") != NULL);
   sum_close(&s);
 }
 
@@ -244,12 +244,12 @@ static void refuse_windows(rank_env *env) {
   sum_open(&s, env->rank);
   gloo_status status =
       gloo_window_create(env->context, s.in, 64, NULL, &window, &error);
-  rank_expect_invalid(env, status, &error, "is memory of a GPU");
+  rank_expect_invalid(env, status, &error, "is GPU memory");
   RANK_OK(env, gloo_window_create(env->context, NULL, 64, NULL, &window, NULL));
   status = gloo_window_put(window, 0, 0, s.in, 8, &error);
-  rank_expect_invalid(env, status, &error, "is memory of a GPU");
+  rank_expect_invalid(env, status, &error, "is GPU memory");
   status = gloo_window_get(window, 0, 0, s.out, 8, &error);
-  rank_expect_invalid(env, status, &error, "is memory of a GPU");
+  rank_expect_invalid(env, status, &error, "is GPU memory");
   RANK_OK(env, gloo_window_get(window, 0, 0, &here, 8, NULL));
   RANK_OK(env, gloo_window_destroy(window, NULL));
   sum_close(&s);
@@ -430,7 +430,8 @@ static void read_too_far(rank_env *env) {
       gloo_broadcast(env->context, GLOO_IN_PLACE, s.out, (size_t)1 << 40,
                      GLOO_UINT8, 0, NULL, &error);
   RANK_CHECK(env, status == GLOO_ERR_BUFFER);
-  RANK_CHECK(env, strstr(error.message, "not all in the memory") != NULL);
+  RANK_CHECK(
+      env, strstr(error.message, "span host memory and device memory") != NULL);
   sum_close(&s);
 }
 

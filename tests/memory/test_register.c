@@ -51,7 +51,7 @@ static void refuse(void *memory, size_t bytes, const char *part) {
 static void refuse_to_leave(void *memory) {
   gloo_error error;
   assert_int_equal(gloo_memory_deregister(memory, &error), GLOO_ERR_INVALID);
-  assert_true(strstr(error.message, "no registered memory begins") != NULL);
+  assert_true(strstr(error.message, "no registered memory starts") != NULL);
   assert_int_equal(gloo_memory_deregister(memory, NULL), GLOO_ERR_INVALID);
 }
 
@@ -117,10 +117,10 @@ static void overlaps_are_refused(void **state) {
 static void what_is_no_range_is_refused(void **state) {
   (void)state;
   uint8_t byte;
-  refuse(NULL, 10, "needs memory");
-  refuse(&byte, 0, "how many bytes");
-  refuse(&byte, SIZE_MAX, "beyond the last address");
-  refuse(&byte, UINTPTR_MAX - (uintptr_t)&byte + 1, "beyond the last address");
+  refuse(NULL, 10, "`memory` must not be NULL");
+  refuse(&byte, 0, "`bytes` not 0");
+  refuse(&byte, SIZE_MAX, "exceed the address space");
+  refuse(&byte, UINTPTR_MAX - (uintptr_t)&byte + 1, "exceed the address space");
   assert_false(found(&byte, 1, NULL));
 }
 

@@ -457,7 +457,7 @@ static void disagree(rank_env *env) {
     if (gloo_barrier(env->context, NULL, NULL) != GLOO_OK) break;
   }
   gloo_status status = gloo_context_error(env->context, &error);
-  bool told = strstr(error.message, "another custom operation") != NULL;
+  bool told = strstr(error.message, "different custom operation") != NULL;
   if (status != GLOO_ERR_MISMATCH || !told) {
     rank_fail(env, __FILE__, __LINE__, error.message);
   }

@@ -177,7 +177,7 @@ static void flip_at(int streams, size_t count, size_t at) {
   const scene s = {.count = count,
                    .at = at,
                    .bit = (unsigned)(at * 5 + count) % 8,
-                   .expected = "came damaged"};
+                   .expected = "is corrupt"};
   run(streams, all, &s);
 }
 
@@ -213,14 +213,14 @@ static void any_part_of_many_in_a_row(void **state) {
 static void what_only_the_receiver_or_only_the_sender_asked_for(void **state) {
   (void)state;
   static const int receiver[2] = {-1, 1}, sender[2] = {1, -1};
-  const scene s = {.count = 1000, .at = 999, .expected = "came damaged"};
+  const scene s = {.count = 1000, .at = 999, .expected = "is corrupt"};
   run(1, receiver, &s);
   run(1, sender, &s);
 }
 
 static void what_the_environment_asks_for(void **state) {
   (void)state;
-  const scene s = {.count = 1000, .at = 500, .expected = "came damaged"};
+  const scene s = {.count = 1000, .at = 500, .expected = "is corrupt"};
   assert_int_equal(setenv("GLOO_CHECKSUM", "1", 1), 0);
   run(1, NULL, &s);
   assert_int_equal(setenv("GLOO_CHECKSUM", "yes", 1), 0);

@@ -102,13 +102,13 @@ static void disagree(rank_env *env) {
                          gli_collective_name(v->algorithm->collective)) != NULL;
   int culprit = expected_culprit(env);
   /* Of how much goes from one rank to another only these two know. */
-  if (strstr(error.message, "their counts must agree")) culprit = -1;
+  if (strstr(error.message, "both counts must match")) culprit = -1;
   if (status == GLOO_OK) {
     snprintf(wrong, sizeof wrong, "nobody noticed");
   } else if (!known || !names_it || error.rank != culprit) {
     snprintf(wrong, sizeof wrong, "rank %d is named, not %d: %s", error.rank,
              culprit, error.message);
-  } else if (culprit < 0 && !strstr(error.message, "cannot be told")) {
+  } else if (culprit < 0 && !strstr(error.message, "cannot tell which")) {
     snprintf(wrong, sizeof wrong, "%s", error.message);
   }
   if (!wrong[0]) return;

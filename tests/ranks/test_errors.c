@@ -90,7 +90,7 @@ static void each_expects_another_to_send(rank_env *env) {
   counts[1 - env->rank] = 4;
   (void)gloo_allgatherv(env->context, in, out, counts, NULL, GLOO_FLOAT32, &o,
                         NULL);
-  expect_cause(env, GLOO_ERR_MISMATCH, "other counts of single ranks");
+  expect_cause(env, GLOO_ERR_MISMATCH, "different counts for some ranks");
 }
 
 static void types_differ(rank_env *env) {
@@ -133,7 +133,7 @@ static void algorithms_differ(rank_env *env) {
   o.algorithm = env->rank == 1 ? "ring" : "recursive_doubling";
   (void)gloo_allreduce(env->context, GLOO_IN_PLACE, data, 4, GLOO_FLOAT32,
                        GLOO_SUM, &o, NULL);
-  expect_cause(env, GLOO_ERR_MISMATCH, "another algorithm");
+  expect_cause(env, GLOO_ERR_MISMATCH, "different algorithm");
 }
 
 /* Not in any call, but asking how things are. */
@@ -327,7 +327,7 @@ static void bad_arguments(rank_env *env) {
   const int stranger = 5;
   REFUSED(GLOO_ERR_RANK, "gloo_recv_any: peer 5",
           gloo_recv_any(c, x, 4, GLOO_FLOAT32, &stranger, 1, &o, NULL, &error));
-  REFUSED(GLOO_ERR_COUNT, "do not fit",
+  REFUSED(GLOO_ERR_COUNT, "exceed the address space",
           gloo_allgather(c, x, y, SIZE_MAX / 4, GLOO_FLOAT32, &o, &error));
   o.algorithm = "magic";
   REFUSED(GLOO_ERR_NOT_FOUND, "recursive_doubling",

@@ -124,7 +124,7 @@ static void missing(rank_env *env) {
   }
   gloo_context_error(env->context, &error);
   RANK_CHECK(env, error.status == GLOO_ERR_TIMEOUT);
-  RANK_CHECK(env, strstr(error.message, "still waits for rank 5") != NULL);
+  RANK_CHECK(env, strstr(error.message, "is waiting for rank 5") != NULL);
   RANK_CHECK(env, error.rank == 5);
 }
 

@@ -615,7 +615,7 @@ static void refused_buffers(rank_env *env) {
     BUFFER("input 1 is NULL", SCATTERED(no_in, out[0]));
     BUFFER("input 1 and output 0 overlap", SCATTERED(in, &data[20]));
   } else {
-    BUFFER("only the root can work in place", GATHER(GLOO_IN_PLACE, out));
+    BUFFER("only the root can use GLOO_IN_PLACE", GATHER(GLOO_IN_PLACE, out));
     BUFFER("output 0 is NULL", SCATTERED(NULL, NULL));
   }
   /* All that leaves the context good; and so are these: */
@@ -641,13 +641,13 @@ static void refused_values(rank_env *env) {
 #define EXPECT(status, part, call) expect(env, call, status, &e, part)
   EXPECT(GLOO_ERR_COUNT, "gloo_allgather_list",
          gloo_allgather_list(c, in[0], out, half, t, NULL, &e));
-  EXPECT(GLOO_ERR_COUNT, "fit in memory",
+  EXPECT(GLOO_ERR_COUNT, "address space",
          gloo_alltoall_list(c, in, out, SIZE_MAX, t, NULL, &e));
-  EXPECT(GLOO_ERR_COUNT, "fit in memory",
+  EXPECT(GLOO_ERR_COUNT, "address space",
          gloo_gather_list(c, in[0], out, half, t, 0, NULL, &e));
-  EXPECT(GLOO_ERR_COUNT, "fit in memory",
+  EXPECT(GLOO_ERR_COUNT, "address space",
          gloo_reduce_scatter_list(c, in, out[0], half, t, GLOO_SUM, NULL, &e));
-  EXPECT(GLOO_ERR_COUNT, "fit in memory",
+  EXPECT(GLOO_ERR_COUNT, "address space",
          gloo_allreduce_list(c, in, out, many, 2, t, GLOO_SUM, NULL, &e));
   EXPECT(GLOO_ERR_COUNT, "the list of the counts of 2 pieces is NULL",
          gloo_allreduce_list(c, in, out, NULL, 2, t, GLOO_SUM, NULL, &e));
@@ -666,7 +666,7 @@ static void refused_values(rank_env *env) {
   o.algorithm = "astrology";
   EXPECT(GLOO_ERR_NOT_FOUND, "astrology",
          gloo_allgather_list(c, in[0], out, 8, t, &o, &e));
-  EXPECT(GLOO_ERR_INVALID, "no place for the request",
+  EXPECT(GLOO_ERR_INVALID, "`request` must not be NULL",
          gloo_allgather_list_init(c, in[0], out, 8, t, NULL, NULL, &e));
   EXPECT(GLOO_ERR_INVALID, "the context is NULL",
          gloo_allgather_list_start(NULL, in[0], out, 8, t, NULL, &op, &e));

@@ -362,23 +362,23 @@ static void refusals(rank_env *env) {
   TRY("input 1 is NULL", no_in, 2, out, 2);
   TRY("output 1 is NULL", in, 2, no_out, 2);
   TRY("output 1 is NULL", NULL, 0, no_out, 2);
-  TRY("there are no inputs", in, 0, out, 2);
-  TRY("there are no outputs", in, 2, out, 0);
-  TRY("there are no outputs", in, 2, NULL, 2);
+  TRY("the list of inputs is empty", in, 0, out, 2);
+  TRY("the list of outputs is empty", in, 2, out, 0);
+  TRY("the list of outputs is empty", in, 2, NULL, 2);
   TRY("outputs 0 and 1 overlap", in, 2, twice, 2);
   TRY("input 1 and output 0 overlap", in_out, 2, out, 2);
   TRY("overlap", swapped, 2, out, 2);
-  TRY("there can be", in, SIZE_MAX, out, 2);
+  TRY("the limit is", in, SIZE_MAX, out, 2);
 #undef TRY
   expect(env,
          gloo_allreduce_multi(c, in, 2, out, 2, 8, t, GLOO_AVERAGE, NULL, NULL),
-         "take the sum and divide it");
+         "use GLOO_SUM and divide the result");
   expect(env,
          gloo_allreduce_multi(c, in, 2, out, 2, SIZE_MAX / 2, t, GLOO_SUM, NULL,
                               NULL),
-         "do not fit in memory");
+         "exceed the address space");
   expect(env, gloo_allgather_multi(c, in, 2, out, 2, SIZE_MAX, t, NULL, NULL),
-         "do not fit in memory");
+         "exceed the address space");
   expect(env, gloo_broadcast_multi(c, in[0], twice, 2, 8, t, 0, NULL, NULL),
          "outputs 0 and 1 overlap");
   /* All that leaves the context good. */

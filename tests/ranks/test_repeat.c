@@ -189,7 +189,7 @@ static void bad_after_good(rank_env *env) {
     RANK_CHECK(env, gloo_allreduce(env->context, in, out, 2, GLOO_FLOAT32,
                                    GLOO_SUM, &o, &error) == GLOO_ERR_INVALID);
     o.struct_size = sizeof o;
-    const char *bad[] = {"no such algorithm", "rin", "ringring",
+    const char *bad[] = {"unknown algorithm", "rin", "ringring",
                          "recursive_multiplying_8 and more"};
     for (int i = 0; i < 4; i++) {
       o.algorithm = bad[i];
@@ -243,7 +243,7 @@ static void named_mismatch(rank_env *env) {
   o.algorithm = names[env->rank];
   RANK_CHECK(env, gloo_allreduce(env->context, in, out, 2, GLOO_FLOAT32,
                                  GLOO_SUM, &o, &error) == GLOO_ERR_MISMATCH);
-  RANK_CHECK(env, strstr(error.message, "another algorithm") != NULL);
+  RANK_CHECK(env, strstr(error.message, "different algorithm") != NULL);
 }
 
 static void ranks_that_disagree_are_told(void **state) {

@@ -120,7 +120,7 @@ static void refusals(rank_env *env) {
   gloo_request *busy;
   start_receive(env, &word, 0, 1, &busy);
   RANK_CHECK(env, gloo_request_start(busy, &error) == GLOO_ERR_BUSY);
-  RANK_CHECK(env, strstr(error.message, "not over") != NULL);
+  RANK_CHECK(env, strstr(error.message, "still in progress") != NULL);
   gloo_request_destroy(busy);
   size_t index;
   gloo_request *none = NULL;
@@ -137,7 +137,7 @@ static void refusals(rank_env *env) {
   rank_expect_invalid(env, gloo_requests_join(&none, 1, &none, &error), &error,
                       "request 0 is NULL");
   rank_expect_invalid(env, gloo_requests_join(&none, 0, &none, &error), &error,
-                      "no requests");
+                      "list of requests is empty");
   rank_expect_invalid(env, gloo_request_on_done(NULL, NULL, NULL, &error),
                       &error, "NULL");
   rank_expect_invalid(env, gloo_device_get_fd(NULL, NULL, &error), &error,
@@ -490,7 +490,7 @@ static void questions(rank_env *env) {
   RANK_OK(env, gloo_context_choice(c, "allreduce", 1000, GLOO_FLOAT32, GLOO_SUM,
                                    0, &o, &answer, NULL));
   RANK_CHECK(env, strcmp(answer.text, "ring") == 0);
-  RANK_CHECK(env, strcmp(answer.why, "the call names it") == 0);
+  RANK_CHECK(env, strcmp(answer.why, "named in the call") == 0);
   o.algorithm = "rung";
   RANK_CHECK(
       env, gloo_context_choice(c, "allreduce", 1000, GLOO_FLOAT32, GLOO_SUM, 0,
@@ -757,11 +757,11 @@ static void groups_given_up(rank_env *env) {
   rank_expect_invalid(env,
                       gloo_context_split_start(env->context, 0, 0, NULL, NULL,
                                                &request, &error),
-                      &error, "place for the group");
+                      &error, "`group` must not be NULL");
   rank_expect_invalid(
       env,
       gloo_context_split_start(env->context, 0, 0, NULL, &group, NULL, &error),
-      &error, "place for the request");
+      &error, "`request` must not be NULL");
   rank_expect_invalid(env,
                       gloo_context_subset_start(env->context, none, 1, NULL,
                                                 &group, &request, &error),
@@ -780,7 +780,7 @@ static void groups_given_up(rank_env *env) {
     gloo_request_destroy(request);
     RANK_CHECK(env, group == NULL);
   }
-  RANK_CHECK(env, strstr(error.message, "making of a group") != NULL);
+  RANK_CHECK(env, strstr(error.message, "creation of a group") != NULL);
 }
 
 /* The context goes first. */

@@ -135,7 +135,7 @@ static void all_hear_of_another_secret(void **state) {
     members[odd].secret = wrong;
     run_members(members, 3, be_member);
     /* Of two that differ from each other, rank 0 is as good as any. */
-    assert_all_blame(members, 3, odd == 0 ? 1 : odd, "has another secret than");
+    assert_all_blame(members, 3, odd == 0 ? 1 : odd, "different secret");
   }
 }
 
@@ -260,8 +260,7 @@ static void all_see_a_record_without_the_right_tag(void **state) {
       int blamed = i == odd ? (odd == 0 ? 1 : 0) : odd;
       if (members[i].status != GLOO_ERR_AUTH ||
           members[i].error.rank != blamed ||
-          strstr(members[i].error.message, "what the store has of rank") ==
-              NULL)
+          strstr(members[i].error.message, "the record of rank") == NULL)
         fail_msg("rank %d of 3, %d is odd: %s", i, odd,
                  members[i].error.message);
     }

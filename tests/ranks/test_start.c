@@ -526,7 +526,7 @@ static void many_name_one_that_does_not_come(void **state) {
     uint16_t port = free_port();
     for (unsigned r = 0; r < MANY; r++)
       if (r != missing[i]) ranks[r] = start(r, MANY, port, start_patiently);
-    end_all(ranks, missing[i], (int)missing[i], "did not arrive");
+    end_all(ranks, missing[i], (int)missing[i], "did not connect");
   }
 }
 
@@ -542,7 +542,7 @@ static void many_hear_who_is_missing_from_the_first_to_give_up(void **state) {
     if (r != MISSING) ranks[r] = start(r, MANY, port, start_patiently);
   }
   uint64_t began_ns = uv_hrtime();
-  end_all(ranks, MISSING, MISSING, "did not arrive");
+  end_all(ranks, MISSING, MISSING, "did not connect");
   assert_true((int64_t)(uv_hrtime() - began_ns) <
               some_ns + INT64_C(20000000000));
 }
@@ -558,7 +558,7 @@ static verdict start_with_another_transport(void) {
  * come when rank 0 has told all that were there, and is gone. */
 static bool came_late(const gloo_error *e) {
   return strstr(e->message, uv_strerror(UV_ECONNREFUSED)) != NULL ||
-         strstr(e->message, "the process that serves it has ended") != NULL;
+         strstr(e->message, "the process that serves it has exited") != NULL;
 }
 
 static void in_some_attempts(bool (*nobody_came_late)(void)) {
@@ -622,7 +622,7 @@ static bool all_hear_what_rank_0_lacks(void) {
     if (came_late(&v.error))
       late = true;
     else if (v.status != GLOO_ERR_IO ||
-             !strstr(v.error.message, "no file descriptor left"))
+             !strstr(v.error.message, "too many open files"))
       fail_msg("rank %u: %s: %s", r, gloo_status_string(v.status),
                v.error.message);
   }

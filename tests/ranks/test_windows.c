@@ -582,14 +582,14 @@ static void refused(rank_env *env) {
   uint64_t word = 0, own[4] = {0};
   rank_expect_invalid(env,
                       gloo_window_create(NULL, NULL, 8, NULL, &window, &error),
-                      &error, "no context");
+                      &error, "`context` must not be NULL");
   rank_expect_invalid(
       env, gloo_window_create(env->context, NULL, 8, NULL, NULL, &error),
-      &error, "place for the window");
+      &error, "`window` must not be NULL");
   rank_expect_invalid(env,
                       gloo_window_create(env->context, (char *)own + 4, 8, NULL,
                                          &window, &error),
-                      &error, "no multiple of 8");
+                      &error, "not a multiple of 8");
   window = window_new(env, own, sizeof own);
   if (!window) return;
   RANK_CHECK(env, gloo_window_memory(window) == own);
@@ -607,15 +607,15 @@ static void refused(rank_env *env) {
   rank_expect_invalid(env, gloo_window_put(window, 0, 0, NULL, 8, &error),
                       &error, "buffer is NULL");
   rank_expect_invalid(env, gloo_window_get(window, 0, 25, &word, 8, &error),
-                      &error, "beyond the 32 bytes");
+                      &error, "exceed the 32 bytes");
   rank_expect_invalid(env,
                       gloo_window_get(window, 0, UINT64_MAX, &word, 8, &error),
-                      &error, "beyond the 32 bytes");
+                      &error, "exceed the 32 bytes");
   rank_expect_invalid(env, gloo_window_fetch_add(window, 0, 4, 1, NULL, &error),
-                      &error, "no multiple of 8");
+                      &error, "not a multiple of 8");
   rank_expect_invalid(
       env, gloo_window_compare_swap(window, 0, 32, 0, 1, NULL, &error), &error,
-      "beyond the 32 bytes");
+      "exceed the 32 bytes");
   RANK_OK(env, gloo_window_fence(window, NULL));
   RANK_OK(env, gloo_window_destroy(window, NULL));
   RANK_OK(env, gloo_window_destroy(NULL, NULL));

@@ -194,7 +194,7 @@ static void newcomer_does_not_go_on_alone(void **state) {
     assert_int_equal(actors[i].size, 2);
   }
   assert_int_not_equal(actors[3].status, GLOO_OK);
-  assert_non_null(strstr(actors[3].error.message, "was not taken in"));
+  assert_non_null(strstr(actors[3].error.message, "was not admitted"));
 }
 
 /* For the rank that was there the settling went well. */

@@ -146,7 +146,7 @@ static bool missed_within(pair_of_ranks *two, uint64_t ns) {
   if (gli_context_usable(two->context, &error) == GLOO_OK) return false;
   assert_int_equal(gloo_context_error(two->context, &error), GLOO_ERR_PEER);
   assert_int_equal(error.rank, 1);
-  assert_non_null(strstr(error.message, "no sign of life"));
+  assert_non_null(strstr(error.message, "no heartbeat"));
   return true;
 }
 

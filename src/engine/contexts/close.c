@@ -41,7 +41,7 @@ void gli_context_describe_abort(const gloo_context *context, const char *reason,
                                 gloo_error *cause) {
   gli_fail(cause, GLOO_ERR_ABORTED, (int)context->root_rank,
            "rank %u gave up: %s", context->root_rank,
-           reason != NULL && *reason ? reason : "no reason was given");
+           reason != NULL && *reason ? reason : "no reason given");
 }
 
 static void close_links(gloo_context *context, gli_send_request *last) {

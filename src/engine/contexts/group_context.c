@@ -82,9 +82,10 @@ static gloo_status bind_early_links(gloo_context *group, gloo_error *error) {
   for (gli_link *link = group->links; link != NULL; link = link->next) {
     uint32_t rank = gli_context_rank_of(group, link->rank);
     if (rank == GLI_NO_RANK) {
-      return gli_fail(error, GLOO_ERR_PROTOCOL, (int)link->rank,
-                      "rank %u sent a message for a group that it is not in",
-                      link->rank);
+      return gli_fail(
+          error, GLOO_ERR_PROTOCOL, (int)link->rank,
+          "rank %u sent a message for a group it is not a member of",
+          link->rank);
     }
     gli_group_join_link(link, &group->peers[rank], rank);
   }
@@ -103,7 +104,7 @@ static gloo_status form_control(gloo_context *control, const gloo_context *base,
   gli_peer *peers = calloc(base->size, sizeof *peers);
   if (peers == NULL) {
     return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
-                    "out of memory to make groups of %u ranks", base->size);
+                    "out of memory for groups of %u ranks", base->size);
   }
   for (uint32_t i = 0; i < base->size; i++) {
     peers[i].rank = base->peers[i].rank;
@@ -214,7 +215,7 @@ static gli_link *first_message(gli_link *base_link, uint32_t id,
   uint32_t rank = gli_context_rank_of(group, base_link->rank);
   if (rank != GLI_NO_RANK) return gli_context_link(group, rank, error);
   gli_fail(error, GLOO_ERR_PROTOCOL, (int)base_link->rank,
-           "rank %u sent a message for a group that it is not in",
+           "rank %u sent a message for a group it is not a member of",
            base_link->rank);
   return NULL;
 }

@@ -90,7 +90,7 @@ static gloo_status abort_header(gli_link *link, const gli_header *h,
                                 gli_sink *sink, gloo_error *error) {
   if (h->length > GLI_ABORT_MAX)
     return gli_fail(error, GLOO_ERR_PROTOCOL, (int)link->rank,
-                    "rank %u sent an abort message of impossible length",
+                    "rank %u sent an abort message of invalid length",
                     link->rank);
   return keep_whole(link, h, sink, error);
 }
@@ -99,10 +99,10 @@ static gloo_status members_header(gli_link *link, const gli_header *h,
                                   gli_sink *sink, gloo_error *error) {
   const gloo_context *context = link->context;
   if (context->shrink == NULL || h->length != context->size)
-    return gli_fail(error, GLOO_ERR_PROTOCOL, (int)link->rank,
-                    "rank %u speaks of which ranks are left where that is not "
-                    "agreed on",
-                    link->rank);
+    return gli_fail(
+        error, GLOO_ERR_PROTOCOL, (int)link->rank,
+        "rank %u sent a shrink message, but no shrink is in progress",
+        link->rank);
   return keep_whole(link, h, sink, error);
 }
 
@@ -176,8 +176,8 @@ static gloo_status dispatch_message(gli_link *link, const gli_header *h,
       return GLOO_OK;
     case GLI_MESSAGE_LINK:
       return gli_fail(error, GLOO_ERR_PROTOCOL, (int)link->rank,
-                      "rank %u speaks of another way for messages, which this "
-                      "one has not said that it knows",
+                      "rank %u announced another message path, which this rank "
+                      "does not support",
                       link->rank);
     case GLI_MESSAGE_RMA:
       return gli_rma_arrives(link, h, sink, error);

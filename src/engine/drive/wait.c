@@ -72,11 +72,11 @@ gloo_status gli_device_read_wait_mode(gloo_device *device, gloo_error *error) {
 const char *gli_device_wait_policy(const gloo_device *device) {
   switch (device->wait.mode) {
     case GLI_WAIT_SPIN:
-      return "spin, as GLOO_WAIT says";
+      return "spin (GLOO_WAIT)";
     case GLI_WAIT_YIELD:
-      return "yield, as GLOO_WAIT says";
+      return "yield (GLOO_WAIT)";
     case GLI_WAIT_SLEEP:
-      return "sleep, as GLOO_WAIT says";
+      return "sleep (GLOO_WAIT)";
     case GLI_WAIT_ADAPT:
       break;
   }

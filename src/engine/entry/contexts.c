@@ -204,7 +204,7 @@ static void contexts_cancel(gloo_context *context) {
   if (any_busy(context)) {
     gloo_error cause;
     gli_fail(&cause, GLOO_ERR_CANCELLED, (int)context->root_rank,
-             "rank %u destroyed its context while operations were running",
+             "rank %u destroyed its context while operations were in progress",
              context->root_rank);
     gli_context_poison(context, &cause);
   }

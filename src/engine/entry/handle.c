@@ -134,7 +134,7 @@ GLI_COLD static gloo_status refuse_running(const gli_operation *op,
                                            gloo_error *error) {
   char text[GLI_TEXT_BYTES];
   return gli_fail(error, GLOO_ERR_BUSY, -1,
-                  "%s was started and is not over: wait for it first",
+                  "%s is still in progress: wait for it first",
                   gli_describe_call(&op->signature, text));
 }
 
@@ -154,8 +154,8 @@ GLI_COLD static gloo_status start_odd(gli_operation *op, gloo_error *error) {
     handle_finish_telling(device, op); /* may change all state */
   if (op->odd & GLI_ODD_ENDING)
     return gli_fail(error, GLOO_ERR_BUSY, -1,
-                    "the request is being destroyed, and was cancelled: its "
-                    "function cannot start it again");
+                    "the request was cancelled and is being destroyed: its "
+                    "callback cannot start it again");
   if (gli_operation_any_running(op)) return refuse_running(op, error);
   if (op->odd & GLI_ODD_ORPHANED) return refuse_orphan(op, error);
   gloo_error why;
@@ -287,10 +287,10 @@ GLI_COLD static gloo_status hold_stream(gli_operation *op, void *stream,
   if (op->staged == NULL || (op->odd & GLI_ODD_JOINED))
     return gli_fail(error, GLOO_ERR_UNSUPPORTED, -1,
                     op->staged == NULL
-                        ? "no buffer of the request is in GPU memory, so that "
-                          "no stream can wait for it; use gloo_request_wait"
-                        : "the request is joined of several, for which no "
-                          "stream can wait; use gloo_request_wait");
+                        ? "no buffer of the request is in GPU memory, so a "
+                          "stream cannot wait for it; use gloo_request_wait"
+                        : "a stream cannot wait for a joined request; use "
+                          "gloo_request_wait");
   if (!gli_operation_is_running(op)) return GLOO_OK;
   return gli_staged_hold_stream(op, stream, error);
 }
@@ -347,9 +347,9 @@ static void handle_cancel(gli_operation *op) {
   gloo_error error;
   char text[GLI_TEXT_BYTES];
   uint32_t rank = op->context->root_rank;
-  gli_fail(
-      &error, GLOO_ERR_CANCELLED, (int)rank, "rank %u cancelled %s", rank,
-      held ? "the making of a group" : gli_describe_call(&op->signature, text));
+  gli_fail(&error, GLOO_ERR_CANCELLED, (int)rank, "rank %u cancelled %s", rank,
+           held ? "the creation of a group"
+                : gli_describe_call(&op->signature, text));
   gli_context_poison(op->context, &error);
 }
 

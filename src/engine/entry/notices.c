@@ -37,18 +37,20 @@ static gloo_status notices_check_joined(gli_operation *const *ops, size_t n,
   static const char name[] = "gloo_requests_join";
   if (gli_custom_op_inside()) return gli_custom_op_refuse(name, error);
   if (ops == NULL || n == 0)
-    return gli_fail(error, GLOO_ERR_INVALID, -1, "%s: there are no requests",
-                    name);
+    return gli_fail(error, GLOO_ERR_INVALID, -1,
+                    "%s: the list of requests is empty", name);
   for (size_t i = 0; i < n; i++) {
     const char *wrong = NULL;
     if (ops[i] == NULL)
       wrong = "is NULL";
     else if (gli_operation_is_orphaned(ops[i]))
-      wrong = "is of a context that was destroyed";
+      wrong = "belongs to a destroyed context";
     else if (ops[i]->device != ops[0]->device)
-      wrong = "is of another device than the first";
+      wrong = "belongs to a different device than the first";
     else if (ops[i]->notice.function != NULL)
-      wrong = "has a function of gloo_request_on_done; set one for all of them";
+      wrong =
+          "has a gloo_request_on_done function; set one on the joined request "
+          "instead";
     if (wrong != NULL)
       return gli_fail(error, GLOO_ERR_INVALID, -1, "%s: request %zu %s", name,
                       i, wrong);
@@ -74,7 +76,7 @@ gloo_status gloo_requests_join(gli_operation *const *ops, size_t n,
                                gli_operation **joined, gloo_error *error) {
   if (joined == NULL)
     return gli_fail(error, GLOO_ERR_INVALID, -1,
-                    "gloo_requests_join: no place for the request");
+                    "gloo_requests_join: `joined` must not be NULL");
   gloo_status status = notices_check_joined(ops, n, error);
   if (status != GLOO_OK) return status;
   gloo_device *device = ops[0]->device;
@@ -84,7 +86,7 @@ gloo_status gloo_requests_join(gli_operation *const *ops, size_t n,
   gli_device_unlock(device);
   if (twice < n)
     return gli_fail(error, GLOO_ERR_INVALID, -1,
-                    "gloo_requests_join: request %zu is there twice", twice);
+                    "gloo_requests_join: request %zu is listed twice", twice);
   *joined = ops[0];
   return GLOO_OK;
 }
@@ -176,11 +178,12 @@ static gloo_status notices_open_event(gloo_device *device, gloo_error *error) {
   if (!device->helper.exists)
     return gli_fail(error, GLOO_ERR_UNSUPPORTED, -1,
                     "gloo_device_get_fd: the device has no helper thread "
-                    "(no_helper), so nothing would make it readable");
+                    "(no_helper) to make the descriptor readable");
   if (!gli_pipe_open(device->event.fds)) {
     int code = errno;
     return gli_fail(error, gli_lack_status(code), -1,
-                    "gloo_device_get_fd: no pipe: %s", gli_lack_text(code));
+                    "gloo_device_get_fd: cannot create a pipe: %s",
+                    gli_lack_text(code));
   }
   device->event.open = true;
   notices_tell_all(device);
@@ -190,8 +193,9 @@ static gloo_status notices_open_event(gloo_device *device, gloo_error *error) {
 gloo_status gloo_device_get_fd(gloo_device *device, int *fd,
                                gloo_error *error) {
   if (device == NULL || fd == NULL)
-    return gli_fail(error, GLOO_ERR_INVALID, -1, "gloo_device_get_fd: no %s",
-                    device == NULL ? "device" : "place for the descriptor");
+    return gli_fail(error, GLOO_ERR_INVALID, -1,
+                    "gloo_device_get_fd: `%s` must not be NULL",
+                    device == NULL ? "device" : "fd");
   if (gli_custom_op_inside())
     return gli_custom_op_refuse("gloo_device_get_fd", error);
   if (gli_forked(&device->birth))

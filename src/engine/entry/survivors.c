@@ -15,17 +15,17 @@ static gloo_status shrink_check(const gloo_context *context,
                                 const gloo_shrink_options *options,
                                 gloo_error *error) {
   if (context == NULL || successor == NULL)
-    return gli_fail(error, GLOO_ERR_INVALID, -1, "%s: no %s", name,
-                    context == NULL ? "context" : "place for the successor");
+    return gli_fail(error, GLOO_ERR_INVALID, -1, "%s: `%s` must not be NULL",
+                    name, context == NULL ? "context" : "successor");
   if (gli_custom_op_inside()) return gli_custom_op_refuse(name, error);
   if (!gli_context_is_root(context))
     return gli_fail(error, GLOO_ERR_INVALID, -1,
-                    "%s: the context is a group; shrink the context that it "
-                    "was made of, and make the group anew",
+                    "%s: the context is a group; shrink its parent context and "
+                    "create the group again",
                     name);
   if (options->ranks_min < 0 || options->ranks_min > (int)context->size)
     return gli_fail(error, GLOO_ERR_INVALID, -1,
-                    "%s: ranks_min is %d, of %u ranks", name,
+                    "%s: ranks_min is %d, but the context has %u ranks", name,
                     options->ranks_min, context->size);
   return GLOO_OK;
 }
@@ -41,7 +41,7 @@ static void shrink_give_up(gloo_context *context) {
   if (!gli_context_poisoned(context)) {
     gloo_error cause;
     gli_fail(&cause, GLOO_ERR_ABORTED, (int)context->rank,
-             "rank %u goes on with the ranks that call %s", context->rank,
+             "rank %u continues with the ranks that call %s", context->rank,
              name);
     gli_context_poison(context, &cause);
   }
@@ -64,13 +64,12 @@ static gloo_status shrink_outcome(const gli_shrink *s, int ranks_min,
   }
   if (s->successor == NULL)
     return gli_fail(error, GLOO_ERR_STALE, (int)council->rank,
-                    "rank %u was taken for gone, and the others go on without "
-                    "it: it was stopped, or cut off, or came too late",
+                    "the other ranks continue without rank %u: it was stopped, "
+                    "disconnected or too late",
                     council->rank);
   if (s->successor->size < (uint32_t)ranks_min)
     return gli_fail(error, GLOO_ERR_PEER, -1,
-                    "%u of %u ranks are left, and at least %d are wanted "
-                    "(ranks_min)",
+                    "only %u of %u ranks are left; ranks_min is %d",
                     s->successor->size, council->size, ranks_min);
   return GLOO_OK;
 }
@@ -83,15 +82,15 @@ static gloo_status shrink_agree(gloo_context *context,
   if (context->cause.status == GLOO_ERR_FORKED)
     return gli_context_unusable(context, error);
   if (context->forsaken)
-    return gli_fail(error, GLOO_ERR_STALE, (int)context->rank,
-                    "%s: rank %u cannot know whether the others have gone on "
-                    "without it: %s",
-                    name, context->rank, context->cause.message);
+    return gli_fail(
+        error, GLOO_ERR_STALE, (int)context->rank,
+        "%s: rank %u cannot tell whether the others continued without it: %s",
+        name, context->rank, context->cause.message);
   if (context->shrunk)
-    return gli_fail(error, GLOO_ERR_INVALID, -1,
-                    "%s: that was done with this context before; its "
-                    "successor can be shrunk",
-                    name);
+    return gli_fail(
+        error, GLOO_ERR_INVALID, -1,
+        "%s: this context was shrunk before; shrink its successor instead",
+        name);
   shrink_give_up(context);
   gli_shrink *s = gli_shrink_begin(
       context, shrink_patience(context, options->timeout_ns), error);

@@ -126,7 +126,7 @@ static gloo_status waited_on_several(const waited *w, uint64_t until_ns,
   if (watchers == NULL || !gli_bell_init(&bell)) {
     free(watchers);
     return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
-                    "out of memory to wait for %zu requests", w->n);
+                    "out of memory for %zu requests", w->n);
   }
   waited_watch(w, &bell, watchers);
   for (;;) {
@@ -149,7 +149,7 @@ static gloo_status waited_any(const char *function, gli_operation *const *ops,
                               size_t n, int64_t timeout_ns, size_t *index,
                               gloo_error *error) {
   if (index == NULL)
-    return gli_fail(error, GLOO_ERR_INVALID, -1, "%s: no place for the index",
+    return gli_fail(error, GLOO_ERR_INVALID, -1, "%s: `index` must not be NULL",
                     function);
   *index = GLOO_NO_INDEX;
   gloo_status status = waited_check(function, ops, n, error);

@@ -97,8 +97,9 @@ static gloo_status windows_fail_late(const gloo_window *window, uint32_t rank,
   const gloo_context *context = window->context;
   uint32_t late = gli_context_root_rank(context, rank);
   return gli_fail(error, GLOO_ERR_TIMEOUT, (int)late,
-                  "rank %" PRIu32 " did not complete what rank %" PRIu32
-                  " called for in its part of a window within %.3g s",
+                  "rank %" PRIu32
+                  " did not complete the window operations of rank %" PRIu32
+                  " within %.3g s",
                   late, context->root_rank, (double)context->timeout_ns / 1e9);
 }
 
@@ -222,7 +223,7 @@ static gloo_status windows_enter(const char *function, gloo_window *window,
   gloo_context *context = window->context;
   if (rank < 0 || rank >= (int)context->size) {
     gli_fail(error, GLOO_ERR_RANK, -1,
-             "%s: there is no rank %d in a window of %" PRIu32 " ranks",
+             "%s: rank %d is out of range for a window of %" PRIu32 " ranks",
              function, rank, context->size);
     return gli_context_refuse(context, error);
   }
@@ -270,9 +271,8 @@ static gloo_status windows_call(const char *function, gloo_window *window,
   gli_rma_target *target = &window->targets[rank];
   if (!gli_in_bounds(call->offset, bytes, target->bytes)) {
     gli_fail(error, GLOO_ERR_INVALID, -1,
-             "%s: %" PRIu64 " bytes from offset %" PRIu64
-             " on go beyond the %" PRIu64
-             " bytes that rank %d has in the window",
+             "%s: %" PRIu64 " bytes at offset %" PRIu64 " exceed the %" PRIu64
+             " bytes of rank %d in the window",
              function, bytes, call->offset, target->bytes, rank);
     return windows_refuse(window, error);
   }
@@ -313,7 +313,7 @@ static gloo_status windows_atomic(const char *function, gloo_window *window,
   if (call->offset % 8 == 0)
     return windows_call(function, window, call, rank, 8, error);
   return gli_fail(error, GLOO_ERR_INVALID, -1,
-                  "%s: the offset %" PRIu64 " is no multiple of 8", function,
+                  "%s: the offset %" PRIu64 " is not a multiple of 8", function,
                   call->offset);
 }
 

@@ -29,27 +29,34 @@ static void blame_list_ranks(char *text, size_t room, const uint32_t *ranks,
   }
 }
 
-/* Appends a hint at a peer that sends for a later operation: it has finished
- * this one, and may have called something else here. */
-static void hint_at_skipped(const gli_operation *op, uint32_t rank,
-                            gloo_error *error) {
-  const gloo_context *context = op->context;
+/* Returns the header of a message from `rank` for a call that has not started
+ * here, with any tag or the one given; NULL if there is none. */
+static const gli_header *blame_early(const gloo_context *context, uint32_t rank,
+                                     const uint32_t *tag) {
   size_t slots = gli_key_table_slots(&context->early);
   for (size_t i = 0; i < slots; i++) {
     gli_keyed *entry = gli_key_table_slot(&context->early, i);
     for (; entry != NULL; entry = entry->next) {
       const gli_early *p = gli_early_keyed(entry);
       const gli_header *h = &p->header;
-      if (p->link->rank != rank || h->tag != op->signature.tag) continue;
-      if (h->collective == GLI_SENDRECV) continue;
-      char later[GLI_TEXT_BYTES];
-      size_t used = strlen(error->message);
-      snprintf(error->message + used, sizeof error->message - used,
-               "; rank %u is at %s already: did it make the same calls?", rank,
-               gli_describe_call(h, later));
-      return;
+      if (p->link->rank != rank || h->collective == GLI_SENDRECV) continue;
+      if (tag == NULL || h->tag == *tag) return h;
     }
   }
+  return NULL;
+}
+
+/* Appends a hint at a peer that sends for a later operation: it has finished
+ * this one, and may have called something else here. */
+static void hint_at_skipped(const gli_operation *op, uint32_t rank,
+                            gloo_error *error) {
+  char later[GLI_TEXT_BYTES];
+  const gli_header *h = blame_early(op->context, rank, &op->signature.tag);
+  if (h == NULL) return;
+  size_t used = strlen(error->message);
+  snprintf(error->message + used, sizeof error->message - used,
+           "; rank %u has already called %s: do all ranks make the same calls?",
+           rank, gli_describe_call(h, later));
 }
 
 /* ---- obstacles ----------------------------------------------------------- */
@@ -99,11 +106,23 @@ static bool describe_lack(const gli_operation *op, gloo_error *error) {
   const gli_link *link = find_lacking(op, ranks, n, &code);
   if (link == NULL) return false;
   gli_fail(error, gli_lack_status(code), (int)op->context->root_rank,
-           "%s did not complete in time: rank %u has no connection with rank "
-           "%u: %s",
+           "%s timed out: rank %u cannot connect to rank %u: %s",
            gli_describe_call(&op->signature, call), op->context->root_rank,
            link->rank, gli_lack_text(code));
   return true;
+}
+
+/* Appends the call of the first of `n` ranks if a message of it has arrived. */
+static void blame_describe_other_call(const gli_operation *op,
+                                      const uint32_t *ranks, size_t n,
+                                      char *text, size_t room) {
+  char call[GLI_TEXT_BYTES];
+  const gli_header *h = blame_early(op->context, ranks[0], NULL);
+  snprintf(text, room, ", which %s in %s%s%s%s", n == 1 ? "is" : "are",
+           n == 1 ? "a different call" : "different calls",
+           n == 1 && h != NULL ? " (" : "",
+           n == 1 && h != NULL ? gli_describe_call(h, call) : "",
+           n == 1 && h != NULL ? ")" : "");
 }
 
 void gli_describe_timeout(const gli_operation *op, gloo_error *error) {
@@ -123,19 +142,21 @@ void gli_describe_timeout(const gli_operation *op, gloo_error *error) {
   if (n == 0)
     n = gli_operation_waits(op, GLI_WITH_US, GLI_WITH_US, ranks, ROOM);
   if (n > 0) blame_list_ranks(who, sizeof who, ranks, n);
-  char within[32] = "";
+  char after[32] = "";
   if (op->deadline.timeout_ns > 0)
-    snprintf(within, sizeof within, " within %.3g s",
+    snprintf(after, sizeof after, " after %.3g s",
              (double)op->deadline.timeout_ns / 1e9);
   /* A group is made by all its members, so a rank that waits elsewhere is at
    * fault. */
   bool unclear = elsewhere && !op->context->is_control;
+  char which[GLI_TEXT_BYTES + 48] = "";
+  if (elsewhere) blame_describe_other_call(op, ranks, n, which, sizeof which);
   gli_fail(error, GLOO_ERR_TIMEOUT, n > 0 && !unclear ? (int)ranks[0] : -1,
-           "%s did not complete%s: rank %u still waits for %s%s%s",
-           gli_describe_call(&op->signature, call), within,
-           op->context->root_rank, who, elsewhere ? ", in another call" : "",
-           unclear ? "; which of them made the wrong one is not known" : "");
-  if (n > 0 && op->signature.collective != GLI_SENDRECV) {
+           "%s timed out%s: rank %u is waiting for %s%s%s",
+           gli_describe_call(&op->signature, call), after,
+           op->context->root_rank, who, which,
+           unclear ? "; the library cannot tell which of them is wrong" : "");
+  if (n > 0 && !elsewhere && op->signature.collective != GLI_SENDRECV) {
     hint_at_skipped(op, ranks[0], error);
   }
   if (n > 0) gli_link_explain(blame_link(op, ranks[0]), error);

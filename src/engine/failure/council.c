@@ -165,7 +165,7 @@ static void shrink_prepare(void *user) {
     gloo_error error;
     free(made);
     gli_fail(&error, GLOO_ERR_NO_MEMORY, -1,
-             "out of memory for a context of the ranks that are left");
+             "out of memory for a context of the surviving ranks");
     gli_context_poison(s->council, &error);
     return;
   }
@@ -295,7 +295,7 @@ no_arrays:
   shrink_free(s);
 no_memory:
   gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
-           "out of memory to agree with %u ranks on who is left", n);
+           "out of memory for the agreement of %u ranks on the survivors", n);
   return NULL;
 }
 

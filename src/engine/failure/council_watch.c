@@ -31,7 +31,7 @@ static uint64_t shrink_later(uint64_t a, uint64_t b) {
 
 static void shrink_miss(gli_shrink *s, uint32_t rank, const char *why) {
   if (gli_membership_needs(&s->members, rank))
-    gli_log(GLOO_LOG_INFO, "rank %u takes rank %u for gone: %s",
+    gli_log(GLOO_LOG_INFO, "rank %u considers rank %u dead: %s",
             s->members.self, rank, why);
   gli_membership_gone(&s->members, rank);
 }
@@ -163,7 +163,7 @@ static uint64_t shrink_look(gli_shrink *s, uint64_t now_ns) {
     if (!needed) continue;
     uint64_t limit_ns = shrink_limit(s, i);
     if (now_ns >= limit_ns) {
-      shrink_miss(s, i, "it gives no answer");
+      shrink_miss(s, i, "it does not answer");
       gli_shrink_settle(s);
       return now_ns;
     }

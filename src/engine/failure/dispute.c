@@ -64,10 +64,10 @@ static void decide_dispute(gloo_context *root, int rank) {
   gloo_error *error = &root->suspect;
   size_t used = strlen(error->message);
   error->rank = error->root_rank = rank;
-  snprintf(error->message + used, sizeof error->message - used,
-           "; of %u ranks that were heard %u called the first, and %u the "
-           "second",
-           d->with_us + d->with_them + d->elsewhere, d->with_us, d->with_them);
+  snprintf(
+      error->message + used, sizeof error->message - used,
+      "; of %u ranks that replied, %u made the first call and %u the second",
+      d->with_us + d->with_them + d->elsewhere, d->with_us, d->with_them);
 }
 
 uint64_t gli_dispute_turn(gloo_context *root, uint64_t now_ns) {

@@ -184,7 +184,7 @@ static bool trial_is_used(const gli_link *link) {
 bool gli_heartbeat_gives_up(const gli_link *link, const gloo_error *cause) {
   gloo_context *context = link->context;
   if (context->heartbeat.trial != link || trial_is_used(link)) return false;
-  gli_log(GLOO_LOG_DEBUG, "rank %u gives its signs of life to another: %s",
+  gli_log(GLOO_LOG_DEBUG, "rank %u sends its heartbeat to another rank: %s",
           context->rank, cause->message);
   heartbeat_hurry(context);
   return true;
@@ -211,8 +211,8 @@ static void take_sign(gli_heartbeat *h, const gli_pair *pair, uint64_t now_ns) {
 static void miss_rank(gloo_context *context, uint32_t rank) {
   gloo_error error;
   gli_fail(&error, GLOO_ERR_PEER, (int)rank,
-           "rank %u has given no sign of life for %.3g s: it is stopped or "
-           "frozen, or its host is cut off (GLOO_HEARTBEAT)",
+           "no heartbeat from rank %u for %.3g s: the process is stopped, or "
+           "its host is down or disconnected (GLOO_HEARTBEAT)",
            rank, (double)context->heartbeat.limit_ns / 1e9);
   gli_link_explain(context->peers[rank].link, &error);
   gli_context_poison(context, &error);

@@ -62,11 +62,11 @@ static void missed_name_none(gloo_error *error, const gli_dispute *d,
   size_t used = strlen(error->message);
   error->status = GLOO_ERR_MISMATCH;
   error->rank = error->root_rank = -1;
-  snprintf(error->message + used, sizeof error->message - used,
-           "; of %u ranks that were heard of %u called it, %u wait in other "
-           "calls, and %u have left: which of them made the wrong call is not "
-           "known",
-           d->with_us + d->elsewhere + left, d->with_us, d->elsewhere, left);
+  snprintf(
+      error->message + used, sizeof error->message - used,
+      "; of %u ranks that replied, %u made this call, %u wait in other calls "
+      "and %u have left, so the library cannot tell which made the wrong call",
+      d->with_us + d->elsewhere + left, d->with_us, d->elsewhere, left);
 }
 
 uint64_t gli_missed_turn(gloo_context *root, uint64_t now_ns) {

@@ -112,8 +112,7 @@ static void wait_for_stream(gli_operation *op, bool over) {
   gli_deadline_set(op, op->deadline.at_ns);
   if (!over) return;
   gli_fail(&error, GLOO_ERR_TIMEOUT, (int)op->context->root_rank,
-           "deadline passed: %s waits for the work that was before it in the "
-           "stream of a GPU of rank %u",
+           "timed out: %s waits for earlier work in a GPU stream of rank %u",
            gli_describe_call(&op->signature, text), op->context->root_rank);
   gli_context_poison(op->context, &error);
 }

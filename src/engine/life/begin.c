@@ -72,8 +72,8 @@ static gloo_status post_receive(gli_operation *op, gloo_error *error) {
   if (early != NULL) return gli_receive_bind(op, early->link, error);
   if (all_departed(op)) {
     return gli_fail(error, GLOO_ERR_PEER, -1,
-                    "no rank is left to receive from: every rank that a "
-                    "message could come from has destroyed its context");
+                    "no rank is left to receive from: every possible sender "
+                    "has destroyed its context");
   }
   gli_operation_becomes(op, GLI_OPERATION_POSTED);
   gli_deadline_arm(op);

@@ -131,8 +131,9 @@ static gloo_status prepare_number(gli_operation *op, const gli_call *call,
   uint32_t init = context->inits;
   op->counter = gli_counter(&context->init_runs, init);
   if (op->counter == NULL || init > UINT32_C(0x7fffffff))
-    return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
-                    "out of memory or numbers for one more persistent request");
+    return gli_fail(
+        error, GLOO_ERR_NO_MEMORY, -1,
+        "out of memory or request numbers for another persistent request");
   *op->counter = gli_number_of_init(init);
   context->inits++;
   return GLOO_OK;

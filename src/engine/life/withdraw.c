@@ -67,6 +67,7 @@ void gli_operation_withdraw(gli_operation *op) {
     give_back_number(op);
   }
   gloo_error error;
-  gli_fail(&error, GLOO_ERR_CANCELLED, -1, "cancelled before any rank knew");
+  gli_fail(&error, GLOO_ERR_CANCELLED, -1,
+           "cancelled before any other rank took part");
   gli_operation_finish(op, &error);
 }

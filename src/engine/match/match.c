@@ -17,9 +17,27 @@ uint32_t gli_match_peer(const gli_operation *op, gli_link *link) {
   return index;
 }
 
+static gloo_status match_message_differs(const gli_operation *op,
+                                         const gli_link *link,
+                                         const gli_header *h,
+                                         gloo_error *error) {
+  char mine[GLI_TEXT_BYTES], theirs[GLI_TEXT_BYTES];
+  bool sends = op->side == GLI_SEND_SIDE;
+  gli_describe_call(&op->signature, mine);
+  gli_describe_call(h, theirs);
+  return gli_fail(
+      error, GLOO_ERR_MISMATCH, (int)link->rank,
+      "rank %u receives %s from rank %u, which sends %s: counts "
+      "and types must match",
+      sends ? link->rank : op->context->root_rank, sends ? theirs : mine,
+      sends ? op->context->root_rank : link->rank, sends ? mine : theirs);
+}
+
 gloo_status gli_match_agree(const gli_operation *op, const gli_link *link,
                             const gli_header *h, gloo_error *error) {
   if (gli_signature_equal(&op->signature, h)) return GLOO_OK;
+  if (op->signature.collective == GLI_SENDRECV)
+    return match_message_differs(op, link, h, error);
   gli_describe_mismatch(op->context, link->rank, &op->signature, h, error);
   return GLOO_ERR_MISMATCH;
 }
@@ -36,7 +54,7 @@ static gloo_status check_pair(const gli_operation *op, const gli_link *link,
   return gli_fail(error, GLOO_ERR_MISMATCH, (int)link->rank,
                   "in %s, rank %u sends %" PRIu64
                   " elements to rank %u, which expects %" PRIu64
-                  " from it: their counts must agree",
+                  ": both counts must match",
                   gli_describe_call(&op->signature, text), link->rank, h->count,
                   op->context->root_rank, expected);
 }
@@ -106,7 +124,7 @@ gloo_status gli_match_too_late(const gli_link *link, const gli_header *h,
   if (status != GLOO_OK) return status;
   char text[GLI_TEXT_BYTES];
   return gli_fail(error, GLOO_ERR_PROTOCOL, (int)link->rank,
-                  "rank %u sent data for %s, which is over on rank %u",
+                  "rank %u sent data for %s, which has completed on rank %u",
                   link->rank, gli_describe_call(h, text), context->root_rank);
 }
 

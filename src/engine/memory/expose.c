@@ -140,8 +140,7 @@ gloo_status gli_expose_read_done(gli_link *link, const gli_header *h,
     return GLOO_OK;
   }
   return gli_fail(error, GLOO_ERR_PROTOCOL, (int)link->rank,
-                  "rank %u says that it has read memory that was not shown to "
-                  "it",
+                  "rank %u reported reading memory that was not exposed to it",
                   link->rank);
 }
 

@@ -108,7 +108,8 @@ static bool still_exposed(gli_link *link) {
   if (!link->pair->ops->revoked(link->pair)) return true;
   gloo_error error;
   gli_fail(&error, GLOO_ERR_PEER, (int)link->rank,
-           "rank %u ended the operation while its memory was read", link->rank);
+           "rank %u ended the operation while its memory was being read",
+           link->rank);
   gli_link_suspect(link, &error);
   return false;
 }
@@ -322,7 +323,7 @@ static gli_outcome arrived_expose_put(gli_operation *op, const gli_step *s,
   void *memory = NULL;
   if (link->pair->ops->rkey_map == NULL) {
     gli_fail(&error, GLOO_ERR_PROTOCOL, (int)link->rank,
-             "rank %u lent memory that cannot be reached", link->rank);
+             "rank %u exposed memory that cannot be accessed", link->rank);
     return fail_context(op, &error);
   }
   if (link->pair->ops->rkey_map(link->pair, rkey, (size_t)s->bytes, true,
@@ -340,7 +341,7 @@ static gli_outcome arrived_put_done(gli_operation *op, const gli_step *s) {
   gloo_error error;
   if (peer->exposed_puts == 0) {
     gli_fail(&error, GLOO_ERR_PROTOCOL, (int)peer->link->rank,
-             "rank %u says that it has written to more memory than it was lent",
+             "rank %u reported writing to more memory than was exposed to it",
              peer->link->rank);
     return fail_context(op, &error);
   }
@@ -348,8 +349,8 @@ static gli_outcome arrived_put_done(gli_operation *op, const gli_step *s) {
   uint8_t *memory = gli_operation_at(op, s->dst_buffer, s->dst);
   if (gli_region_retake(memory, (size_t)s->bytes)) return GLI_DONE;
   gli_fail(&error, GLOO_ERR_IO, -1,
-           "what rank %u wrote cannot be read: an operation of another context "
-           "failed, and had lent memory of the same page",
+           "data written by rank %u is lost: a failed operation of another "
+           "context had exposed memory in the same page",
            peer->link->rank);
   return fail_context(op, &error);
 }

@@ -124,7 +124,8 @@ gloo_status gli_shared_copy_ended(gli_link *link, const gli_header *h,
   *done = NULL;
   if (op == NULL) {
     return gli_fail(error, GLOO_ERR_PROTOCOL, (int)link->rank,
-                    "rank %u says that it has helped with a copy that is none",
+                    "rank %u reported progress on a copy that does not exist "
+                    "(protocol error)",
                     link->rank);
   }
   const gli_step *s = &op->plan->steps[*step];
@@ -133,9 +134,8 @@ gloo_status gli_shared_copy_ended(gli_link *link, const gli_header *h,
   uint8_t *memory = gli_operation_at(op, s->dst_buffer, s->dst);
   if (!gli_region_retake(memory, (size_t)s->bytes)) {
     return gli_fail(error, GLOO_ERR_IO, -1,
-                    "what rank %u wrote cannot be read: an operation of "
-                    "another context failed, and had lent memory of the same "
-                    "page",
+                    "data written by rank %u is lost: a failed operation of "
+                    "another context had exposed memory in the same page",
                     link->rank);
   }
   if (gli_get_done(op, *step) == GLI_DONE) *done = op;

@@ -99,9 +99,9 @@ static void staged_fetch(gli_operation *op) {
     if (phase == 1 && begin_fetch(s) != GLOO_OK) break;
     while (look_at_gates(s, &s->error) == GLOO_IN_PROGRESS) {
       if (let_time_pass(op, until_ns)) continue;
-      gli_fail(&s->error, GLOO_ERR_TIMEOUT, -1,
-               "deadline passed: it waits for the work that was before it in "
-               "the stream of a GPU");
+      gli_fail(
+          &s->error, GLOO_ERR_TIMEOUT, -1,
+          "timed out: the operation waits for earlier work in a GPU stream");
       break;
     }
   }

@@ -30,7 +30,7 @@ static bool has_result(const gli_plan_params *p, const gli_shape *shape) {
 
 static gloo_status wide_no_memory(uint64_t bytes, gloo_error *error) {
   return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
-                  "out of memory for %llu bytes of float32 to add up in",
+                  "out of memory for %llu bytes of float32 to sum in",
                   (unsigned long long)bytes);
 }
 

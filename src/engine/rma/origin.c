@@ -286,7 +286,7 @@ bool gli_rma_needs(const gli_link *link) {
 static gloo_status fail_answer(const gli_link *link, gloo_error *error) {
   return gli_fail(error, GLOO_ERR_PROTOCOL, (int)link->rank,
                   "rank %" PRIu32
-                  " answered something that its window was not asked",
+                  " answered a window request that was never sent",
                   link->rank);
 }
 

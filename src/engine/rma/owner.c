@@ -45,14 +45,14 @@ static gli_transfer *new_answer(gli_link *link, uint32_t number,
   gli_rma_target *from = &link->context->window->targets[link->local];
   if (from->answers >= GLI_RMA_ANSWERS_MAX) {
     gli_fail(error, GLOO_ERR_PROTOCOL, (int)link->rank,
-             "rank %" PRIu32 " asks a window for more than it may at a time",
+             "rank %" PRIu32 " sent more window requests at once than allowed",
              link->rank);
     return NULL;
   }
   gli_transfer *t = gli_transfer_new(link);
   if (t == NULL) {
     gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
-             "out of memory for an answer to rank %" PRIu32, link->rank);
+             "out of memory for a reply to rank %" PRIu32, link->rank);
     return NULL;
   }
   t->unsent = &from->answers;
@@ -137,10 +137,11 @@ static gloo_status answer_get(gli_link *link, const gli_header *h,
                               uint64_t bytes, gloo_error *error) {
   const gloo_window *window = link->context->window;
   if (!gli_in_bounds(h->count, bytes, window->bytes))
-    return gli_fail(error, GLOO_ERR_PROTOCOL, (int)link->rank,
-                    "rank %" PRIu32
-                    " reads beyond the end of this rank's part of a window",
-                    link->rank);
+    return gli_fail(
+        error, GLOO_ERR_PROTOCOL, (int)link->rank,
+        "rank %" PRIu32
+        " requested a read beyond the end of this rank's part of a window",
+        link->rank);
   gli_transfer *t = new_answer(link, h->slot, error);
   if (t == NULL) return error->status;
   const uint8_t *memory = window->memory + h->count;
@@ -185,7 +186,7 @@ static bool rma_is_within(const gloo_window *window, const gli_header *h) {
 static gloo_status rma_no_window(const gli_link *link, gloo_error *error) {
   return gli_fail(error, GLOO_ERR_PROTOCOL, (int)link->rank,
                   "rank %" PRIu32
-                  " sent a message for a window that is not here",
+                  " sent a message for a window that does not exist here",
                   link->rank);
 }
 
@@ -197,11 +198,12 @@ gloo_status gli_rma_arrives(gli_link *link, const gli_header *h, gli_sink *sink,
   if (h->op == GLI_RMA_REPLY) return gli_rma_answered(link, h, sink, error);
   if (h->operation != window->key) return rma_no_window(link, error);
   if (!has_length_of_its_verb(h) || !rma_is_within(window, h))
-    return gli_fail(error, GLOO_ERR_PROTOCOL, (int)link->rank,
-                    "rank %" PRIu32
-                    " asked for something impossible of a window (operation "
-                    "%u, offset %" PRIu64 ", %" PRIu64 " bytes)",
-                    link->rank, (unsigned)h->op, h->count, h->length);
+    return gli_fail(
+        error, GLOO_ERR_PROTOCOL, (int)link->rank,
+        "rank %" PRIu32
+        " sent an invalid window request (operation %u, offset %" PRIu64
+        ", %" PRIu64 " bytes)",
+        link->rank, (unsigned)h->op, h->count, h->length);
   if (h->op == GLI_RMA_REACH)
     return answer_reach(link, &window->targets[link->local], h->slot, error);
   gli_transfer *t = gli_transfer_new(link);

@@ -170,9 +170,10 @@ gloo_status gli_receive_data(gli_link *link, const gli_header *h,
   uint64_t cost = gli_wire_cost(h->length);
   uint32_t budget = link->context->budget;
   if (!h->eager || cost > budget - link->credit.early) {
-    return gli_fail(error, GLOO_ERR_PROTOCOL, (int)link->rank,
-                    "rank %u sent more ahead than the %u bytes it may",
-                    link->rank, budget);
+    return gli_fail(
+        error, GLOO_ERR_PROTOCOL, (int)link->rank,
+        "rank %u sent more unexpected data than the %u bytes allowed",
+        link->rank, budget);
   }
   gli_early *early = gli_early_new(link, h, h->length);
   if (early == NULL) return gli_receive_no_memory(link, error);

@@ -18,7 +18,7 @@ gloo_status gli_receive_rts(gli_link *link, const gli_header *h,
   }
   if (link->rts_in >= GLI_RTS_MAX) {
     return gli_fail(error, GLOO_ERR_PROTOCOL, (int)link->rank,
-                    "rank %u announced more than %u operations ahead",
+                    "rank %u announced more than %u operations in advance",
                     link->rank, GLI_RTS_MAX);
   }
   gli_early *early = gli_early_new(link, h, 0);
@@ -34,7 +34,7 @@ gloo_status gli_receive_cts(gli_link *link, const gli_header *h,
   if (h->slot != 0) {
     if (link->rts_out == 0) {
       return gli_fail(error, GLOO_ERR_PROTOCOL, (int)link->rank,
-                      "rank %u answered a question that was not asked",
+                      "rank %u answered a request that was never sent",
                       link->rank);
     }
     gli_wire_answered(link);

@@ -18,8 +18,8 @@ gloo_status gli_receive_step(const gli_operation *op, gli_link *link,
   if (status != GLOO_OK || gli_get_fits(op, *step, h)) return status;
   uint64_t expected = gli_step_wire_bytes(&op->plan->steps[*step]);
   return gli_fail(error, GLOO_ERR_PROTOCOL, (int)link->rank,
-                  "rank %u sent %" PRIu64 " bytes in message %u where %" PRIu64
-                  " belong",
+                  "rank %u sent %" PRIu64
+                  " bytes in message %u, expected %" PRIu64,
                   link->rank, h->length, h->slot, expected);
 }
 

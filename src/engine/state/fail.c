@@ -54,7 +54,7 @@ void gli_context_poison(gloo_context *context, const gloo_error *cause) {
   gloo_error told = *cause;
   char where[48] = "";
   if (context->is_control) {
-    snprintf(where, sizeof where, "while a group was made: ");
+    snprintf(where, sizeof where, "while creating a group: ");
   } else if (!gli_context_is_root(context)) {
     snprintf(where, sizeof where, "in a group of %u ranks: ", context->size);
   }
@@ -110,7 +110,7 @@ void gli_error_undecided(gloo_error *error) {
   size_t used = strlen(error->message);
   error->rank = error->root_rank = -1;
   snprintf(error->message + used, sizeof error->message - used,
-           "; which of the two is wrong cannot be told");
+           "; the library cannot tell which of the two is wrong");
 }
 
 static bool fail_is_same_call(const gli_header *a, const gli_header *b) {

@@ -65,15 +65,16 @@ void gli_describe_mismatch(const gloo_context *context, uint32_t peer,
   if (strcmp(here, there) == 0) {
     bool custom = gli_signature_op(mine) == GLOO_CUSTOM;
     hint = mine->algorithm != theirs->algorithm
-               ? " with another algorithm"
-               : " with another table of tuning";
+               ? " with a different algorithm"
+               : " with a different tuning table";
     if (mine->root != theirs->root) {
-      hint = custom ? " with another custom operation"
-                    : " with other counts of single ranks";
+      hint = custom ? " with a different custom operation"
+                    : " with different counts for some ranks";
     }
   }
-  gli_fail(error, GLOO_ERR_MISMATCH, (int)peer,
-           "rank %u called %s where rank %u called %s%s; all ranks must make "
-           "the same calls in the same order",
-           context->root_rank, here, peer, there, hint);
+  gli_fail(
+      error, GLOO_ERR_MISMATCH, (int)peer,
+      "rank %u called %s, but rank %u called %s%s: all ranks must make the "
+      "same calls",
+      context->root_rank, here, peer, there, hint);
 }

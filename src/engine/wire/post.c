@@ -161,9 +161,10 @@ gloo_status gli_wire_answer(gli_link *link, gli_message_type type,
   bool vital = type == GLI_MESSAGE_CTS;
   if (!vital && link->answers >= GLI_RTS_MAX) return GLOO_OK;
   if (link->answers >= 2 * GLI_RTS_MAX) {
-    return gli_fail(error, GLOO_ERR_PROTOCOL, (int)link->rank,
-                    "rank %u asks and asks, but does not take the answers",
-                    link->rank);
+    return gli_fail(
+        error, GLOO_ERR_PROTOCOL, (int)link->rank,
+        "rank %u keeps sending requests without reading the replies",
+        link->rank);
   }
   uint32_t slot = type == GLI_MESSAGE_WAITING ? about->slot : 1;
   gli_transfer *t = new_control(link, type, about, slot);
