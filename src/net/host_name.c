@@ -47,16 +47,16 @@ const char *gli_host_name_fault(const char *name) {
     return NULL;
   for (const char *at = name; *at != '\0'; at++)
     if ((unsigned char)*at <= ' ' || *at == 0x7f)
-      return "holds a blank, an end of line or another control character: "
+      return "contains a space, a line break or another control character: "
              "remove it";
   if (strstr(name, "://") != NULL)
-    return "begins with a scheme: give the name or address alone";
+    return "begins with a scheme: give only the name or address";
   if (strchr(name, '/') != NULL)
-    return "holds a slash: give the name or address alone";
+    return "contains a slash: give only the name or address";
   const char *colon = strchr(name, ':');
   if (colon != NULL && strchr(colon + 1, ':') == NULL)
-    return "ends in a port: give the name or address alone, and the port by "
-           "itself";
+    return "ends in a port: give only the name or address, and the port "
+           "separately";
   return NULL;
 }
 
@@ -67,7 +67,7 @@ gloo_status gli_host_resolve(const char *name, int64_t timeout_ns,
   gli_endpoints found = {.n = 0};
   if (!gli_host_name_bare(name, bare))
     return gli_fail(error, GLOO_ERR_ADDRESS, -1,
-                    "the name of a host has %zu bytes, and at most %d can be",
+                    "the host name has %zu bytes; the limit is %d",
                     strlen(name), GLI_HOST_NAME_BYTES - 1);
   gli_retry retry = gli_retry_begin(timeout_ns);
   gloo_status status =

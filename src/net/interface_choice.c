@@ -80,15 +80,15 @@ gloo_status gli_choice_read(const char *text, const char *origin,
   if (made.exact) at++;
   while ((at = choice_next(at, part, &fits)) != NULL) {
     if (made.n == GLI_CHOICE_ITEMS_MAX)
-      return choice_wrong(text, origin, "has too many parts", "", error);
+      return choice_wrong(text, origin, "has too many items", "", error);
     if (part[0] == '^' || part[0] == '=')
       return choice_wrong(text, origin,
-                          "has ^ or = elsewhere than in front of all: ", part,
-                          error);
+                          "has ^ or = after the first item: ", part, error);
     if (!fits || !choice_read_item(part, &made.item[made.n++]))
-      return choice_wrong(
-          text, origin, "has what is no name and no block of addresses: ", part,
-          error);
+      return choice_wrong(text, origin,
+                          "has an item that is neither an interface name nor "
+                          "an address block: ",
+                          part, error);
   }
   if (made.n == 0) return choice_wrong(text, origin, "is empty", "", error);
   *choice = made;

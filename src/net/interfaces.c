@@ -70,7 +70,7 @@ gloo_status gli_interfaces_read(gli_interfaces *out, gloo_error *error) {
   size_t n = 0;
   if (getifaddrs(&entries) != 0)
     return gli_fail(error, gli_lack_status(errno), -1,
-                    "the network interfaces cannot be listed: %s",
+                    "cannot list the network interfaces: %s",
                     gli_lack_text(errno));
   for (const struct ifaddrs *e = entries; e != NULL; e = e->ifa_next) n++;
   gli_interface *list = calloc(n > 0 ? n : 1, sizeof *list);

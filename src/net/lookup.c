@@ -142,7 +142,7 @@ static gloo_status lookup_explain(const char *what, const char *host, int rc,
   int lack = lookup_lack(rc, code);
   if (lack != 0)
     return gli_fail(error, gli_lack_status(lack), -1,
-                    "%s '%.200s' cannot be looked up: %s", what, host,
+                    "cannot look up %s '%.200s': %s", what, host,
                     gli_lack_text(lack));
   return gli_fail(error, GLOO_ERR_ADDRESS, -1,
                   "%s '%.200s' does not resolve: %s", what, host,
@@ -173,11 +173,10 @@ gloo_status gli_look_up(const char *what, const char *host, const char *port,
   if (timeout_ns < 0 || !lookup_start(self)) {
     lookup_ask(self);
   } else if (!lookup_await(self, timeout_ns)) {
-    return gli_fail(
-        error, GLOO_ERR_ADDRESS, -1,
-        "%s '%.200s' does not resolve: the system's resolver has not "
-        "answered yet; check /etc/resolv.conf and the network",
-        what, host);
+    return gli_fail(error, GLOO_ERR_ADDRESS, -1,
+                    "%s '%.200s' does not resolve: the system's resolver does "
+                    "not answer; check /etc/resolv.conf and the network",
+                    what, host);
   }
   gloo_status status = GLOO_OK;
   if (self->rc != 0) {

@@ -113,8 +113,8 @@ static gloo_status published_resolve(const char *variable, const char *text,
   }
   if (out->n > 0) return GLOO_OK;
   return gli_fail(error, GLOO_ERR_INVALID, -1,
-                  "%s names no address: expected names or addresses of this "
-                  "host, such as 192.0.2.7 or host.example",
+                  "%s is empty: expected names or addresses of this host, such "
+                  "as 192.0.2.7 or host.example",
                   variable);
 }
 
@@ -137,8 +137,8 @@ static gloo_status published_read_told(gli_published *out, gloo_error *error) {
   for (uint32_t i = 0; i < out->told.n && status == GLOO_OK; i++)
     if (gli_endpoint_is_wildcard(&out->told.at[i]))
       status = gli_fail(error, GLOO_ERR_ADDRESS, -1,
-                        "GLOO_PUBLISH_ADDR is \"%.64s\": others cannot connect "
-                        "to an address that stands for all",
+                        "GLOO_PUBLISH_ADDR is \"%.64s\": other ranks cannot "
+                        "connect to a wildcard address",
                         text);
   return status;
 }
@@ -162,16 +162,15 @@ static gloo_status published_none(const char *text, const char *origin,
   for (size_t i = 0; i < all->n && !choice->excludes; i++)
     down = down || gli_choice_has(choice, all, &all->list[i]);
   gli_interfaces_text(all, known);
-  return gli_fail(error, GLOO_ERR_NOT_FOUND, -1,
-                  "%s \"%.64s\"%s (from %s); there are: %s",
-                  choice->excludes ? "no network interface with an address is "
-                                     "left by"
-                                   : "no network interface",
-                  text,
-                  down               ? " that is up"
-                  : choice->excludes ? ""
-                                     : " with an address",
-                  origin, known);
+  return gli_fail(
+      error, GLOO_ERR_NOT_FOUND, -1, "%s \"%.64s\"%s (from %s); available: %s",
+      choice->excludes ? "no network interface with an address matches"
+                       : "no network interface",
+      text,
+      down               ? " that is up"
+      : choice->excludes ? ""
+                         : " with an address",
+      origin, known);
 }
 
 gloo_status gli_published_find(const gli_publishing *how,

@@ -35,7 +35,7 @@ gloo_status gli_tcp_resolve(const char *store, const char *host, uint16_t port,
   snprintf(what, sizeof what, "%s's host", store);
   if (!gli_host_name_bare(host, bare))
     return gli_fail(error, GLOO_ERR_ADDRESS, -1,
-                    "%s has a name of %zu bytes, and at most %d can be", what,
+                    "the host name of %s has %zu bytes; the limit is %d", what,
                     strlen(host), GLI_HOST_NAME_BYTES - 1);
   gloo_status status =
       gli_look_up(what, bare, service, SOCK_STREAM, timeout_ns, &found, error);

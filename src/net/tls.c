@@ -205,21 +205,20 @@ static void tls_refused(gli_tls *tls, int alert) {
       ERR_PACK(ERR_LIB_SSL, 0, SSL_AD_REASON_OFFSET + alert));
   if (!secret && alert == SSL_AD_BAD_CERTIFICATE)
     tls_fail(tls,
-             "refuses the certificate of this rank: it is for another one, or "
-             "not valid",
+             "rejected the certificate of this rank: it belongs to another "
+             "rank or is not valid",
              "");
   else if (secret &&
            (alert == SSL_AD_ILLEGAL_PARAMETER ||
             alert == SSL_AD_HANDSHAKE_FAILURE || alert == SSL_AD_DECRYPT_ERROR))
-    tls_fail(tls, "has another secret than this rank, or none", "");
+    tls_fail(tls, "has a different secret, or none", "");
   else
-    tls_fail(tls, "refuses the connection",
-             text != NULL ? text : "for a reason that is not known here");
+    tls_fail(tls, "rejected the connection",
+             text != NULL ? text : "for an unknown reason");
 }
 
 static void tls_changed(gli_tls *tls) {
-  tls_fail(tls, "sent something else than what came: it was changed on its way",
-           "");
+  tls_fail(tls, "data was modified in transit", "");
 }
 
 /* After a call of OpenSSL's that has not succeeded, nor met with the end or an
@@ -235,25 +234,25 @@ static void tls_explain(gli_tls *tls) {
   } else if (tls->ready) { /* it spoke TLS well enough before */
     tls_changed(tls);
   } else if (!of_tls) {
-    tls_fail(tls, "does not speak TLS as it should", text != NULL ? text : "");
+    tls_fail(tls, "violated the TLS protocol", text != NULL ? text : "");
   } else if (verified == X509_V_ERR_HOSTNAME_MISMATCH) {
     tls->code = EBADMSG; /* tls_verify has said why */
   } else if (reason == SSL_R_CERTIFICATE_VERIFY_FAILED) {
-    tls_fail(tls, "has a certificate that is not believed",
+    tls_fail(tls, "has a certificate that is not trusted",
              X509_verify_cert_error_string(verified));
   } else if (reason == SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE) {
     tls_fail(tls, "has no certificate", "");
   } else if (reason == SSL_R_BINDER_DOES_NOT_VERIFY ||
              (tls->settings->kind == GLI_TLS_BY_SECRET &&
               reason == SSL_R_NO_SUITABLE_SIGNATURE_ALGORITHM)) {
-    tls_fail(tls, "has another secret than this rank, or none", "");
+    tls_fail(tls, "has a different secret, or none", "");
   } else if (reason == SSL_R_UNSUPPORTED_PROTOCOL ||
              reason == SSL_R_WRONG_VERSION_NUMBER) {
     tls_fail(tls, "does not speak TLS 1.3", "");
   } else if (reason == SSL_R_DECRYPTION_FAILED_OR_BAD_RECORD_MAC) {
     tls_changed(tls);
   } else {
-    tls_fail(tls, "does not speak TLS as it should", text != NULL ? text : "");
+    tls_fail(tls, "violated the TLS protocol", text != NULL ? text : "");
   }
 }
 
@@ -359,11 +358,11 @@ static bool tls_belongs(gli_tls *tls, X509 *certificate, const char *uri,
   }
   if (!is)
     snprintf(
-        tls->why, sizeof tls->why,
-        "has a certificate that is not for it: %s%s%s",
-        uris.any ? "its URI is not " : "it has neither the URI ",
+        tls->why, sizeof tls->why, "has a certificate for another rank: %s%s%s",
+        uris.any ? "its URI is not " : "it names neither the URI ",
         uri != NULL ? uri : RANK_URI "N",
-        uris.any ? "" : ", nor its address, nor the name in GLOO_TLS_NAME");
+        uris.any ? ""
+                 : ", nor the peer's address, nor the name in GLOO_TLS_NAME");
   return is;
 }
 
@@ -395,7 +394,7 @@ static bool tls_is(gli_tls *tls, const char *uri, const char *name,
   gloo_error error;
   if (tls->settings->kind != GLI_TLS_BY_CERTIFICATE) return true;
   if (gli_openssl_begin(&error) != GLOO_OK) {
-    snprintf(tls->why, sizeof tls->why, "cannot be looked at: %.100s",
+    snprintf(tls->why, sizeof tls->why, "cannot be checked: %.100s",
              error.message);
     return false;
   }
@@ -454,15 +453,15 @@ gloo_status gli_tls_open(gli_tls_settings *settings, int fd, bool accepts,
   gli_tls *made = calloc(1, sizeof *made);
   if (made == NULL)
     return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
-                    "out of memory for a connection with TLS");
+                    "out of memory for a TLS connection");
   made->settings = gli_tls_settings_hold(settings);
   made->fd = fd;
   made->alert = -1;
   if (settings->kind == GLI_TLS_BY_SECRET) made->key = *key;
   gloo_status status = gli_openssl_begin(error);
   if (status == GLOO_OK) {
-    status = gli_openssl_made(tls_open_ssl(made, accepts),
-                              "a connection with TLS", error);
+    status = gli_openssl_made(tls_open_ssl(made, accepts), "a TLS connection",
+                              error);
     gli_openssl_end();
   }
   if (status == GLOO_OK)
@@ -501,7 +500,7 @@ gli_tls_step gli_tls_shake_hands(gli_tls *tls) {
   tls->begun = true;
   if (tls->code != 0 || !gli_tls_flush(tls)) return tls_handshake_failed(tls);
   if (gli_openssl_begin(&error) != GLOO_OK) {
-    tls_fail(tls, "cannot be talked to", error.message);
+    tls_fail(tls, "cannot be reached over TLS", error.message);
     return tls_handshake_failed(tls);
   }
   bool done = SSL_do_handshake(tls->ssl) == 1;
@@ -512,12 +511,12 @@ gli_tls_step gli_tls_shake_hands(gli_tls *tls) {
   if (failed) return tls_handshake_failed(tls);
   if (done && tls->settings->kind == GLI_TLS_BY_SECRET &&
       SSL_session_reused(tls->ssl) != 1) {
-    tls_fail(tls, "does not show that it knows the job's secret", "");
+    tls_fail(tls, "did not prove knowledge of the job secret", "");
     return tls_handshake_failed(tls);
   }
   if (done && tls->settings->kind == GLI_TLS_BY_CERTIFICATE &&
       tls->uri[0] != '\0' && !tls->belongs) {
-    tls_fail(tls, "does not show a certificate of its own", "");
+    tls_fail(tls, "did not present its own certificate", "");
     return tls_handshake_failed(tls);
   }
   tls->ready = done;

@@ -11,8 +11,8 @@ gloo_status gli_tls_context_create(const gli_tls_settings *settings,
   (void)settings;
   (void)context;
   return gli_fail(error, GLOO_ERR_UNSUPPORTED, -1,
-                  "TLS is to be used, and this build of the library has no "
-                  "OpenSSL: build it with -Dopenssl=enabled");
+                  "TLS is on, but this library was built without OpenSSL: "
+                  "build it with -Dopenssl=enabled");
 }
 
 void gli_tls_context_destroy(gli_tls_context *context) {

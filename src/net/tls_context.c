@@ -104,17 +104,17 @@ static gloo_status file_refused(const char *path, const char *what,
   if (code == 0 && S_ISDIR(info.st_mode)) code = EISDIR;
   const char *reason = ERR_reason_error_string(ERR_peek_error());
   if (code != 0)
-    return gli_fail(error, GLOO_ERR_IO, -1, "%s %.160s cannot be read: %s",
-                    what, path, gli_lack_text(code));
+    return gli_fail(error, GLOO_ERR_IO, -1, "cannot read %s %.160s: %s", what,
+                    path, gli_lack_text(code));
   return gli_fail(error, GLOO_ERR_INVALID, -1,
-                  "%s %.160s is of no use: %s; it must be a PEM file", what,
-                  path, reason != NULL ? reason : "nothing of the kind in it");
+                  "cannot load %s %.160s: %s; expected PEM", what, path,
+                  reason != NULL ? reason : "no such object in the file");
 }
 
 static gloo_status key_is_another(const gli_tls_settings *settings,
                                   gloo_error *error) {
   return gli_fail(error, GLOO_ERR_INVALID, -1,
-                  "the key %.120s is not that of the certificate %.120s",
+                  "the key %.120s does not match the certificate %.120s",
                   settings->key, settings->certificate);
 }
 
@@ -129,10 +129,10 @@ static gloo_status context_load_key(SSL_CTX *context, const context_asks *asks,
   if (asks->asked)
     return gli_fail(error, GLOO_ERR_INVALID, -1,
                     "the key %.160s has a password, and %s: set `password` in "
-                    "gloo_tls_options, or take the password off (openssl pkey)",
+                    "gloo_tls_options, or remove the password (openssl pkey)",
                     settings->key,
                     settings->password == NULL ? "none is given"
-                                               : "that given is not the one");
+                                               : "the one given is wrong");
   unsigned long code = ERR_peek_last_error();
   if (ERR_GET_LIB(code) == ERR_LIB_X509 &&
       ERR_GET_REASON(code) == X509_R_KEY_VALUES_MISMATCH)
@@ -250,13 +250,13 @@ static void context_refresh(const gli_tls_settings *settings) {
   gloo_error error;
   if (!files_look(settings, context->stamps)) return;
   if (context_make(settings, &made, &error) != GLOO_OK) {
-    gli_log(GLOO_LOG_WARN, "TLS goes on with the certificate that it had: %s",
+    gli_log(GLOO_LOG_WARN, "TLS keeps the previous certificate: %s",
             error.message);
     return;
   }
   SSL_CTX_free(context->openssl);
   context->openssl = made;
-  gli_log(GLOO_LOG_INFO, "TLS: the certificate %s was read again",
+  gli_log(GLOO_LOG_INFO, "TLS: reloaded the certificate %s",
           settings->certificate);
 }
 

@@ -44,15 +44,15 @@ static gloo_status settings_check(gli_tls_settings *made, gloo_error *error) {
       made->certificate != NULL ? GLI_TLS_BY_CERTIFICATE : GLI_TLS_BY_SECRET;
   if (made->certificate == NULL && (made->key != NULL || made->name != NULL))
     return gli_fail(error, GLOO_ERR_INVALID, -1,
-                    "TLS is to go by certificates (%s is given), and this rank "
-                    "has none: set GLOO_TLS_CERTIFICATE to its file",
+                    "TLS uses certificates (%s is set), but this rank has "
+                    "none: set GLOO_TLS_CERTIFICATE to its file",
                     made->key != NULL ? "a key" : "a name");
   if (made->certificate != NULL && made->authority == NULL)
-    return gli_fail(error, GLOO_ERR_INVALID, -1,
-                    "TLS with a certificate (%.120s) takes an authority that "
-                    "vouches for those of the other ranks: set "
-                    "GLOO_TLS_AUTHORITY to a file or a directory",
-                    made->certificate);
+    return gli_fail(
+        error, GLOO_ERR_INVALID, -1,
+        "TLS with a certificate (%.120s) needs an authority to verify those of "
+        "the other ranks: set GLOO_TLS_AUTHORITY to a file or a directory",
+        made->certificate);
   return GLOO_OK;
 }
 
@@ -126,11 +126,11 @@ gli_tls_kind gli_tls_settings_kind(const gli_tls_settings *settings) {
 gloo_status gli_tls_suffices(gli_tls_kind kind, bool has_secret,
                              gloo_error *error) {
   if (has_secret || kind != GLI_TLS_BY_SECRET) return GLOO_OK;
-  return gli_fail(error, GLOO_ERR_AUTH, -1,
-                  "TLS is to be used, and there is nothing that ranks could "
-                  "know one another by: set GLOO_JOB_SECRET to the same for "
-                  "all ranks (openssl rand -hex 32 makes one), or "
-                  "GLOO_TLS_CERTIFICATE and GLOO_TLS_AUTHORITY");
+  return gli_fail(
+      error, GLOO_ERR_AUTH, -1,
+      "TLS is on, but the ranks have neither a job secret nor certificates: "
+      "set GLOO_JOB_SECRET to the same value on all ranks (openssl rand -hex "
+      "32), or GLOO_TLS_CERTIFICATE and GLOO_TLS_AUTHORITY");
 }
 
 const char *gli_tls_kind_text(gli_tls_kind kind) {
@@ -138,19 +138,19 @@ const char *gli_tls_kind_text(gli_tls_kind kind) {
     case GLI_TLS_NONE:
       return "no TLS";
     case GLI_TLS_BY_SECRET:
-      return "TLS by the job's secret";
+      return "TLS with the job secret";
     case GLI_TLS_BY_CERTIFICATE:
-      return "TLS by certificates";
+      return "TLS with certificates";
     default:
-      return "TLS of a kind that is not known here";
+      return "an unknown kind of TLS";
   }
 }
 
 gli_tls_text gli_tls_differs(gli_tls_kind own, gli_tls_kind other) {
   gli_tls_text differs;
   snprintf(differs.text, sizeof differs.text,
-           "uses %s, and this rank %s: GLOO_TLS and what belongs to it must be "
-           "the same on all ranks",
+           "uses %s, and this rank %s: GLOO_TLS and GLOO_TLS_* must be the "
+           "same on all ranks",
            gli_tls_kind_text(other), gli_tls_kind_text(own));
   return differs;
 }

@@ -58,7 +58,7 @@ gloo_status gli_key_extract(const void *salt, size_t salt_bytes,
                         made.bytes, sizeof made.bytes);
   if (good) *key = made;
   gli_wipe(&made, sizeof made);
-  status = gli_openssl_made(good, "a key of the job's secret", error);
+  status = gli_openssl_made(good, "a key from the job secret", error);
   gli_openssl_end();
   return status;
 }
@@ -68,8 +68,8 @@ gloo_status gli_key_expand(const gli_key *key, const void *info,
                            gloo_error *error) {
   if (info_bytes > GLI_INFO_MAX || out_bytes > EXPAND_MAX)
     return gli_fail(error, GLOO_ERR_INVALID, -1,
-                    "%zu bytes cannot follow from a key and %zu bytes: at most "
-                    "%d from %d can",
+                    "cannot derive %zu bytes from a key and %zu bytes; the "
+                    "limits are %d and %d",
                     out_bytes, info_bytes, EXPAND_MAX, GLI_INFO_MAX);
   gloo_status status = gli_openssl_begin(error);
   if (status != GLOO_OK) return status;
@@ -77,7 +77,7 @@ gloo_status gli_key_expand(const gli_key *key, const void *info,
       EVP_KDF_HKDF_MODE_EXPAND_ONLY,
       keys_bytes(OSSL_KDF_PARAM_KEY, key->bytes, sizeof key->bytes),
       keys_bytes(OSSL_KDF_PARAM_INFO, info, info_bytes), out, out_bytes);
-  status = gli_openssl_made(good, "a key of another one", error);
+  status = gli_openssl_made(good, "a derived key", error);
   gli_openssl_end();
   return status;
 }
@@ -103,7 +103,7 @@ gloo_status gli_key_derive(const gli_key *key, const char *label,
     fits = info_add(info, &used, parts[i].data, parts[i].bytes);
   if (!fits)
     return gli_fail(error, GLOO_ERR_INVALID, -1,
-                    "the key '%.40s' cannot follow from more than %d bytes",
+                    "cannot derive the key '%.40s' from more than %d bytes",
                     label, GLI_INFO_MAX);
   gli_key made = {{0}};
   gloo_status status =

@@ -61,10 +61,10 @@ gloo_status gli_openssl_begin(gloo_error *error) {
   if (!useless) atomic_fetch_add(&inside, 1);
   (void)pthread_mutex_unlock(&door);
   if (useless)
-    return gli_fail(error, GLOO_ERR_FORKED, -1,
-                    "this process was forked while another thread was making a "
-                    "key, so none can be made here: fork before that, or start "
-                    "a program (exec) in the child");
+    return gli_fail(
+        error, GLOO_ERR_FORKED, -1,
+        "this process was forked while another thread was deriving a key, so "
+        "it cannot derive keys: fork before that, or call exec in the child");
   (void)OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, NULL);
   (void)ERR_set_mark();
   return GLOO_OK;
@@ -80,10 +80,9 @@ gloo_status gli_openssl_made(bool good, const char *what, gloo_error *error) {
   unsigned long code = ERR_peek_last_error();
   const char *reason = ERR_reason_error_string(code);
   bool memory = code == 0 || ERR_GET_REASON(code) == ERR_R_MALLOC_FAILURE;
-  return gli_fail(error, memory ? GLOO_ERR_NO_MEMORY : GLOO_ERR_UNSUPPORTED, -1,
-                  "OpenSSL %s cannot make %s: %s%s", gli_openssl_version(),
-                  what, reason != NULL && !memory ? reason : "out of memory",
-                  memory ? ""
-                         : "; does its configuration (openssl.cnf) leave "
-                           "SHA-256 out?");
+  return gli_fail(
+      error, memory ? GLOO_ERR_NO_MEMORY : GLOO_ERR_UNSUPPORTED, -1,
+      "OpenSSL %s cannot make %s: %s%s", gli_openssl_version(), what,
+      reason != NULL && !memory ? reason : "out of memory",
+      memory ? "" : "; does its configuration (openssl.cnf) exclude SHA-256?");
 }

@@ -47,8 +47,8 @@ gloo_status gli_secret_decode(const char *digits, size_t n, const char *from,
     int value = digit_value(digits[i]);
     if (value < 0)
       return gli_fail(error, GLOO_ERR_INVALID, -1,
-                      "character %zu of %s is no hexadecimal digit; %s", i + 1,
-                      from, EXPECTED);
+                      "character %zu of %s is not a hexadecimal digit; %s",
+                      i + 1, from, EXPECTED);
     uint8_t *byte = &secret->bytes[i / 2];
     *byte = (uint8_t)(i % 2 == 0 ? value << 4 : *byte | value);
   }
@@ -74,18 +74,18 @@ static gloo_status secret_check_file(int fd, const char *from,
     return secret_file_failed(from, "examined", errno, error);
   if (!S_ISREG(info.st_mode))
     return gli_fail(error, GLOO_ERR_INVALID, -1,
-                    "%s is no regular file: put the secret into one", from);
+                    "%s is not a regular file: put the secret into one", from);
   if (info.st_uid != geteuid() && info.st_uid != 0)
     return gli_fail(error, GLOO_ERR_INVALID, -1,
-                    "%s belongs to user %lu: it must belong to user %lu, who "
-                    "runs this, or to root",
+                    "%s belongs to user %lu: it must belong to root or to user "
+                    "%lu, who runs this process",
                     from, (unsigned long)info.st_uid, (unsigned long)geteuid());
   unsigned others = info.st_uid == 0 ? 037 : 077;
   if ((info.st_mode & others) != 0)
     return gli_fail(error, GLOO_ERR_INVALID, -1,
                     "%s can be read or written by other users (mode %04o): "
-                    "make it yours alone (chmod 600), and take another secret "
-                    "if one of them may have seen it",
+                    "make it private (chmod 600), and generate a new secret if "
+                    "one of them may have seen it",
                     from, (unsigned)info.st_mode & 07777u);
   return GLOO_OK;
 }
@@ -125,8 +125,8 @@ static gloo_status secret_from_file(const char *path, const char *from,
     int code = errno;
     if (lstat(path, &info) == 0 && S_ISLNK(info.st_mode))
       return gli_fail(error, GLOO_ERR_INVALID, -1,
-                      "%s is a symbolic link: put the file itself there, or "
-                      "name it in GLOO_JOB_SECRET_FILE",
+                      "%s is a symbolic link: replace it with the file, or set "
+                      "GLOO_JOB_SECRET_FILE to the file",
                       from);
     return secret_file_failed(from, "opened", code, error);
   }
@@ -147,9 +147,8 @@ static gloo_status secret_from_named_file(const char *name, gli_secret *secret,
   char from[FROM_BYTES];
   if (strlen(name) >= 2 * GLI_SECRET_MIN && digits_only(name))
     return gli_fail(error, GLOO_ERR_INVALID, -1,
-                    "the environment variable GLOO_JOB_SECRET_FILE has digits, "
-                    "and no name of a file; a secret itself belongs into "
-                    "GLOO_JOB_SECRET");
+                    "GLOO_JOB_SECRET_FILE contains digits instead of a file "
+                    "name; put a secret into GLOO_JOB_SECRET");
   snprintf(from, sizeof from, "GLOO_JOB_SECRET_FILE: %.200s", name);
   char *path = realpath(name, NULL);
   if (path == NULL) return secret_file_failed(from, "found", errno, error);
@@ -181,10 +180,10 @@ static gloo_status secret_from_home(gli_secret *secret, gloo_error *error) {
 static gloo_status secret_from_options(const void *given, size_t bytes,
                                        gli_secret *secret, gloo_error *error) {
   if (bytes < GLI_SECRET_MIN || bytes > GLI_SECRET_MAX)
-    return gli_fail(error, GLOO_ERR_INVALID, -1,
-                    "the secret that was given in options has %zu bytes; give "
-                    "%d to %d random ones",
-                    bytes, GLI_SECRET_MIN, GLI_SECRET_MAX);
+    return gli_fail(
+        error, GLOO_ERR_INVALID, -1,
+        "the secret in the options has %zu bytes; pass %d to %d random bytes",
+        bytes, GLI_SECRET_MIN, GLI_SECRET_MAX);
   memcpy(secret->bytes, given, bytes);
   secret->n_bytes = bytes;
   return GLOO_OK;
@@ -237,7 +236,7 @@ gloo_status gli_security_read(gli_security *security, gloo_error *error) {
     return GLOO_OK;
   }
   return gli_fail(error, GLOO_ERR_INVALID, -1,
-                  "the environment variable GLOO_SECURITY is '%.40s'; it may "
-                  "be required, auth or off",
+                  "the environment variable GLOO_SECURITY is '%.40s'; valid: "
+                  "required, auth, off",
                   said);
 }

@@ -17,25 +17,24 @@
 
 static gloo_status trust_lacks_secret(gloo_error *error) {
   return gli_fail(error, GLOO_ERR_AUTH, -1,
-                  "GLOO_SECURITY is required, and there is no secret: set "
-                  "GLOO_JOB_SECRET to the same digits for all ranks (openssl "
-                  "rand -hex 32 makes some), or GLOO_JOB_SECRET_FILE");
+                  "GLOO_SECURITY=required, but no job secret is set: set "
+                  "GLOO_JOB_SECRET to the same value on all ranks (openssl "
+                  "rand -hex 32), or GLOO_JOB_SECRET_FILE");
 }
 
 static gloo_status trust_lacks_openssl(gloo_error *error) {
   return gli_fail(
       error, GLOO_ERR_UNSUPPORTED, -1,
-      "GLOO_SECURITY is required, and this build of the library has "
-      "no OpenSSL, so it cannot ask peers for the job's secret: "
-      "build it with -Dopenssl=enabled");
+      "GLOO_SECURITY=required, but this library was built without OpenSSL and "
+      "cannot authenticate peers: build it with -Dopenssl=enabled");
 }
 
 static void warn_of_build(const gli_secret *secret) {
   static atomic_flag said = ATOMIC_FLAG_INIT;
   if (atomic_flag_test_and_set(&said)) return;
   gli_log(GLOO_LOG_WARN,
-          "there is a secret (%s), but this build of the library has no "
-          "OpenSSL: peers are not asked for it",
+          "a job secret is set (%s), but this library was built without "
+          "OpenSSL: peers are not authenticated",
           secret->source);
 }
 
@@ -52,8 +51,7 @@ static gloo_status trust_from_secret(const gli_secret *secret, bool required,
                                        secret->n_bytes, &trust->key, error);
   trust->asks = status == GLOO_OK;
   if (trust->asks)
-    gli_log(GLOO_LOG_DEBUG, "peers are asked for the job's secret (%s)",
-            secret->source);
+    gli_log(GLOO_LOG_DEBUG, "peer authentication is on (%s)", secret->source);
   return status;
 }
 
@@ -156,14 +154,14 @@ gli_trust_text gli_trust_differs(uint32_t self, bool self_asks,
   const size_t room = sizeof differs.text;
   if (self_asks && peer_asks)
     snprintf(text, room,
-             "has another secret than rank %" PRIu32
+             "has a different secret than rank %" PRIu32
              ": GLOO_JOB_SECRET must be the same on all ranks",
              self);
   else
     snprintf(text, room,
-             "%s the job's secret, which rank %" PRIu32
-             " %s: set GLOO_JOB_SECRET to the same for all ranks",
-             self_asks ? "does not ask for" : "asks for", self,
+             "%s the job secret, which rank %" PRIu32
+             " %s: set GLOO_JOB_SECRET to the same value on all ranks",
+             self_asks ? "does not require" : "requires", self,
              self_asks ? "has" : "does not have");
   return differs;
 }
@@ -217,12 +215,11 @@ void gli_trust_exposed(const gli_trust *trust, const char *what,
   static atomic_flag said = ATOMIC_FLAG_INIT;
   if (trust->asks || trust->silent || atomic_flag_test_and_set(&said)) return;
   gli_log(GLOO_LOG_WARN,
-          "this job is open: its ranks have no secret%s, and anybody who "
-          "reaches %s, at %s, can join it, read its data and change it; give "
-          "all ranks the same GLOO_JOB_SECRET (openssl rand -hex 32 makes "
-          "one), or set GLOO_SECURITY=off if this is meant",
+          "anyone who can reach %s at %s can join this job: no job secret is "
+          "set%s. Set GLOO_JOB_SECRET to the same value on all ranks (openssl "
+          "rand -hex 32), or GLOO_SECURITY=off to silence this warning",
+          what, where,
           gli_openssl_version() == NULL
-              ? " (and this build of the library has no OpenSSL)"
-              : "",
-          what, where);
+              ? ", and this library was built without OpenSSL"
+              : "");
 }

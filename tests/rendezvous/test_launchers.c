@@ -213,7 +213,7 @@ static const bad bads[] = {
     {{"GLOO_RANK=1", "GLOO_SIZE=2"}, {"not GLOO_STORE", "2 ranks"}},
     {{"GLOO_RANK=2", "GLOO_SIZE=2"}, {"GLOO_RANK is '2'", "0 to 1"}},
     {{"GLOO_RANK=0", "GLOO_SIZE=2", "GLOO_STORE=htp://h:1"},
-     {"'htp://h:1'", "scheme is unknown"}},
+     {"'htp://h:1'", "unknown scheme"}},
     {{"GLOO_RANK=0", "GLOO_SIZE=1", "GLOO_STORE=tcp://h"}, {"has no port"}},
     {{"GLOO_RANK=0", "GLOO_SIZE=2", "GLOO_STORE=env:"}, {"'env:'"}},
     {{TORCHRUN, "GLOO_STORE=tcp:h:1"}, {"tcp:h:1", "no '//'"}},

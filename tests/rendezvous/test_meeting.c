@@ -1,5 +1,5 @@
 /* Ranks that are processes, and what the others hear when one of them is killed
- * or stopped while they meet, or was, in an earlier start. */
+ * or stopped while they meet, or was, in an earlier run. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -206,7 +206,7 @@ static void a_killed_rank_is_named_on_all_others(void **state) {
     for (uint32_t r = 0; r < HERE; r++) {
       if (r == victim) continue;
       verdict v = rank_end(ranks[r]);
-      expect(&v, GLOO_ERR_PEER, (int)victim, "process ended");
+      expect(&v, GLOO_ERR_PEER, (int)victim, "exited during the rendezvous");
       expect_soon(&v, killed_ns);
     }
     gloo_store_destroy(store);
@@ -244,7 +244,7 @@ static void a_rank_that_is_killed_before_the_end_is_named(void **state) {
   uint64_t killed_ns = uv_hrtime();
   for (uint32_t r = 0; r < HERE; r++) {
     verdict v = rank_end(ranks[r]);
-    expect(&v, GLOO_ERR_PEER, 3, "process ended");
+    expect(&v, GLOO_ERR_PEER, 3, "exited during the rendezvous");
     expect_soon(&v, killed_ns);
   }
   gloo_store_destroy(store);
@@ -286,7 +286,7 @@ static void rank_0_that_is_stopped_is_noticed_at_the_deadline(void **state) {
     if (over_tcp()) {
       expect(&v, GLOO_ERR_PEER, 0, "did not answer in time");
     } else { /* the store is there, and rank 0 had come */
-      expect(&v, GLOO_ERR_TIMEOUT, 3, "rank 3 of 4 did not arrive");
+      expect(&v, GLOO_ERR_TIMEOUT, 3, "rank 3 of 4 did not connect");
     }
     expect_soon(&v, stopped_ns);
   }
@@ -346,7 +346,7 @@ static void a_lock_that_is_held_does_not_hold_up_the_meeting(void **state) {
   job_close(&j);
 }
 
-/* ---- what an earlier start has left -------------------------------------- */
+/* ---- what an earlier run has left -------------------------------------- */
 
 /* Rank 0 of it had come, and the others had not. */
 static void leave_half_a_start(job *j) {
@@ -376,8 +376,8 @@ static void what_a_killed_start_left_is_refused_on_all_ranks(void **state) {
   (void)state;
   job j;
   leave_half_a_start(&j);
-  expect_all_refused(&j, "rank 0's process ended");
-  expect_all_refused(&j, "earlier start"); /* and once more */
+  expect_all_refused(&j, "the process of rank 0 exited");
+  expect_all_refused(&j, "earlier run"); /* and once more */
   job_close(&j);
 }
 
@@ -405,7 +405,7 @@ static void what_a_start_left_that_timed_out_is_refused(void **state) {
   for (uint32_t r = 0; r < HERE; r++)
     assert_int_not_equal(rank_end(ranks[r]).status, GLOO_OK);
   j.timeout_ns = LATE;
-  expect_all_refused(&j, "earlier start");
+  expect_all_refused(&j, "earlier run");
   job_close(&j);
 }
 

@@ -45,7 +45,7 @@ static void values_of_8_mib_survive(void **state) {
         gloo_store_compare_and_set(store, "big", data, GLOO_STORE_VALUE_MAX,
                                    data, t->compare_max + 1, NULL, &e),
         GLOO_ERR_UNSUPPORTED);
-    assert_non_null(strstr(e.message, "compares and sets at most"));
+    assert_non_null(strstr(e.message, "can compare and set at most"));
   }
   assert_ok(gloo_store_compare_and_set(store, "big", data, GLOO_STORE_VALUE_MAX,
                                        data + 1, most, NULL, error));

@@ -378,24 +378,24 @@ static void answers_that_do_not_exist_are_errors(void **state) {
   actor a = {0};
   (void)state;
   put_u8(reply(act(&a, true)), 7);
-  expect_wrong(&a, GET, GLOO_ERR_PROTOCOL, "makes no sense");
+  expect_wrong(&a, GET, GLOO_ERR_PROTOCOL, "an invalid reply");
   memset(&a, 0, sizeof(a));
   put_u8(reply(act(&a, true)), 1); /* canceled, though nobody asked for it */
-  expect_wrong(&a, GET, GLOO_ERR_PROTOCOL, "makes no sense");
+  expect_wrong(&a, GET, GLOO_ERR_PROTOCOL, "an invalid reply");
   memset(&a, 0, sizeof(a));
   put_u8(reply(act(&a, true)), 2);
-  expect_wrong(&a, NOW, GLOO_ERR_PROTOCOL, "makes no sense");
+  expect_wrong(&a, NOW, GLOO_ERR_PROTOCOL, "an invalid reply");
   memset(&a, 0, sizeof(a));
   put_u64(reply(act(&a, true)), 2);
-  expect_wrong(&a, REMOVE, GLOO_ERR_PROTOCOL, "makes no sense");
+  expect_wrong(&a, REMOVE, GLOO_ERR_PROTOCOL, "an invalid reply");
   memset(&a, 0, sizeof(a));
   put_u64(reply(act(&a, true)), UINT64_MAX);
-  expect_wrong(&a, REMOVE, GLOO_ERR_PROTOCOL, "makes no sense");
+  expect_wrong(&a, REMOVE, GLOO_ERR_PROTOCOL, "an invalid reply");
   memset(&a, 0, sizeof(a));
   visit *v = act(&a, true); /* WAIT runs out of time; CANCEL_WAIT */
   reply(v);
   put_u8(reply(v), 9);
-  expect_wrong(&a, WAIT, GLOO_ERR_PROTOCOL, "makes no sense");
+  expect_wrong(&a, WAIT, GLOO_ERR_PROTOCOL, "an invalid reply");
 }
 
 static void an_answer_before_the_request_is_an_error(void **state) {

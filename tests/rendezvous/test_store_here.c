@@ -93,7 +93,7 @@ static void expect_refused_over_tcp(const char *from, const char *to,
   close(fd);
   free(hello.data);
   assert_true(got > GLI_TCP_HEAD_BYTES);
-  expect_words(reply + GLI_TCP_HEAD_BYTES, "own user alone");
+  expect_words(reply + GLI_TCP_HEAD_BYTES, "processes of its own user");
   expect_words(reply + GLI_TCP_HEAD_BYTES, "GLOO_JOB_SECRET");
 }
 
@@ -130,13 +130,14 @@ static int try_as_nobody(int port, void *unused) {
   if (open_at(HERE, (uint16_t)port, false, PATIENCE, &store, &e) !=
       GLOO_ERR_AUTH)
     return 3;
-  if (strstr(e.message, "own user alone; this client is of user 65534") == NULL)
+  if (strstr(e.message,
+             "processes of its own user; this client is of user 65534") == NULL)
     return 4;
   setenv("GLOO_SECURITY", "off", 1);
   if (open_at(HERE, (uint16_t)port, false, PATIENCE, &store, &e) !=
       GLOO_ERR_AUTH)
     return 5;
-  return strstr(e.message, "own user alone") != NULL ? 0 : 6;
+  return strstr(e.message, "processes of its own user") != NULL ? 0 : 6;
 }
 
 static void another_user_of_this_host_stays_outside(void **state) {
@@ -365,7 +366,7 @@ static void without_a_directory_it_says_what_to_do(void **state) {
   assert_int_equal(mkdir("/tmp/gloo_c-0", 0700), 0);
   assert_int_equal(chown("/tmp/gloo_c-0", NOBODY, NOBODY), 0);
   assert_int_equal(fail_to_serve(&e), GLOO_ERR_ADDRESS);
-  expect_words(e.message, "user 65534 has the name of its local socket");
+  expect_words(e.message, "user 65534 uses the name of its local socket");
   expect_words(e.message, "GLOO_JOB_SECRET");
   assert_int_equal(chown("/tmp/gloo_c-0", 0, 0), 0);
   assert_int_equal(chmod("/tmp/gloo_c-0", 0755), 0);
@@ -427,7 +428,7 @@ static void a_taken_port_is_told_with_its_user(void **state) {
   (void)state;
   assert_true(squatter_start(&s, squat));
   assert_int_equal(fail_to_serve(&e), GLOO_ERR_ADDRESS);
-  expect_words(e.message, "another user, user 65534, has the port");
+  expect_words(e.message, "another user, user 65534, uses the port");
   squatter_end(&s);
 }
 
@@ -473,7 +474,9 @@ static int come_as_some_user(int port, void *unused) {
   if (open_at("127.0.0.1", (uint16_t)port, false, PATIENCE, &store, &e) !=
       GLOO_ERR_AUTH)
     return 3;
-  return strstr(e.message, "no number in this user namespace") != NULL ? 0 : 4;
+  return strstr(e.message, "without a number in this user namespace") != NULL
+             ? 0
+             : 4;
 }
 
 static int serve_without_a_number(int unused, void *argument) {
@@ -561,7 +564,7 @@ static int come_once(int port, void *told) {
   if (open_at("127.0.0.1", (uint16_t)port, false, PATIENCE, &store, &e) !=
       GLOO_ERR_NO_MEMORY)
     return 1;
-  return strstr(e.message, "does not say whose process this client is") != NULL
+  return strstr(e.message, "cannot determine the user of this client") != NULL
              ? 0
              : 2;
 }

@@ -271,7 +271,7 @@ static int rank_1_finds_none(int rank, void *argument) {
 
 static void a_place_that_makes_no_sense_is_refused(void **state) {
   pmi_trick trick = {"cmd=get ", "cmd=get_result rc=0 value=.served_20x\n", 0};
-  told t = {LONG, GLOO_ERR_PROTOCOL, {"rank 0", "makes no sense"}};
+  told t = {LONG, GLOO_ERR_PROTOCOL, {"rank 0", "is invalid"}};
   (void)state;
   pmi_run(&(pmi_script){.ranks = 2, .trick = &trick}, rank_1_finds_none, &t,
           NULL);

@@ -336,12 +336,12 @@ static void with_tls_both_ends_show_who_they_are(void **state) {
   expect_all_operations(store);
   gloo_store_destroy(store);
   setenv("GLOO_TLS_AUTHORITY", path[1], 1);
-  expect_tls_refused(server.port, "is not believed");
+  expect_tls_refused(server.port, "is not trusted");
   redis_server_signal(&server, SIGKILL);
   pki_issue(ca, &elsewhere, path[2], NULL);
   setenv("GLOO_TLS_AUTHORITY", path[0], 1);
   server = start_with_tls(folder);
-  expect_tls_refused(server.port, "is not for it");
+  expect_tls_refused(server.port, "for another rank");
   redis_server_signal(&server, SIGKILL);
   unsetenv("GLOO_TLS_AUTHORITY");
   unsetenv("GLOO_TLS_CERTIFICATE");

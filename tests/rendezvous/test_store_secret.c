@@ -104,10 +104,10 @@ static void who_does_not_stays_outside(void **state) {
   (void)state;
   gloo_store *server = store_of(secret, 0), *open = store_of(NULL, 0);
   uint16_t port = gloo_store_tcp_port(server);
-  expect_refused(NULL, JOB, port, "asks for the job's secret");
-  expect_refused(other, JOB, port, "another secret");
+  expect_refused(NULL, JOB, port, "requires the job secret");
+  expect_refused(other, JOB, port, "a different secret");
   expect_refused(secret, "job", port, "another job");
-  expect_refused(secret, JOB, gloo_store_tcp_port(open), "does not show");
+  expect_refused(secret, JOB, gloo_store_tcp_port(open), "did not prove");
   gloo_store_destroy(open);
   gloo_store_destroy(server);
 }

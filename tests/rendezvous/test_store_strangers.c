@@ -84,11 +84,11 @@ static void a_refusal_without_a_word_is_told(void **state) {
   gloo_store_tcp_options options = options_for(port);
   assert_int_equal(gloo_store_tcp_create(&options, &store, &e), GLOO_ERR_BUSY);
   expect_address(&e, port);
-  expect_message(&e, "does not say why");
+  expect_message(&e, "without giving a reason");
   assert_int_equal(gloo_store_tcp_create(&options, &store, &e), GLOO_OK);
   assert_int_equal(gloo_store_set(store, "k", "v", 1, &e), GLOO_ERR_BUSY);
   expect_address(&e, port);
-  expect_message(&e, "does not say why");
+  expect_message(&e, "without giving a reason");
   gloo_store_destroy(store);
   uv_thread_join(&thread);
   close(listener);

@@ -323,13 +323,13 @@ static void a_server_without_descriptors_says_so(void **state) {
                      GLOO_ERR_IO);
     assert_int_equal(e.rank, -1);
     expect_address(&e, port);
-    expect_message(&e, "no file descriptor left");
+    expect_message(&e, "too many open files");
     expect_message(&e, "ulimit -n");
   }
   expect_served(clients[0]);
   assert_int_equal(gloo_store_get(clients[0], "k", SHORT_TIME, &value, &e),
                    GLOO_ERR_IO);
-  expect_message(&e, "no file descriptor left");
+  expect_message(&e, "too many open files");
   /* When there is room again all is well. */
   gloo_store_destroy(clients[1]);
   another = join(port);

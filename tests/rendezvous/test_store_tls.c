@@ -173,8 +173,8 @@ static void others_stay_outside_and_are_told(void **state) {
   gloo_store *server = store_of(&by_secret, 0);
   uint16_t port = gloo_store_tcp_port(server);
   expect_refused(&plain, port, "uses TLS by the job's secret");
-  expect_refused(&plain_secret, port, "does not show");
-  expect_refused(&wrong, port, "another secret");
+  expect_refused(&plain_secret, port, "did not prove");
+  expect_refused(&wrong, port, "a different secret");
   expect_refused(&by_paper_1, port, "uses TLS by the job's secret");
   gloo_store_destroy(server);
 
@@ -183,7 +183,7 @@ static void others_stay_outside_and_are_told(void **state) {
   expect_refused(&plain, port, "uses TLS by certificates");
   expect_refused(&by_secret, port, "uses TLS by certificates");
   expect_refused(&(end){.certificate = "stranger"}, port,
-                 "does not take this client");
+                 "rejects this client");
   expect_refused(&(end){.certificate = "expired"}, port, "certificate expired");
   expect_refused(&(end){.certificate = "unbelieved"}, port, "unknown ca");
   gloo_store_destroy(server);

@@ -74,7 +74,7 @@ if [ "$(id -u)" = 0 ]; then
   taken port
   "$gloo" run -n 4 --port $port -- "$rounds" 100 > "$scratch/all" 2>&1
   equal $? 1 && has "$(cat "$scratch/all")" "127.0.0.1:$port" &&
-    has "$(cat "$scratch/all")" "a process of another user, user 65534, has the port: use another port"
+    has "$(cat "$scratch/all")" "a process of another user, user 65534, uses the port: use another port"
   result "another user has the port of the store: the job says so" "$scratch/all"
   given_back
   taken socket

@@ -141,7 +141,7 @@ static int use_odd_configuration(void) {
   ERR_raise(ERR_LIB_USER, 1); /* of the program's own */
   if (gli_key_extract("salt", 4, "secret", 6, &key, &e) != GLOO_ERR_UNSUPPORTED)
     return 1;
-  if (strstr(e.message, "a key of the job's secret: ") == NULL ||
+  if (strstr(e.message, "a key from the job secret: ") == NULL ||
       strstr(e.message, "openssl.cnf") == NULL)
     return 2;
   if (gli_mac_create(&(gli_key){{1}}, &mac, &e) != GLOO_ERR_UNSUPPORTED)

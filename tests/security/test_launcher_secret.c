@@ -48,7 +48,7 @@ static int lines;
 
 static void count_warnings(gloo_log_level level, const char *line, void *user) {
   (void)user;
-  if (level == GLOO_LOG_WARN && strstr(line, "this job is open: ") != NULL)
+  if (level == GLOO_LOG_WARN && strstr(line, "can join this job: ") != NULL)
     lines++;
 }
 
@@ -87,13 +87,13 @@ static int rank_is_told(int rank, void *argument) {
 static void all_ranks_get_one_that_rank_0_draws(void **state) {
   (void)state;
   bool has_openssl = gli_openssl_version() != NULL;
-  told t = {has_openssl ? 32 : 0, has_openssl ? NULL : "no OpenSSL"};
+  told t = {has_openssl ? 32 : 0, has_openssl ? NULL : "without OpenSSL"};
   pmi_run(&(pmi_script){.ranks = 3}, rank_is_told, &t, NULL);
 }
 
 static void none_is_drawn_where_the_user_has_one(void **state) {
   (void)state;
-  told t = {0, gli_openssl_version() != NULL ? NULL : "no OpenSSL"};
+  told t = {0, gli_openssl_version() != NULL ? NULL : "without OpenSSL"};
   setenv("GLOO_JOB_SECRET", SECRET, 1);
   pmi_run(&(pmi_script){.ranks = 3}, rank_is_told, &t, NULL);
 }
@@ -153,7 +153,7 @@ static int odd_rank_is_named(int rank, void *argument) {
   if (rank == 1) setenv("GLOO_JOB_SECRET", SECRET, 1);
   EXPECT(gloo_init(NULL, &context, &error) == GLOO_ERR_AUTH);
   EXPECT(error.rank == 1);
-  EXPECT(strstr(error.message, "rank 1 has another secret than rank 0"));
+  EXPECT(strstr(error.message, "rank 1 and rank 0 have different secrets"));
   return 0;
 }
 

@@ -39,7 +39,7 @@ static int ask(void **state) {
 
 static void assert_refused(gloo_status status) {
   if (status != GLOO_ERR_AUTH) fail_msg("%d: %s", (int)status, e.message);
-  assert_non_null(strstr(e.message, "GLOO_SECURITY is required"));
+  assert_non_null(strstr(e.message, "GLOO_SECURITY=required"));
   assert_non_null(strstr(e.message, "GLOO_JOB_SECRET"));
 }
 

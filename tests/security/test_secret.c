@@ -216,7 +216,7 @@ static void options_have_16_to_64_bytes(void **state) {
     gloo_status status = gli_secret_read(bytes, n, &secret, &e);
     assert_int_equal(status, n >= 16 && n <= 64 ? GLOO_OK : GLOO_ERR_INVALID);
   }
-  assert_non_null(strstr(e.message, "has 65 bytes; give 16 to 64"));
+  assert_non_null(strstr(e.message, "has 65 bytes; pass 16 to 64"));
 }
 
 static void digits_are_of_either_case(void **state) {
@@ -251,7 +251,7 @@ static void what_is_no_digit_is_refused(void **state) {
     setenv("GLOO_JOB_SECRET", digits, 1);
     expect_refused(GLOO_ERR_INVALID, "GLOO_JOB_SECRET",
                    "character 41 of the environment variable",
-                   "no hexadecimal digit");
+                   "not a hexadecimal digit");
   }
 }
 
@@ -304,11 +304,11 @@ static void what_is_no_regular_file_is_refused(void **state) {
   (void)state;
   assert_int_equal(mkfifo(path, 0600), 0);
   setenv("GLOO_JOB_SECRET_FILE", path, 1);
-  expect_refused(GLOO_ERR_INVALID, path, "no regular file", NULL);
+  expect_refused(GLOO_ERR_INVALID, path, "not a regular file", NULL);
   setenv("GLOO_JOB_SECRET_FILE", directory, 1);
-  expect_refused(GLOO_ERR_INVALID, directory, "no regular file", NULL);
+  expect_refused(GLOO_ERR_INVALID, directory, "not a regular file", NULL);
   setenv("GLOO_JOB_SECRET_FILE", "/dev/zero", 1);
-  expect_refused(GLOO_ERR_INVALID, "/dev/zero", "no regular file", NULL);
+  expect_refused(GLOO_ERR_INVALID, "/dev/zero", "not a regular file", NULL);
 }
 
 /* What Kubernetes mounts, with the mode 0400 asked for. */
@@ -357,7 +357,7 @@ static void a_home_may_have_none(void **state) {
 static void a_secret_in_place_of_a_file_is_not_told(void **state) {
   (void)state;
   setenv("GLOO_JOB_SECRET_FILE", DIGITS, 1);
-  expect_refused(GLOO_ERR_INVALID, "GLOO_JOB_SECRET_FILE has digits",
+  expect_refused(GLOO_ERR_INVALID, "GLOO_JOB_SECRET_FILE contains digits",
                  "GLOO_JOB_SECRET", NULL);
 }
 
@@ -466,7 +466,7 @@ static void how_much_is_asked(void **state) {
     setenv("GLOO_SECURITY", bad[i], 1);
     assert_int_equal(gli_security_read(&security, &e), GLOO_ERR_INVALID);
     assert_non_null(strstr(e.message, "GLOO_SECURITY"));
-    assert_non_null(strstr(e.message, "required, auth or off"));
+    assert_non_null(strstr(e.message, "required, auth, off"));
     assert_int_equal(security, GLI_SECURITY_REQUIRE);
   }
 }

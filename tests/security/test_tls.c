@@ -97,8 +97,8 @@ static void another_key_is_refused_at_both_ends(void **state) {
   (void)state;
   tls_ends ends = ends_open(settings, settings, &key, &other);
   assert_false(ends_shake_hands(&ends));
-  ends_assert_why(&ends, HERE, "has another secret than this rank, or none");
-  ends_assert_why(&ends, THERE, "has another secret than this rank, or none");
+  ends_assert_why(&ends, HERE, "has a different secret, or none");
+  ends_assert_why(&ends, THERE, "has a different secret, or none");
   ends_close(&ends);
   gli_tls_settings_release(settings);
 }
@@ -114,7 +114,7 @@ static void the_kinds_do_not_mix(void **state) {
   ends_close(&ends);
   ends = ends_open(paper, secret, &key, &key);
   assert_false(ends_shake_hands(&ends));
-  ends_assert_why(&ends, THERE, "has another secret than this rank, or none");
+  ends_assert_why(&ends, THERE, "has a different secret, or none");
   ends_close(&ends);
   gli_tls_settings_release(secret);
   gli_tls_settings_release(paper);
@@ -133,7 +133,7 @@ static void assert_paper_refused(const pki_authority *by, pki_paper paper,
     if (refused[at]) {
       assert_false(done);
       ends_assert_why(&ends, 1 - at, why);
-      ends_assert_why(&ends, at, "refuses the c");
+      ends_assert_why(&ends, at, "rejected the c");
     } else {
       assert_true(done);
     }
@@ -148,7 +148,7 @@ static void bad_certificates_are_refused_and_both_say_why(void **state) {
   pki_paper paper = {.names = names};
   (void)state;
   assert_paper_refused(other_authority, paper,
-                       "has a certificate that is not believed: ", true, true);
+                       "has a certificate that is not trusted: ", true, true);
   paper = (pki_paper){.names = names, .from_s = -7200, .until_s = -3600};
   assert_paper_refused(authority, paper, "certificate has expired", true, true);
   paper = (pki_paper){.names = names, .from_s = 3600, .until_s = 7200};
@@ -207,9 +207,9 @@ static bool is_taken_for(gli_tls_settings *here, gli_tls_settings *there,
   bool done = ends_shake_hands(&ends);
   if (!done) {
     snprintf(uri, sizeof uri, "gloo:rank/%u", (unsigned)rank);
-    ends_assert_why(&ends, looks, "has a certificate that is not for it: ");
+    ends_assert_why(&ends, looks, "has a certificate for another rank: ");
     ends_assert_why(&ends, looks, uri);
-    ends_assert_why(&ends, 1 - looks, "refuses the certificate of this rank");
+    ends_assert_why(&ends, 1 - looks, "rejected the certificate of this rank");
   }
   ends_close(&ends);
   return done;
@@ -301,7 +301,7 @@ static void other_clients_are_refused(void **state) {
   assert_client_refused(1, TLS1_2_VERSION, path_of("rank0.pem"),
                         "does not speak TLS 1.3");
   assert_client_refused(0, TLS1_3_VERSION, path_of("rank0.pem"),
-                        "has another secret than this rank, or none");
+                        "has a different secret, or none");
   assert_client_refused(1, TLS1_3_VERSION, NULL, "has no certificate");
 }
 
@@ -458,7 +458,8 @@ static void every_changed_byte_of_a_record_is_noticed(void **state) {
       assert_int_equal(code, 0);
     } else {
       assert_int_equal(code, EBADMSG);
-      if (strstr(gli_tls_why(hearer->tls), "it was changed on its way") == NULL)
+      if (strstr(gli_tls_why(hearer->tls), "data was modified in transit") ==
+          NULL)
         fail_msg("byte %zu: %s", at, gli_tls_why(hearer->tls));
       /* It stays so, and its own direction is closed, too. */
       assert_int_equal(ends_receive(hearer->tls, heard, 1), -1);
@@ -484,7 +485,8 @@ static void an_alert_is_no_orderly_end(void **state) {
     (void)ends_carry(&ends);
     assert_int_equal(ends_receive(teller->tls, &byte, 1), -1);
     assert_int_equal(errno, EBADMSG);
-    assert_non_null(strstr(gli_tls_why(teller->tls), "refuses the connection"));
+    assert_non_null(
+        strstr(gli_tls_why(teller->tls), "rejected the connection"));
     ends_close(&ends);
   }
 }

@@ -14,7 +14,7 @@ static gloo_error e;
 
 static void refused(gloo_status status) {
   assert_int_equal(status, GLOO_ERR_UNSUPPORTED);
-  assert_non_null(strstr(e.message, "TLS is to be used"));
+  assert_non_null(strstr(e.message, "TLS is on"));
   assert_non_null(strstr(e.message, "-Dopenssl=enabled"));
   memset(&e, 0, sizeof e);
 }

@@ -204,9 +204,9 @@ static void bad_files_are_named(void **state) {
       {options_of(cert, NULL, ca), GLOO_ERR_INVALID, cert, "key"},
       {options_of(key, key, ca), GLOO_ERR_INVALID, key, "certificate"},
       {options_of(rank0, rank1, ca), GLOO_ERR_INVALID, rank1,
-       "is not that of the certificate"},
+       "does not match the certificate"},
       {options_of(rank0, rsa, ca), GLOO_ERR_INVALID, rsa,
-       "is not that of the certificate"},
+       "does not match the certificate"},
       {options_of(folder, rank1, ca), GLOO_ERR_IO, folder, "directory"},
       {options_of(rank0, folder, ca), GLOO_ERR_IO, folder, "directory"},
   };

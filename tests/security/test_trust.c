@@ -176,7 +176,7 @@ static int warnings;
 
 static void count_warning(gloo_log_level level, const char *line, void *user) {
   (void)user;
-  if (level == GLOO_LOG_WARN && strstr(line, "this job is open: ")) warnings++;
+  if (level == GLOO_LOG_WARN && strstr(line, "can join this job: ")) warnings++;
 }
 
 static void being_exposed_is_said_once(void **state) {

@@ -39,12 +39,12 @@ equal "$? $is_in" "0 0" && has "$(cat "$scratch/stranger")" "rank 1: well"
 result "without a secret the stranger is rank 1" "$scratch/all"
 equal "$(grep -c WARN "$scratch/all")" 1 &&
   has "$(cat "$scratch/all")" "this job is open: its ranks have no secret, and anybody who reaches" &&
-  has "$(cat "$scratch/all")" "GLOO_JOB_SECRET (openssl rand -hex 32 makes one)"
+  has "$(cat "$scratch/all")" "GLOO_JOB_SECRET to the same value on all ranks (openssl rand -hex 32)"
 result "and rank 0 says so, in one line with a remedy" "$scratch/all"
 
 for word in required require; do
   GLOO_SECURITY=$word timeout -k 5 60 "$rounds" 0 > "$scratch/all" 2>&1
-  equal $? 1 && has "$(cat "$scratch/all")" "GLOO_SECURITY is required, and there is no secret"
+  equal $? 1 && has "$(cat "$scratch/all")" "GLOO_SECURITY=required, but no job secret is set"
   result "GLOO_SECURITY=$word: rank 0 does not start" "$scratch/all"
 done
 unset RANK WORLD_SIZE MASTER_ADDR MASTER_PORT
@@ -74,9 +74,9 @@ is_in=$?
 : > "$scratch/turn"
 wait $job
 equal "$? $is_in $(grep -c ': well' "$scratch/all")" "0 1 2" &&
-  has "$(cat "$scratch/stranger")" "asks for the job's secret, which this client does not have"
+  has "$(cat "$scratch/stranger")" "requires the job secret, but none is set in this client"
 result "gloo run --hosts: the stranger stays outside, and the job works" "$scratch/all"
-equal "$(grep -c 'this job is open' "$scratch/all")" 0
+equal "$(grep -c 'can join this job' "$scratch/all")" 0
 result "and there is nothing to warn of" "$scratch/all"
 
 # ---- a launcher that speaks PMI ----------------------------------------------
@@ -100,7 +100,7 @@ for security in auth required; do
     has "$(cat "$scratch/stranger")" "hellos to a rank over TCP"
   result "PMI, GLOO_SECURITY=$security: the stranger gets nothing, and the job works" "$scratch/all"
   sed 's/^/# /' "$scratch/stranger"
-  equal "$(grep -c 'this job is open' "$scratch/all")" 0
+  equal "$(grep -c 'can join this job' "$scratch/all")" 0
   result "and there is nothing to warn of" "$scratch/all"
 done
 finish

@@ -112,8 +112,8 @@ static gloo_status bootstrap_write_record(uint8_t record[RECORD_MAX_BYTES],
 
 static gloo_status bootstrap_no_record(uint32_t rank, gloo_error *error) {
   return gli_fail(error, GLOO_ERR_PROTOCOL, (int)rank,
-                  "rank %u published something else than its address; do all "
-                  "ranks run the same version of the library?",
+                  "rank %u published an invalid address record; do all ranks "
+                  "run the same version of the library?",
                   rank);
 }
 
@@ -130,9 +130,9 @@ static gloo_status bootstrap_read_record(gloo_context *context, uint32_t rank,
   const char *own = gli_device_transport(gli_context_device(context));
   if (strcmp(name, own) != 0) {
     return gli_fail(error, GLOO_ERR_MISMATCH, (int)rank,
-                    "rank %u uses another transport than rank %d, which uses "
-                    "\"%s\"",
-                    rank, gloo_context_rank(context), own);
+                    "rank %d uses transport \"%s\", rank %u \"%s\": set "
+                    "GLOO_TRANSPORT to the same value on all ranks",
+                    gloo_context_rank(context), own, rank, name);
   }
   gli_agreement agreement =
       read_agreement(gli_get_u32(data + 40 + RECORD_TRANSPORT_BYTES));
@@ -165,7 +165,7 @@ static gloo_status bootstrap_learn_hosts(gloo_context *context,
   for (uint32_t i = 0; i < size; i++) keys[i] = places[i].host;
   gloo_status status = gli_hosts_make(keys, size, &hosts, error);
   if (status != GLOO_OK) return status;
-  gli_log(GLOO_LOG_INFO, "rank %d of %u: %u hosts of %u to %u ranks",
+  gli_log(GLOO_LOG_INFO, "rank %d of %u: hosts: %u, with %u to %u ranks each",
           gloo_context_rank(context), size, hosts->n, hosts->least,
           hosts->most);
   gli_context_place(context, hosts, gli_cores_subscription(cores, size));
@@ -180,15 +180,16 @@ static void decide_waiting(gloo_context *context, uint32_t size,
   gli_sharing s = gli_cores_shared(cores, size, (uint32_t)rank);
   gli_device_set_oversubscribed(device, s.oversubscribed);
   gli_log(GLOO_LOG_INFO,
-          "rank %d of %u: transport %s; %u ranks share %u cores: %s", rank,
-          size, gli_device_transport(device), s.ranks, s.cores,
+          "rank %d of %u: transport %s; %u rank%s on %u core%s: %s", rank, size,
+          gli_device_transport(device), s.ranks, s.ranks == 1 ? "" : "s",
+          s.cores, s.cores == 1 ? "" : "s",
           s.oversubscribed ? "yield while waiting" : "spin while waiting");
   if (s.oversubscribed && gli_log_enabled(GLOO_LOG_INFO) &&
       gli_cpu_yields_in_vain()) {
     gli_log(GLOO_LOG_INFO,
-            "rank %d of %u leads a session, and the system shares out its "
-            "cores by session: ranks that yield may not let each other run. "
-            "Start them all in one session, or set "
+            "rank %d of %u leads its own session, and the kernel schedules by "
+            "session (autogroup): ranks that yield may not let each other run. "
+            "Start all ranks in one session, or set "
             "kernel.sched_autogroup_enabled to 0",
             rank, size);
   }
@@ -198,18 +199,17 @@ static void decide_waiting(gloo_context *context, uint32_t size,
 static gloo_status check_secret(uint32_t rank, gli_agreement its,
                                 gli_agreement first, gloo_error *error) {
   if (its.asks != first.asks)
+    return gli_fail(error, GLOO_ERR_AUTH, (int)rank,
+                    "rank %u has %s secret, unlike rank 0: set GLOO_JOB_SECRET "
+                    "to the same value on all ranks (GLOO_SECURITY=off and "
+                    "builds without OpenSSL ignore it)",
+                    rank, its.asks ? "a" : "no");
+  if (its.mark != first.mark)
     return gli_fail(
         error, GLOO_ERR_AUTH, (int)rank,
-        "rank %u has %s secret, unlike rank 0: set GLOO_JOB_SECRET to the same "
-        "for all ranks (GLOO_SECURITY=off, and a build without OpenSSL, do as "
-        "if there were none)",
-        rank, its.asks ? "a" : "no");
-  if (its.mark != first.mark)
-    return gli_fail(error, GLOO_ERR_AUTH, (int)rank,
-                    "rank %u has another secret than rank 0: GLOO_JOB_SECRET, "
-                    "or what is given in its place, must be the same for all "
-                    "ranks",
-                    rank);
+        "rank %u and rank 0 have different secrets: set GLOO_JOB_SECRET (or "
+        "its file or option) to the same value on all ranks",
+        rank);
   return GLOO_OK;
 }
 
@@ -218,12 +218,12 @@ static gloo_status check_records(const place *places, uint32_t size,
                                  gloo_error *error) {
   for (uint32_t i = 0; i < size; i++) {
     if (!places[i].forged) continue;
-    return gli_fail(error, GLOO_ERR_AUTH, (int)i,
-                    "what the store has of rank %u was not put there by a rank "
-                    "of this job and attempt that knows the secret, or was "
-                    "changed: GLOO_JOB_ID and GLOO_EPOCH must be the same for "
-                    "all ranks; see who else can write to the store",
-                    i);
+    return gli_fail(
+        error, GLOO_ERR_AUTH, (int)i,
+        "the record of rank %u in the store fails authentication: set "
+        "GLOO_JOB_ID and GLOO_EPOCH to the same values on all ranks, and check "
+        "that no other job or user writes to this store",
+        i);
   }
   return GLOO_OK;
 }
@@ -232,8 +232,8 @@ static gloo_status check_tls(uint32_t rank, gli_agreement its,
                              gli_agreement first, gloo_error *error) {
   if (its.tls == first.tls) return GLOO_OK;
   return gli_fail(error, GLOO_ERR_AUTH, (int)rank,
-                  "rank %u uses %s, and rank 0 %s: GLOO_TLS and what belongs "
-                  "to it must be the same on all ranks",
+                  "rank %u uses %s, and rank 0 %s: GLOO_TLS and GLOO_TLS_* "
+                  "must be the same on all ranks",
                   rank, gli_tls_kind_text(its.tls),
                   gli_tls_kind_text(first.tls));
 }
@@ -245,12 +245,10 @@ static gloo_status check_agreement(uint32_t rank, gli_agreement its,
   if (status == GLOO_OK) status = check_tls(rank, its, first, error);
   if (status != GLOO_OK) return status;
   if (its.big_endian != first.big_endian)
-    return gli_fail(
-        error, GLOO_ERR_MISMATCH, (int)rank,
-        "the machine of rank %u keeps the %s byte of a number first, unlike "
-        "that of rank 0, and elements are sent as they lie in memory: all "
-        "ranks must run on machines of one byte order",
-        rank, its.big_endian ? "highest" : "lowest");
+    return gli_fail(error, GLOO_ERR_MISMATCH, (int)rank,
+                    "rank %u is %s-endian and rank 0 is not; all ranks must "
+                    "have the same byte order",
+                    rank, its.big_endian ? "big" : "little");
   if (its.measures != first.measures) {
     what = its.measures ? "measures links" : "does not measure links";
     name = "GLOO_MEASURE";
@@ -263,11 +261,10 @@ static gloo_status check_agreement(uint32_t rank, gli_agreement its,
   } else {
     return GLOO_OK;
   }
-  return gli_fail(
-      error, GLOO_ERR_MISMATCH, (int)rank,
-      "rank %u %s, unlike rank 0: %s, and `%s` in the options, must "
-      "be the same on all ranks",
-      rank, what, name, option);
+  return gli_fail(error, GLOO_ERR_MISMATCH, (int)rank,
+                  "rank %u %s, unlike rank 0: %s and the option `%s` must be "
+                  "the same on all ranks",
+                  rank, what, name, option);
 }
 
 /* Fails where ranks have different tuning tables, since they would choose
@@ -279,12 +276,12 @@ static gloo_status check_tuning(const place *places, uint32_t size,
         check_agreement(i, places[i].agreement, places[0].agreement, error);
     if (status != GLOO_OK) return status;
     if (places[i].tuning == places[0].tuning) continue;
-    const char *how = "other choices of algorithms than";
+    const char *how = "different choices of algorithms than";
     if (places[i].tuning == 0) how = "no choice of algorithms, unlike";
     if (places[0].tuning == 0) how = "choices of algorithms, unlike";
     return gli_fail(error, GLOO_ERR_MISMATCH, (int)i,
-                    "rank %u was given %s rank 0: GLOO_ALGORITHM and "
-                    "GLOO_TUNING_FILE must say the same on all ranks",
+                    "rank %u has %s rank 0: GLOO_ALGORITHM and "
+                    "GLOO_TUNING_FILE must have the same contents on all ranks",
                     i, how);
   }
   return GLOO_OK;

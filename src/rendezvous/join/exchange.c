@@ -48,8 +48,8 @@ static gloo_status bootstrap_heard(exchange *x, gloo_error *error) {
     return gli_bootstrap_too_late(x->store, x->rank, x->size, error);
   if (outcome == GLI_OUTCOME_OPEN)
     return gli_fail(error, GLOO_ERR_PROTOCOL, -1,
-                    "the outcome of a meeting has vanished from %s: somebody "
-                    "deletes its keys",
+                    "the outcome of the rendezvous disappeared from %s: "
+                    "another program deletes its keys",
                     x->store->label);
   x->heard = outcome == GLI_OUTCOME_FAILED;
   return error->status;
@@ -61,7 +61,7 @@ static gloo_status bootstrap_lost_store(const exchange *x, gloo_status status,
   if (status != GLOO_ERR_PEER || x->server < 0 || error == NULL) return status;
   gli_error_prefix(
       error,
-      "rank %d, which serves the store, is gone or stopped: ", x->server);
+      "rank %d, which serves the store, has exited or is stopped: ", x->server);
   error->rank = x->server;
   return status;
 }
@@ -70,22 +70,21 @@ static gloo_status bootstrap_lost_store(const exchange *x, gloo_status status,
 
 static gloo_status claimed_twice(uint32_t rank, uint32_t size,
                                  gloo_error *error) {
-  return gli_fail(error, GLOO_ERR_BUSY, (int)rank,
-                  "rank %u of %u is there already: two processes were given "
-                  "this rank, two jobs the same address, or the store still "
-                  "holds an earlier run: use another store or port, or "
-                  "another job or epoch",
-                  (unsigned)rank, (unsigned)size);
+  return gli_fail(
+      error, GLOO_ERR_BUSY, (int)rank,
+      "two processes claim rank %u of %u: a rank was started twice, another "
+      "job uses this address, or the store still holds an earlier run; set "
+      "another MASTER_PORT, GLOO_JOB_ID or GLOO_EPOCH, or use another store",
+      (unsigned)rank, (unsigned)size);
 }
 
 static gloo_status sizes_differ(const exchange *x, uint32_t other_rank,
                                 uint32_t other_size, gloo_error *error) {
-  return gli_fail(
-      error, GLOO_ERR_MISMATCH, (int)other_rank,
-      "rank %u was told that the job has %u ranks, but rank %u that "
-      "it has %u: give all ranks the same WORLD_SIZE",
-      (unsigned)other_rank, (unsigned)other_size, (unsigned)x->rank,
-      (unsigned)x->size);
+  return gli_fail(error, GLOO_ERR_MISMATCH, (int)other_rank,
+                  "rank %u was started with %u ranks, but rank %u with %u: set "
+                  "WORLD_SIZE to the same value on all ranks",
+                  (unsigned)other_rank, (unsigned)other_size, (unsigned)x->rank,
+                  (unsigned)x->size);
 }
 
 /* An attempt before may have left it, whose reply was lost. */
@@ -103,7 +102,7 @@ static gloo_status bootstrap_publish(const exchange *x, const void *blob,
   uint8_t *data = malloc(bytes);
   if (data == NULL)
     return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
-                    "no memory to publish %zu bytes", bytes);
+                    "out of memory for %zu bytes to publish", bytes);
   gli_put_u32(data, MAGIC);
   gli_put_u32(data + 4, x->size);
   gli_put_u32(data + 8, x->rank);
@@ -173,8 +172,8 @@ static gloo_status take_blob(exchange *x, uint32_t rank, gloo_value *value,
   if (bytes < HEAD_BYTES || gli_get_u32(data) != MAGIC ||
       gli_get_u32(data + 8) != rank) {
     status = gli_fail(error, GLOO_ERR_PROTOCOL, (int)rank,
-                      "what rank %u of %u published in %s is not what this "
-                      "version of the library publishes",
+                      "the record of rank %u of %u in %s has another format: "
+                      "use the same release of the library on all ranks",
                       (unsigned)rank, (unsigned)x->size, x->store->label);
   } else if (gli_get_u32(data + 4) != x->size) {
     status = sizes_differ(x, rank, gli_get_u32(data + 4), error);
@@ -182,8 +181,7 @@ static gloo_status take_blob(exchange *x, uint32_t rank, gloo_value *value,
     status = claimed_twice(rank, x->size, error);
   } else if (bytes - HEAD_BYTES > x->max_blob_bytes) {
     status = gli_fail(error, GLOO_ERR_INVALID, (int)rank,
-                      "rank %u of %u published %zu bytes, at most %zu are "
-                      "allowed",
+                      "rank %u of %u published %zu bytes; the limit is %zu",
                       (unsigned)rank, (unsigned)x->size, bytes - HEAD_BYTES,
                       x->max_blob_bytes);
   } else {
@@ -220,8 +218,8 @@ static gloo_status fetch_present(exchange *x, uint64_t deadline_ns,
                                        x->values, ignored, error);
   if (status == GLOO_ERR_TIMEOUT)
     gli_fail(error, status, (int)x->pending[0],
-             "what the ranks published has vanished from %s: somebody deletes "
-             "its keys",
+             "the records of the ranks disappeared from %s: another program "
+             "deletes its keys",
              x->store->label);
   for (size_t i = 0; i < n; i++) {
     if (status == GLOO_OK)
@@ -251,11 +249,12 @@ static gloo_status did_not_arrive(const gloo_store *store, const bool *present,
   size_t here = 0;
   for (uint32_t i = 0; i < size; i++) here += present[i];
   return gli_fail(error, GLOO_ERR_TIMEOUT, only_absent(present, size),
-                  "%s of %u did not arrive in %s within %s; %zu %s did "
-                  "(GLOO_START_TIMEOUT sets the limit)",
+                  "%s of %u did not connect to %s within %s (%zu %s did): were "
+                  "they started, with the same address and WORLD_SIZE=%u? "
+                  "GLOO_START_TIMEOUT sets the limit",
                   gli_missing_ranks(present, size).text, (unsigned)size,
                   store->label, gli_duration(timeout_ns).text, here,
-                  here == 1 ? "rank" : "ranks");
+                  here == 1 ? "rank" : "ranks", (unsigned)size);
 }
 
 /* Fails with the list of all missing ranks, including those that this rank did
@@ -312,8 +311,8 @@ static gloo_status bootstrap_look_around(exchange *x, gloo_error *error) {
     return GLOO_OK;
   x->heard = true;
   return gli_fail(error, earlier.status, earlier.rank,
-                  "%.300s (before rank %u came: if that was an earlier start, "
-                  "remove what it left, or use another job or epoch)",
+                  "%.300s (recorded before rank %u started: if by an earlier "
+                  "run, remove its records, or use another job or epoch)",
                   earlier.message, (unsigned)x->rank);
 }
 
@@ -328,12 +327,12 @@ static gloo_status bootstrap_confirm(exchange *x, uint64_t deadline_ns,
                                x->present, error);
   if (status == GLOO_ERR_POISONED) return bootstrap_heard(x, error);
   if (status != GLOO_ERR_TIMEOUT) return status;
-  return gli_fail(error, status, only_absent(x->present, x->size),
-                  "%s of %u did not get within %s what the others published in "
-                  "%s: stopped, or of an earlier start that left it there",
-                  gli_missing_ranks(x->present, x->size).text,
-                  (unsigned)x->size, gli_duration(timeout_ns).text,
-                  x->store->label);
+  return gli_fail(
+      error, status, only_absent(x->present, x->size),
+      "%s of %u: timed out after %s reading peer records from %s; the peers "
+      "are stopped, or the records are left over from an earlier run",
+      gli_missing_ranks(x->present, x->size).text, (unsigned)x->size,
+      gli_duration(timeout_ns).text, x->store->label);
 }
 
 static gloo_status bootstrap_check(const gloo_store *store, uint32_t rank,
@@ -341,13 +340,13 @@ static gloo_status bootstrap_check(const gloo_store *store, uint32_t rank,
   if (store == NULL)
     return gli_fail(error, GLOO_ERR_INVALID, -1, "the store is NULL");
   if (size == 0 || rank >= size)
-    return gli_fail(error, GLOO_ERR_INVALID, -1,
-                    "rank %u of %u: a job has at least one rank, and ranks "
-                    "count from 0",
-                    (unsigned)rank, (unsigned)size);
+    return gli_fail(
+        error, GLOO_ERR_INVALID, -1,
+        "rank %u is out of range for a job of %u ranks: ranks count from 0",
+        (unsigned)rank, (unsigned)size);
   if (size > GLI_RANKS_MAX)
     return gli_fail(error, GLOO_ERR_INVALID, -1,
-                    "a job of %u ranks: at most %u can meet", (unsigned)size,
+                    "the job has %u ranks; the limit is %u", (unsigned)size,
                     (unsigned)GLI_RANKS_MAX);
   return GLOO_OK;
 }
@@ -363,7 +362,7 @@ static gloo_status bootstrap_prepare(exchange *x, const gli_circle *circle,
   x->blobs = calloc(x->size, sizeof *x->blobs);
   if (x->texts == NULL || x->keys == NULL || x->pending == NULL ||
       x->present == NULL || x->values == NULL || x->blobs == NULL)
-    return gli_fail(error, GLOO_ERR_NO_MEMORY, -1, "no memory to meet %u ranks",
+    return gli_fail(error, GLOO_ERR_NO_MEMORY, -1, "out of memory for %u ranks",
                     (unsigned)x->size);
   gloo_status status = GLOO_OK;
   if (x->nonce == 0)
@@ -382,8 +381,7 @@ static gloo_status check_blob(const exchange *x, size_t blob_bytes,
                    : GLI_BOOTSTRAP_BLOB_MAX;
   if (blob_bytes <= max) return GLOO_OK;
   return gli_fail(error, GLOO_ERR_INVALID, (int)x->rank,
-                  "rank %u of %u cannot publish %zu bytes: at most %zu are "
-                  "allowed",
+                  "rank %u of %u cannot publish %zu bytes; the limit is %zu",
                   (unsigned)x->rank, (unsigned)x->size, blob_bytes, max);
 }
 
@@ -478,8 +476,8 @@ static gloo_status end_meeting(gloo_store *store, uint32_t size,
                                gloo_error *error) {
   bool *present = calloc(size, sizeof *present);
   if (present == NULL)
-    return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
-                    "no memory to wait for %u ranks", (unsigned)size);
+    return gli_fail(error, GLOO_ERR_NO_MEMORY, -1, "out of memory for %u ranks",
+                    (unsigned)size);
   gloo_status status = gli_bootstrap_await(
       store, "done", size, gli_deadline_after(timeout_ns), present, error);
   if (status == GLOO_ERR_TIMEOUT)
@@ -506,10 +504,10 @@ static gloo_status await_end(gloo_store *store, int64_t timeout_ns, bool *heard,
   *heard = outcome == GLI_OUTCOME_FAILED;
   if (outcome == GLI_OUTCOME_OVER) return GLOO_OK;
   if (outcome != GLI_OUTCOME_OPEN) return error->status;
-  return gli_fail(error, GLOO_ERR_TIMEOUT, 0,
-                  "rank 0 did not say within %s that all ranks have finished "
-                  "with %s",
-                  gli_duration(timeout_ns).text, store->label);
+  return gli_fail(
+      error, GLOO_ERR_TIMEOUT, 0,
+      "rank 0 did not report within %s that all ranks have finished with %s",
+      gli_duration(timeout_ns).text, store->label);
 }
 
 gloo_status gli_bootstrap_finish(gloo_store *store, uint32_t rank,

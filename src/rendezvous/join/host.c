@@ -47,7 +47,7 @@ static gloo_status check_id(const char *id, gloo_error *error) {
   if (bytes > 0 && bytes <= MAX_ID_BYTES && printable) return GLOO_OK;
   return gli_fail(error, GLOO_ERR_INVALID, -1,
                   "the host id (GLOO_HOST_ID, or host_id in "
-                  "gloo_context_options) %s; give each host a short text",
+                  "gloo_context_options) %s; set a short text per host",
                   bytes == 0             ? "is empty"
                   : bytes > MAX_ID_BYTES ? "is longer than 255 bytes"
                                          : "has control characters");
@@ -101,8 +101,8 @@ static gloo_status host_route(const char *host, const gli_retry *retry,
   if (code == 0) return GLOO_OK;
   if (gli_lacking(code))
     return gli_fail(error, gli_lack_status(code), -1,
-                    "no socket to find the way to '%.200s': %s", host,
-                    gli_lack_text(code));
+                    "cannot create a socket to find the route to '%.200s': %s",
+                    host, gli_lack_text(code));
   return gli_fail(error, GLOO_ERR_ADDRESS, -1,
                   "no address of this host reaches '%.200s': %s", host,
                   strerror(code));
@@ -114,7 +114,7 @@ gloo_status gli_host_towards(const char *host, int64_t timeout_ns,
   gli_endpoint own;
   if (!gli_host_name_bare(host, bare))
     return gli_fail(error, GLOO_ERR_ADDRESS, -1,
-                    "the name of a host has %zu bytes, and at most %d can be",
+                    "the host name has %zu bytes; the limit is %d",
                     strlen(host), GLI_HOST_NAME_BYTES - 1);
   gli_retry retry = gli_retry_begin(timeout_ns);
   gloo_error cause;

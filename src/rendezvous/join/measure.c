@@ -100,8 +100,8 @@ static gloo_status measure_pong(meter *m, int peer) {
       break;
   }
   return gli_fail(m->error, GLOO_ERR_PROTOCOL, peer,
-                  "rank %d does it in another way than this rank; do all "
-                  "ranks run the same version of the library?",
+                  "rank %d measures links differently; do all ranks run the "
+                  "same version of the library?",
                   peer);
 }
 
@@ -122,7 +122,7 @@ static void take_link(gli_costs *costs, gli_link_kind kind, const trips *t) {
   costs->link[kind] = cost;
   gli_log(GLOO_LOG_INFO,
           "measured %s: alpha %" PRIu64 " ns, beta %" PRIu64
-          " ps per byte; %u ns and %u ps are what counts",
+          " ps per byte; using %u ns and %u ps",
           gli_link_kind_name(kind), alpha_ns, beta_ps, cost.alpha_ns,
           cost.beta_ps);
 }
@@ -149,8 +149,7 @@ static gloo_status take_gamma(gli_costs *costs, gloo_error *error) {
   uint64_t gamma_ps = least_ns * 1000 / (COUNT * sizeof *a);
   costs->gamma_ps = gli_costs_snap_gamma(gamma_ps);
   gli_log(GLOO_LOG_INFO,
-          "measured reductions: gamma %" PRIu64
-          " ps per byte; %u ps is what counts",
+          "measured reductions: gamma %" PRIu64 " ps per byte; using %u ps",
           gamma_ps, costs->gamma_ps);
   return GLOO_OK;
 }
@@ -202,7 +201,7 @@ static gloo_status measure_share(meter *m, gli_costs *costs) {
   if (status != GLOO_OK) return status;
   if (gli_costs_decode(bytes, costs)) return GLOO_OK;
   return gli_fail(m->error, GLOO_ERR_PROTOCOL, 0,
-                  "rank 0 sent costs that cannot be; do all ranks run the same "
+                  "rank 0 sent invalid costs; do all ranks run the same "
                   "version of the library?");
 }
 

@@ -37,8 +37,7 @@ static gloo_status failure_wait(gloo_store *store, const char *what,
   gloo_status status = GLOO_ERR_NO_MEMORY;
   size_t n = 0;
   if (texts == NULL || keys == NULL || there == NULL) {
-    gli_fail(error, status, -1, "no memory to wait for %u ranks",
-             (unsigned)size);
+    gli_fail(error, status, -1, "out of memory for %u ranks", (unsigned)size);
     goto free_all;
   }
   for (uint32_t i = 0; i < size; i++) {
@@ -112,8 +111,8 @@ static gli_outcome read_outcome(const gloo_store *store,
   gloo_status status = -(gloo_status)gli_get_u32(data);
   if (bytes == 0 || data[HEAD_BYTES] == '\0')
     gli_fail(error, status, rank,
-             "the ranks that meet in %s have failed, and key "
-             "'" GLI_OUTCOME_KEY "' there does not say why",
+             "the rendezvous in %s has failed, and key '" GLI_OUTCOME_KEY
+             "' does not give the reason",
              store->label);
   else
     gli_fail(error, status, rank, "%.*s", (int)bytes,
@@ -177,13 +176,13 @@ gloo_status gli_bootstrap_too_late(const gloo_store *store, uint32_t rank,
   return gli_fail(
       error, GLOO_ERR_STALE, (int)rank,
       gli_store_lasts(store)
-          ? "rank %u of %u came too late: the ranks that met in %s did so "
-            "without this process. If that was an earlier start, remove what "
-            "it left, or use another job or epoch"
-          : "rank %u of %u came too late: the ranks that met in %s did so "
-            "without this process. If it is not another start of the same job, "
-            "two jobs were given one address: give each a MASTER_PORT and a "
-            "GLOO_JOB_ID of its own",
+          ? "rank %u of %u started too late: the rendezvous in %s completed "
+            "without this process. If that was an earlier run, remove its "
+            "records, or use another job or epoch"
+          : "rank %u of %u started too late: the rendezvous in %s completed "
+            "without this process. If this rank was not started twice, two "
+            "jobs use the same address: set a different MASTER_PORT and "
+            "GLOO_JOB_ID for each",
       (unsigned)rank, (unsigned)size, store->label);
 }
 
@@ -285,16 +284,16 @@ void gli_bootstrap_let_go(gloo_store *store, uint32_t rank, uint32_t size,
 static void bootstrap_describe_end(const gloo_store *visit, uint32_t rank,
                                    gloo_error *cause) {
   const char *or_lost =
-      gli_store_lasts(visit) ? "" : ", or lost its connection there";
+      gli_store_lasts(visit) ? "" : ", or lost its connection to it";
   if (rank == GLI_BOOTSTRAP_NO_RANK)
     gli_fail(cause, GLOO_ERR_PEER, -1,
-             "the process of a newcomer ended while the ranks met in %s%s: see "
-             "its output and exit status",
+             "the process of a newcomer exited during the rendezvous in %s%s: "
+             "see its output and exit status",
              visit->label, or_lost);
   else
     gli_fail(cause, GLOO_ERR_PEER, (int)rank,
-             "rank %u's process ended while the ranks met in %s%s: see its "
-             "output and exit status",
+             "the process of rank %u exited during the rendezvous in %s%s: see "
+             "its output and exit status",
              (unsigned)rank, visit->label, or_lost);
 }
 
@@ -326,9 +325,8 @@ gloo_status gli_bootstrap_contend(gloo_store *store, uint32_t rank,
                                   gloo_error *error) {
   gloo_error cause;
   gli_fail(&cause, GLOO_ERR_BUSY, (int)rank,
-           "two jobs have one MASTER_ADDR and MASTER_PORT: two processes say "
-           "that they are rank %u in %s, and whose the other ranks are cannot "
-           "be told; give each job a MASTER_PORT of its own",
+           "two jobs use the same MASTER_ADDR and MASTER_PORT: two processes "
+           "claim rank %u in %s; set a different MASTER_PORT for each job",
            (unsigned)rank, store->label);
   failure_note note = write_failure(rank, &cause);
   if (bootstrap_failure_settle(store, note.data, note.bytes, GLI_OUTCOME_OPEN,

@@ -130,8 +130,8 @@ static gloo_status spread_receive(spread *s, uint32_t from, size_t n,
   *bytes = gli_get_u32(count);
   if (*bytes == 0 || *bytes > gli_roster_bytes_max(n, s->record_max))
     return gli_fail(s->error, GLOO_ERR_PROTOCOL, (int)from,
-                    "rank %u sends %zu bytes for the addresses of %zu ranks; "
-                    "do all ranks run the same version of the library?",
+                    "rank %u sent %zu bytes for the addresses of %zu ranks; do "
+                    "all ranks run the same version of the library?",
                     from, *bytes, n);
   *data = malloc(*bytes);
   if (*data == NULL)
@@ -197,8 +197,8 @@ static gloo_status spread_read(spread *s, uint32_t from, uint32_t first,
     return gli_fail(s->error, GLOO_ERR_NO_MEMORY, -1,
                     "no memory for the addresses of %u ranks", n);
   return gli_fail(s->error, GLOO_ERR_PROTOCOL, (int)from,
-                  "what rank %u sends are not the addresses of %u ranks; do "
-                  "all ranks run the same version of the library?",
+                  "rank %u sent an invalid list of the addresses of %u ranks; "
+                  "do all ranks run the same version of the library?",
                   from, n);
 }
 

@@ -145,9 +145,9 @@ static gloo_status torchrun_agent(gli_launch *launch, const char *host,
   uint64_t restart = 0;
   char path[64];
   if (gli_environment_read("TORCHELASTIC_RESTART_COUNT") != NULL) {
-    gloo_status status = launch_read_number(
-        "TORCHELASTIC_RESTART_COUNT", "how often the ranks were started again",
-        0, UINT32_MAX, &restart, error);
+    gloo_status status = launch_read_number("TORCHELASTIC_RESTART_COUNT",
+                                            "the number of restarts", 0,
+                                            UINT32_MAX, &restart, error);
     if (status != GLOO_OK) return status;
   }
   /* Ranks that came or went are no restart to torchrun. */
@@ -188,8 +188,7 @@ static gloo_status who_by(gli_pmi_kind kind, gli_launch *launch,
   if (status != GLOO_OK) return status;
   if (job.size > GLI_RANKS_MAX)
     return gli_fail(error, GLOO_ERR_INVALID, -1,
-                    "the launcher says that the job has %u ranks: at most %u "
-                    "can meet",
+                    "the launcher started %u ranks; the limit is %u",
                     (unsigned)job.size, (unsigned)GLI_RANKS_MAX);
   return launch_take_place(launch, job.rank, job.size);
 }
@@ -258,8 +257,8 @@ static gloo_status first_node(char host[HOST_MAX + 1], gloo_error *error) {
   if (at != NULL && n > 0 && (*at == '\0' || *at == ',')) return GLOO_OK;
   return gli_fail(error, GLOO_ERR_INVALID, -1,
                   "the environment variable SLURM_STEP_NODELIST is '%s', "
-                  "expected the hosts of the step, as in n[1-4]; set "
-                  "GLOO_STORE to say where ranks meet",
+                  "expected the hosts of the step such as n[1-4]; or set "
+                  "GLOO_STORE to the URL of a store",
                   gli_quote(list).text);
 }
 
@@ -312,8 +311,8 @@ static gloo_status where_by_kubernetes(gli_launch *launch, gloo_error *error) {
   if (strlen(name) <= (size_t)bytes || strcmp(name + left, own) != 0)
     return gli_fail(error, GLOO_ERR_INVALID, -1,
                     "the environment variable HOSTNAME is '%s', expected the "
-                    "name of a pod of an indexed job, which ends in '%s'; set "
-                    "GLOO_STORE to say where ranks meet",
+                    "name of a pod of an indexed job, which ends in '%s'; or "
+                    "set GLOO_STORE to the URL of a store",
                     gli_quote(name).text, own);
   snprintf(host, sizeof host, "%.*s-0.%s", (int)left, name, service);
   if (strlen(host) > HOST_MAX)
@@ -347,22 +346,22 @@ static const launcher launchers[] = {
      {NULL},
      who_by_gloo,
      NULL,
-     "set all of them to something, or none for a job of one rank"},
+     "set all of them, or none for a job of one rank"},
     {"RANK",
      {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"},
      {"RANK", "WORLD_SIZE"},
      {"MASTER_ADDR", "MASTER_PORT"},
      who_by_torchrun,
      where_by_torchrun,
-     "set all of them to something, or none for a job of one rank"},
+     "set all of them, or none for a job of one rank"},
     {"PMI-1",
      {"PMI_FD", "PMI_RANK"},
      {"PMI_FD"},
      {NULL},
      who_by_pmi,
      where_by_pmi,
-     "mpiexec sets it, and keeps the descriptor open; for a job of one rank "
-     "set GLOO_RANK=0 and GLOO_SIZE=1"},
+     "mpiexec sets it and keeps the descriptor open; for a job of one rank set "
+     "GLOO_RANK=0 and GLOO_SIZE=1"},
     {"PMIx",
      {"PMIX_NAMESPACE", "PMIX_RANK"},
      {"PMIX_NAMESPACE", "PMIX_RANK"},
@@ -377,9 +376,9 @@ static const launcher launchers[] = {
      {"PMIX_NAMESPACE", "PMIX_RANK"},
      who_by_open_mpi,
      where_by_pmix,
-     "ranks of mpirun meet by PMIx, which is not reached; set GLOO_STORE to "
-     "say where they meet, or for a job of one rank GLOO_RANK=0 and "
-     "GLOO_SIZE=1"},
+     "ranks started by mpirun connect through PMIx, which is not available; "
+     "set GLOO_STORE to the URL of a store, or for a job of one rank "
+     "GLOO_RANK=0 and GLOO_SIZE=1"},
     {"Slurm",
      {"SLURM_STEP_NUM_TASKS"},
      {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS"},
@@ -394,7 +393,7 @@ static const launcher launchers[] = {
      {"GLOO_SERVICE", "HOSTNAME"},
      who_by_kubernetes,
      where_by_kubernetes,
-     "an indexed job of Kubernetes needs them (GLOO_SIZE: how many pods, "
+     "an indexed job of Kubernetes needs them (GLOO_SIZE: the number of pods, "
      "GLOO_SERVICE: its headless service); for a job of one rank set "
      "GLOO_RANK=0 and GLOO_SIZE=1"},
     /* Halves of the first, which others' variables may complete. */
@@ -404,7 +403,7 @@ static const launcher launchers[] = {
      {NULL},
      who_by_gloo,
      NULL,
-     "set all of them to something, or none for a job of one rank"},
+     "set all of them, or none for a job of one rank"},
 };
 
 static const launcher *find_launcher(void) {
@@ -470,10 +469,11 @@ static gloo_status read_place(const launcher *l, gli_launch *launch,
                               gloo_error *error) {
   if (gli_environment_read("GLOO_STORE") == NULL) {
     if (l->where != NULL) return l->where(launch, error);
-    return gli_fail(error, GLOO_ERR_INVALID, -1,
-                    "the environment has GLOO_RANK, GLOO_SIZE, but not "
-                    "GLOO_STORE: where %u ranks meet, such as tcp://host:port",
-                    (unsigned)launch->size);
+    return gli_fail(
+        error, GLOO_ERR_INVALID, -1,
+        "the environment has GLOO_RANK, GLOO_SIZE, but not GLOO_STORE: %u "
+        "ranks need a store, such as tcp://host:port",
+        (unsigned)launch->size);
   }
   gli_store_url url;
   gloo_status status =
@@ -484,7 +484,7 @@ static gloo_status read_place(const launcher *l, gli_launch *launch,
   if (status == GLOO_OK && strcmp(url.scheme, "env") == 0)
     status = gli_fail(error, GLOO_ERR_INVALID, -1,
                       "the environment variable GLOO_STORE is 'env:', which "
-                      "means what the environment says");
+                      "refers to itself: set it to the URL of a store");
   return status;
 }
 
@@ -504,10 +504,14 @@ gloo_status gli_launch_read(gli_launch *out, gloo_error *error) {
   if (status == GLOO_OK)
     status = launch_read_job(launch.job, &launch.epoch, error);
   if (status != GLOO_OK) return status;
-  gli_log(
-      GLOO_LOG_INFO, "rank %u of %u (recognised: %s); ranks meet at %s",
-      (unsigned)launch.rank, (unsigned)launch.size, launch.launcher,
-      launch.size == 1 ? "no store" : gli_store_url_shown(launch.store).text);
+  if (l == NULL)
+    gli_log(GLOO_LOG_INFO,
+            "no launcher found in the environment: running as a job of one "
+            "rank");
+  else
+    gli_log(GLOO_LOG_INFO, "rank %u of %u (launcher: %s), store: %s",
+            (unsigned)launch.rank, (unsigned)launch.size, launch.launcher,
+            launch.size == 1 ? "none" : gli_store_url_shown(launch.store).text);
   *out = launch;
   return GLOO_OK;
 }

@@ -62,24 +62,24 @@ static gloo_status pmi_enter(uint64_t deadline_ns, gloo_error *error) {
   uv_once(&pmi_once, pmi_make);
   if (!pmi_made)
     return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
-                    "no memory for talking to the launcher");
+                    "out of memory for the connection to the launcher");
   uv_mutex_lock(&pmi.lock);
   while (status == GLOO_OK) {
     if (pmi.begun && gli_forked(&pmi.birth)) {
-      status = gli_fail(
-          error, GLOO_ERR_FORKED, -1,
-          "this is a forked child, and its parent, process %ld, talks to the "
-          "launcher: only one of the two can; give this process a rank of its "
-          "own (GLOO_RANK, GLOO_SIZE, GLOO_STORE), or fork before gloo_init",
-          (long)pmi.birth.pid);
+      status = gli_fail(error, GLOO_ERR_FORKED, -1,
+                        "the parent of this forked process, process %ld, "
+                        "already uses the launcher, which serves only one of "
+                        "the two: give this process its own rank (GLOO_RANK, "
+                        "GLOO_SIZE, GLOO_STORE), or fork before gloo_init",
+                        (long)pmi.birth.pid);
     } else if (!pmi.busy) {
       break;
     } else {
       int64_t left = gli_deadline_left(deadline_ns);
       if (left == 0) {
         status = gli_fail(error, GLOO_ERR_TIMEOUT, -1,
-                          "another thread of this process is in gloo_init, and "
-                          "did not end in time");
+                          "another thread of this process is in gloo_init and "
+                          "did not finish in time");
       } else if (left < 0) {
         uv_cond_wait(&pmi.quiet, &pmi.lock);
       } else {
@@ -143,8 +143,8 @@ pmi_leave_socket(void) {
 void gli_pmi_late(const gli_pmi_job *job, char *out, size_t room) {
   snprintf(out, room,
            "not all %" PRIu32
-           " ranks of the job '%s' called gloo_init in time; which did not, "
-           "the launcher does not tell",
+           " ranks of the job '%s' called gloo_init in time; the launcher does "
+           "not report which did not",
            job->size, gli_quote(job->name).text);
 }
 
@@ -179,10 +179,9 @@ gloo_status gli_pmi_tell(gli_pmi_kind kind, const char *text, char *out,
   status = side_join(side, deadline, error);
   if (status == GLOO_OK && side->job.rank == 0 &&
       (strlen(text) >= room || strlen(text) >= GLI_PMI_TEXT_BYTES))
-    status =
-        gli_fail(error, GLOO_ERR_INVALID, -1,
-                 "a text of %zu bytes is too long to be told by a launcher",
-                 strlen(text));
+    status = gli_fail(error, GLOO_ERR_INVALID, -1,
+                      "a text of %zu bytes is too long for the launcher",
+                      strlen(text));
   if (status == GLOO_OK)
     status = side->ops->tell(&side->job, ++side->rounds, text, out, room,
                              deadline, error);

@@ -32,9 +32,9 @@
 #define VALUE_MAX ((uint64_t)4096)
 #define PIECES_MAX 256u
 
-#define OTHER_WAYS                                                        \
-  "start it with the launcher itself, or say which rank it is and where " \
-  "they meet (GLOO_RANK, GLOO_SIZE, GLOO_STORE)"
+#define OTHER_WAYS                                                           \
+  "start the program directly with the launcher, or set its rank and store " \
+  "(GLOO_RANK, GLOO_SIZE, GLOO_STORE)"
 
 static struct {
   int fd;
@@ -49,10 +49,10 @@ static gloo_status simple_lost(const char *command, int code,
                                gloo_error *error) {
   return gli_fail(error, GLOO_ERR_PEER, -1,
                   "the launcher does not answer '%s' on the socket PMI_FD: %s; "
-                  "it has ended, or the program has called MPI_Finalize, after "
-                  "which it tells ranks nothing more",
+                  "it has exited, or the program has called MPI_Finalize, "
+                  "after which it no longer answers",
                   command,
-                  code == 0 ? "it has closed it"
+                  code == 0 ? "closed by the launcher"
                             : uv_strerror(uv_translate_sys_error(code)));
 }
 
@@ -70,9 +70,9 @@ static gli_text simple_shown(const char *line) {
 static gloo_status simple_nonsense(const char *command, const char *answer,
                                    gloo_error *error) {
   return gli_fail(error, GLOO_ERR_PROTOCOL, -1,
-                  "the launcher's answer to '%s' on the socket PMI_FD is '%s', "
-                  "which makes no sense there: it speaks no PMI-1, or another "
-                  "part of the program uses the socket at the same time",
+                  "the launcher's answer to '%s' on the socket PMI_FD is "
+                  "invalid: '%s'; it does not speak PMI-1, or another part of "
+                  "the program uses the socket at the same time",
                   command, simple_shown(answer).text);
 }
 
@@ -200,15 +200,14 @@ static gloo_status simple_take(int fd, gloo_error *error) {
     simple.fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
     if (simple.fd >= 0) return GLOO_OK;
     return gli_fail(error, gli_lack_status(errno), -1,
-                    "no descriptor for talking to the launcher: %s",
+                    "cannot duplicate the descriptor of the launcher: %s",
                     gli_lack_text(errno));
   }
-  return gli_fail(
-      error, GLOO_ERR_INVALID, -1,
-      "the environment variable PMI_FD says that descriptor %d leads to the "
-      "launcher, but it is %s: the process that started this one may have "
-      "closed it, or MPI_Finalize; " OTHER_WAYS,
-      fd, open ? "something else" : "not open");
+  return gli_fail(error, GLOO_ERR_INVALID, -1,
+                  "the environment variable PMI_FD names descriptor %d for the "
+                  "launcher, but it is %s: the parent process or MPI_Finalize "
+                  "may have closed it; " OTHER_WAYS,
+                  fd, open ? "something else" : "not open");
 }
 
 /* Has the program called MPI_Init? Then MPI greets and takes leave, and nobody
@@ -268,9 +267,8 @@ static gloo_status simple_join(uint64_t deadline_ns, gli_pmi_job *job,
   uint64_t fd, size, rank;
   gli_pmi_job read = {0};
   if (simple.broken.status != GLOO_OK) goto broken;
-  gloo_status status =
-      simple_read_number("PMI_FD", "the descriptor that leads to the launcher",
-                         0, INT_MAX, &fd, error);
+  gloo_status status = simple_read_number(
+      "PMI_FD", "the descriptor of the launcher", 0, INT_MAX, &fd, error);
   if (status == GLOO_OK)
     status = simple_read_number("PMI_SIZE", "the number of ranks", 1,
                                 GLI_RANKS_MAX, &size, error);

@@ -98,15 +98,15 @@ static gloo_status pmix_explain(const pmix_call *call, gloo_error *error) {
   bool fence = strcmp(call->step, "PMIx_Fence") == 0;
   if (call->code != GLI_PMIX_SUCCESS)
     return gli_fail(error, GLOO_ERR_PEER, -1, "%s: %s says %s (%d)",
-                    fence ? "a rank of the job, or the launcher, has ended "
-                            "before all ranks called gloo_init"
-                          : "the launcher cannot be talked to",
+                    fence ? "a rank of the job or the launcher exited before "
+                            "all ranks called gloo_init"
+                          : "cannot reach the launcher",
                     call->step,
                     gli_quote(pmix.library.error_string(call->code)).text,
                     call->code);
   if (!call->sane)
     return gli_fail(error, GLOO_ERR_PROTOCOL, -1,
-                    "the launcher's answer to %s makes no sense", call->step);
+                    "the launcher's answer to %s is invalid", call->step);
   return GLOO_OK;
 }
 
@@ -118,7 +118,7 @@ static gloo_status pmix_visit(pmix_call *call, uint64_t deadline_ns,
   if (code != 0) {
     free(call);
     return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
-                    "no thread for calling PMIx: %s",
+                    "cannot start a thread for PMIx: %s",
                     uv_strerror(uv_translate_sys_error(code)));
   }
   uv_mutex_lock(&pmix.lock);
@@ -266,8 +266,9 @@ static gloo_status pmix_tell(const gli_pmi_job *job, uint64_t round,
   if (strlen(call->text) < room) {
     strcpy(out, call->text);
   } else {
-    status = gli_fail(error, GLOO_ERR_PROTOCOL, -1,
-                      "what rank 0 told through the launcher is too long");
+    status = gli_fail(
+        error, GLOO_ERR_PROTOCOL, -1,
+        "the value that rank 0 published through the launcher is too long");
   }
   free(call);
   return status;

@@ -107,9 +107,8 @@ gloo_status gli_pmix_load(gli_pmix_library *library, gloo_error *error) {
   if (there && ours && pmix_try_prefixes(library)) return GLOO_OK;
   return gli_fail(
       error, GLOO_ERR_UNSUPPORTED, -1,
-      "the launcher tells ranks through PMIx (PMIX_NAMESPACE is set), and the "
-      "library for that cannot be loaded: %s; install it (libpmix2, pmix), or "
-      "put its folder into LD_LIBRARY_PATH, or say which rank this is and "
-      "where they meet (GLOO_RANK, GLOO_SIZE, GLOO_STORE)",
+      "the launcher uses PMIx (PMIX_NAMESPACE is set), but the PMIx library "
+      "cannot be loaded: %s; install it (libpmix2, pmix), add its folder to "
+      "LD_LIBRARY_PATH, or set GLOO_RANK, GLOO_SIZE and GLOO_STORE",
       reason.text);
 }

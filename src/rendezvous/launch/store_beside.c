@@ -76,8 +76,7 @@ static gloo_status beside_find(const gli_launch *launch, gloo_store *told,
       gloo_store_get(told, PORT_KEY, timeout_ns, &value, &cause);
   if (status == GLOO_ERR_TIMEOUT)
     return gli_fail(error, status, 0,
-                    "rank 0 of %u has not come, where the others are to meet; "
-                    "%s",
+                    "rank 0 of %u, which serves the store, has not started; %s",
                     (unsigned)launch->size, cause.message);
   if (status != GLOO_OK)
     return gli_fail(error, status, cause.rank, "%s", cause.message);
@@ -87,8 +86,7 @@ static gloo_status beside_find(const gli_launch *launch, gloo_store *told,
   free(value.data);
   if (!gli_pmi_number(text, 65535, &number) || number == 0)
     return gli_fail(error, GLOO_ERR_PEER, 0,
-                    "rank 0 cannot serve the store in which the ranks meet: %s",
-                    text);
+                    "rank 0 cannot serve the store: %s", text);
   *port = (uint16_t)number;
   return GLOO_OK;
 }

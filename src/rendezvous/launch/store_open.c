@@ -121,7 +121,7 @@ gloo_status gloo_store_open(const char *text, int64_t timeout_ns,
   if (text == NULL || store == NULL)
     return gli_fail(
         error, GLOO_ERR_INVALID, -1, "gloo_store_open: %s",
-        text == NULL ? "the URL is NULL" : "there is nowhere to put the store");
+        text == NULL ? "the URL is NULL" : "`store` must not be NULL");
   gloo_status status = gli_store_url_read(text, &url, error);
   if (status != GLOO_OK) return status;
   status = gli_timeout_of_start(timeout_ns, &timeout_ns, error);

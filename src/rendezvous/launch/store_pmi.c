@@ -153,7 +153,7 @@ static gloo_status place_name(gli_pmi_place *place, gloo_error *error) {
   int code = gli_random(bytes, sizeof bytes, &what);
   if (code != 0)
     return gli_fail(error, gli_lack_status(code), -1,
-                    "no random name for the job: %s: %s", what,
+                    "cannot draw a random job name: %s: %s", what,
                     gli_lack_text(code));
   for (size_t i = 0; i < sizeof bytes; i++)
     snprintf(place->job + 2 * i, 3, "%02x", (unsigned)bytes[i]);
@@ -282,12 +282,12 @@ static gloo_status store_pmi_reach(const gli_pmi_place *place,
   for (size_t i = 0, used = 0; i < place->n; i++)
     used += (size_t)snprintf(addresses + used, sizeof addresses - used, " %s",
                              place->addresses[i]);
-  return gli_fail(error, GLOO_ERR_TIMEOUT, 0,
-                  "rank 0 serves a store at port %u of%s, and this host "
-                  "reaches it at none of these addresses (tried for %s): %s; "
-                  "let the hosts' firewalls pass it",
-                  (unsigned)place->port, addresses,
-                  gli_duration(how->timeout_ns).text, cause.message);
+  return gli_fail(
+      error, GLOO_ERR_TIMEOUT, 0,
+      "cannot connect to rank 0 on port %u at any of its addresses:%s (tried "
+      "for %s): %s; allow that port in the firewalls of the hosts",
+      (unsigned)place->port, addresses, gli_duration(how->timeout_ns).text,
+      cause.message);
 }
 
 static gloo_status store_pmi_find(gli_pmi_kind kind,
@@ -301,14 +301,13 @@ static gloo_status store_pmi_find(gli_pmi_kind kind,
   if (status != GLOO_OK) return status;
   if (strncmp(text, FAILED " ", sizeof FAILED) == 0)
     return gli_fail(error, GLOO_ERR_PEER, 0,
-                    "rank 0 cannot serve the store in which the ranks meet: %s",
-                    text + sizeof FAILED);
+                    "rank 0 cannot serve the store: %s", text + sizeof FAILED);
   bool sense = gli_pmi_place_read(text, &place);
   gli_wipe(text, sizeof text);
   if (!sense)
     return gli_fail(error, GLOO_ERR_PROTOCOL, 0,
-                    "what rank 0 told through the launcher makes no sense; do "
-                    "all ranks run the same version?");
+                    "the value that rank 0 published through the launcher is "
+                    "invalid; do all ranks run the same version?");
   status = store_pmi_reach(&place, how, deadline, store, error);
   gli_secret_release(&place.secret);
   return status;

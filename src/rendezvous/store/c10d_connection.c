@@ -17,9 +17,9 @@ static const gli_store_words c10d_words = {
     .server = "the c10d store's server",
     .kind = "a server of a c10d store",
     .early =
-        "it is no server of a c10d store, or one on a machine of another byte "
-        "order, or it ended just then",
-    .closed = "it has ended, or refused a request",
+        "it is not a c10d store server, has another byte order, or exited at "
+        "that moment",
+    .closed = "it has exited, or refused a request",
 };
 
 /* ---- requests ----------------------------------------------------------- */
@@ -86,7 +86,7 @@ gloo_status gli_c10d_finish(gli_c10d_connection *self, gloo_error *error) {
     return gli_store_conn_finish(&self->base, error);
   return gli_fail(error, GLOO_ERR_INVALID, -1,
                   "the c10d store at %s sent a value of %" PRIu64
-                  " bytes: a value has at most %zu",
+                  " bytes; the limit is %zu",
                   gli_tcp_address_name(&self->base.address).text,
                   self->too_long, GLOO_STORE_VALUE_MAX);
 }

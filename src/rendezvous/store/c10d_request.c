@@ -23,7 +23,7 @@ gloo_status gli_c10d_tag_make(const gli_c10d_store *self, gli_c10d_tag *tag,
                         sizeof tag->bytes - GLI_C10D_MARK_BYTES, &what);
   if (code == 0) return GLOO_OK;
   return gli_fail(error, gli_lack_status(code), -1,
-                  "no random number for a request to %s: %s: %s",
+                  "cannot draw a random number for a request to %s: %s: %s",
                   self->base.label, what, gli_lack_text(code));
 }
 
@@ -37,8 +37,8 @@ gloo_status gli_c10d_refuse_mark(const gli_c10d_store *self, const char *key,
                                  gloo_error *error) {
   if (!c10d_marked(data, bytes)) return GLOO_OK;
   return gli_fail(error, GLOO_ERR_UNSUPPORTED, -1,
-                  "the value for key '%s' begins with the %zu bytes by which "
-                  "the library knows its own marks in %s: it cannot hold that",
+                  "the value for key '%s' begins with the %zu bytes that mark "
+                  "the library's own values in %s: change the value",
                   gli_quote(key).text, GLI_C10D_MARK_BYTES, self->base.label);
 }
 
@@ -165,9 +165,10 @@ gloo_status gli_c10d_look(gli_c10d_store *self, const char *key, uint64_t limit,
 
 gloo_status gli_c10d_restless(const gli_c10d_store *self, const char *key,
                               gloo_error *error) {
-  return gli_fail(error, GLOO_ERR_PEER, -1,
-                  "%s gave no lasting answer about key '%s' in time",
-                  self->base.label, gli_quote(key).text);
+  return gli_fail(
+      error, GLOO_ERR_PEER, -1,
+      "%s kept changing its answer about key '%s' until the timeout",
+      self->base.label, gli_quote(key).text);
 }
 
 gloo_status gli_c10d_settle(gli_c10d_store *self, const char *key,

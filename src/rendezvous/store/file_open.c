@@ -57,7 +57,7 @@ gloo_status gli_file_lock(const gli_file_dir *dir, int *lock,
       close(fd);
       return gli_fail(error, GLOO_ERR_TIMEOUT, -1,
                       "the file store in %.300s: another process has held its "
-                      "file 'lock' for %s: is it stopped?",
+                      "file 'lock' for %s; is it stopped?",
                       dir->path,
                       gli_duration((int64_t)(uv_hrtime() - began)).text);
     }
@@ -88,17 +88,16 @@ static gloo_status file_open_stale(const gli_file_dir *dir, const char *job,
       job_at == 0 || found[job_at] != ' ')
     return gli_fail(
         error, GLOO_ERR_STALE, -1,
-        "%.300s was not made by this version's file store (its file "
-        "'" MARKER
-        "' is unknown): use another directory, or "
-        "remove it",
+        "%.300s was not created by this version of the file store (its file "
+        "'" MARKER "' has another format): use another directory, or remove it",
         dir->path);
-  return gli_fail(error, GLOO_ERR_STALE, -1,
-                  "%.200s belongs to job '%s', epoch %" PRIu64
-                  "; this is job '%s', epoch %" PRIu64
-                  ": remove the directory if that job is over, or use another",
-                  dir->path, gli_quote(found + job_at + 1).text, other_epoch,
-                  gli_quote(job).text, epoch);
+  return gli_fail(
+      error, GLOO_ERR_STALE, -1,
+      "%.200s belongs to job '%s', epoch %" PRIu64
+      "; this is job '%s', epoch %" PRIu64
+      ": remove the directory if that job has ended, or use another",
+      dir->path, gli_quote(found + job_at + 1).text, other_epoch,
+      gli_quote(job).text, epoch);
 }
 
 /* Read the marker as a string. GLOO_ERR_NOT_FOUND when there is none. */
@@ -168,13 +167,13 @@ static gloo_status check_owner(const gli_file_dir *dir, gloo_error *error) {
   if (info.st_uid != geteuid())
     return gli_fail(
         error, GLOO_ERR_INVALID, -1,
-        "the file store's directory %.300s belongs to user %lu, and "
-        "not to user %lu who runs this: use a directory of your own",
+        "the file store's directory %.300s belongs to user %lu, not to user "
+        "%lu who runs this process: use a directory of your own",
         dir->path, (unsigned long)info.st_uid, (unsigned long)geteuid());
   if ((info.st_mode & (S_IWGRP | S_IWOTH)) != 0)
     return gli_fail(error, GLOO_ERR_INVALID, -1,
-                    "the file store's directory %.300s may be written by other "
-                    "users (mode %04o): use one that is yours alone (0700)",
+                    "the file store's directory %.300s is writable by other "
+                    "users (mode %04o): use a private one (0700)",
                     dir->path, (unsigned)info.st_mode & 07777u);
   return GLOO_OK;
 }
@@ -193,7 +192,7 @@ gloo_status gli_file_dir_open(const char *path, const char *job, uint64_t epoch,
     if (lstat(path, &info) == 0 && S_ISLNK(info.st_mode))
       return gli_fail(error, GLOO_ERR_INVALID, -1,
                       "the file store's directory %.300s is a symbolic link: "
-                      "name the directory itself",
+                      "pass the directory itself",
                       path);
     return file_open_failed(path, "open the directory", reason, error);
   }

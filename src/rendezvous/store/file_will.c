@@ -93,7 +93,8 @@ gloo_status gli_file_will_leave(const gli_file_dir *dir, const gli_will *left,
   gli_frame_begin(&content, 256);
   gli_frame_put_will(&content, left);
   if (will == NULL || content.failed) {
-    status = gli_fail(error, GLOO_ERR_NO_MEMORY, -1, "no memory for a will");
+    status =
+        gli_fail(error, GLOO_ERR_NO_MEMORY, -1, "out of memory for a will");
   } else {
     *will = (gli_file_will){.fd = -1};
     snprintf(will->name.text, sizeof will->name.text,
@@ -151,7 +152,8 @@ static void will_open(const gli_file_dir *dir, int wills, const char *name,
   if (flock(fd, LOCK_EX | LOCK_NB) == 0 && fstat(fd, &info) == 0 &&
       info.st_nlink > 0 && gli_file_read_all(fd, GLI_WILL_MAX, &content) == 0) {
     gli_log(GLOO_LOG_INFO,
-            "a process that used the file store in %.300s is gone", dir->path);
+            "a process that used the file store in %.300s has exited",
+            dir->path);
     will_execute(dir, &content);
     (void)unlinkat(wills, name, 0);
     gli_value_free(&content);

@@ -54,11 +54,13 @@ gloo_status gli_redis_refused(const char *store, redisReply *reply,
   const char *advice = "";
   if (redis_says_one(reply, access)) {
     status = GLOO_ERR_INVALID;
-    advice = "; check user and password of the URL, and what that user may do";
+    advice =
+        "; check the user and password in the URL and the permissions of that "
+        "user";
   } else if (redis_says(reply, "OOM")) {
     status = GLOO_ERR_NO_MEMORY;
   } else if (redis_says(reply, "READONLY") || redis_says(reply, "MOVED")) {
-    advice = "; give the address of the server that holds the keys";
+    advice = "; use the address of the server that holds the keys";
   }
   gli_fail(error, status, -1, "%s refuses: %.250s%s", store, reply->str,
            advice);
@@ -79,7 +81,7 @@ static gloo_status redis_refused_password(const gli_redis_client *self,
                                       "DENIED",
                                       NULL};
   gli_fail(error, GLOO_ERR_INVALID, -1,
-           "%s refuses the URL's %spassword: %.200s", self->store,
+           "%s rejects the URL's %spassword: %.200s", self->store,
            self->user[0] != '\0' ? "user or " : "",
            redis_says_one(reply, known)
                ? reply->str
@@ -146,10 +148,10 @@ static gloo_status redis_greet(const gli_redis_client *self,
   if (reply->type == REDIS_REPLY_ERROR)
     return gli_redis_refused(self->store, reply, error);
   if (reply->type != REDIS_REPLY_INTEGER)
-    status = gli_fail(error, GLOO_ERR_PROTOCOL, -1,
-                      "%s answers EXISTS with something else than a number: "
-                      "check that a Redis server is what answers there",
-                      self->store);
+    status = gli_fail(
+        error, GLOO_ERR_PROTOCOL, -1,
+        "%s did not answer EXISTS with a number; is it a Redis server?",
+        self->store);
   freeReplyObject(reply);
   return status;
 }

@@ -12,8 +12,8 @@
 
 static const gli_store_words redis_words = {
     .kind = "a Redis server",
-    .early = "it is no Redis server, or does not want this client",
-    .closed = "the server has ended, or does not want this client",
+    .early = "it is not a Redis server, or rejects this client",
+    .closed = "the server has exited, or rejects this client",
 };
 
 struct gli_redis_connection {

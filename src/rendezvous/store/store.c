@@ -92,7 +92,7 @@ gloo_status gli_store_remove(gloo_store *store, const char *key,
   status = store->ops->remove(store, key, error);
   if (status != GLOO_ERR_NOT_FOUND) return status;
   return gli_fail(error, status, -1,
-                  "cannot delete key '%s': %s does not hold it",
+                  "cannot delete key '%s': %s does not have it",
                   gli_quote(key).text, store->label);
 }
 
@@ -170,6 +170,6 @@ gloo_status gli_job_check(const char **job, gloo_error *error) {
   size_t bytes = strlen(*job);
   if (bytes <= GLI_JOB_MAX) return GLOO_OK;
   return gli_fail(error, GLOO_ERR_INVALID, -1,
-                  "the job's name has %zu bytes, at most %zu are allowed",
-                  bytes, GLI_JOB_MAX);
+                  "the job name has %zu bytes; the limit is %zu", bytes,
+                  GLI_JOB_MAX);
 }

@@ -17,12 +17,12 @@ static gloo_status check_key(const char *key, gloo_error *error) {
     return gli_fail(error, GLOO_ERR_INVALID, -1, "the key is NULL");
   if (*key == '\0')
     return gli_fail(error, GLOO_ERR_INVALID, -1,
-                    "the key is empty: a key has 1 to %zu bytes",
+                    "the key is empty; a key has 1 to %zu bytes",
                     GLOO_STORE_KEY_MAX);
   size_t bytes = strlen(key);
   if (bytes > GLOO_STORE_KEY_MAX)
     return gli_fail(error, GLOO_ERR_INVALID, -1,
-                    "key '%s' has %zu bytes: a key has 1 to %zu",
+                    "key '%s' has %zu bytes; a key has 1 to %zu",
                     gli_quote(key).text, bytes, GLOO_STORE_KEY_MAX);
   return GLOO_OK;
 }
@@ -32,9 +32,8 @@ static gloo_status check_data(const char *key, const char *what,
                               gloo_error *error) {
   if (bytes > GLOO_STORE_VALUE_MAX)
     return gli_fail(error, GLOO_ERR_INVALID, -1,
-                    "the %s for key '%s' has %zu bytes: at most %zu are "
-                    "allowed",
-                    what, gli_quote(key).text, bytes, GLOO_STORE_VALUE_MAX);
+                    "the %s for key '%s' has %zu bytes; the limit is %zu", what,
+                    gli_quote(key).text, bytes, GLOO_STORE_VALUE_MAX);
   if (data == NULL && bytes > 0)
     return gli_fail(error, GLOO_ERR_INVALID, -1,
                     "the %s for key '%s' is NULL, but has %zu bytes", what,
@@ -45,8 +44,7 @@ static gloo_status check_data(const char *key, const char *what,
 static gloo_status check_result(const void *result, const char *name,
                                 gloo_error *error) {
   if (result != NULL) return GLOO_OK;
-  return gli_fail(error, GLOO_ERR_INVALID, -1,
-                  "%s is NULL: there is nowhere to put the result", name);
+  return gli_fail(error, GLOO_ERR_INVALID, -1, "`%s` must not be NULL", name);
 }
 
 static gloo_status check_keys(const gloo_store *store, const char *const *keys,

@@ -228,10 +228,10 @@ static gloo_status c10d_compare_and_set(
   const size_t most = GLOO_STORE_VALUE_MAX - sizeof(gli_c10d_tag);
   gli_c10d_tag tag;
   if (desired_bytes > most)
-    return gli_fail(error, GLOO_ERR_UNSUPPORTED, -1,
-                    "%s compares and sets at most %zu bytes: these are %zu, "
-                    "for key '%s'",
-                    store->label, most, desired_bytes, gli_quote(key).text);
+    return gli_fail(
+        error, GLOO_ERR_UNSUPPORTED, -1,
+        "%s can compare and set at most %zu bytes, not %zu, for key '%s'",
+        store->label, most, desired_bytes, gli_quote(key).text);
   gloo_status status =
       gli_c10d_refuse_mark(self, key, expected, expected_bytes, error);
   if (status == GLOO_OK)
@@ -300,7 +300,7 @@ static const gli_tcp_pool_kind c10d_pool = {
     .store = "the c10d store",
     .server =
         "the server of that store (torchrun's agent, or the process that "
-        "made a TCPStore)",
+        "created the TCPStore)",
     .open = c10d_open_one,
     .usable = c10d_usable_one,
 };
@@ -313,7 +313,7 @@ static gloo_status c10d_check_url(const gli_store_url *url, gloo_error *error) {
   if (url->user[0] != '\0' || url->password[0] != '\0')
     return gli_fail(error, GLOO_ERR_INVALID, -1,
                     "the URL of the c10d store at host '%s' has a user or a "
-                    "password: such stores know of none",
+                    "password, which c10d stores do not support",
                     gli_quote(url->host).text);
   return GLOO_OK;
 }

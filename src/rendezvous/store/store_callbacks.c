@@ -22,8 +22,7 @@ static gloo_status store_callbacks_outcome(gloo_status status,
   if (!gli_is_failure(status))
     return gli_fail(error, GLOO_ERR_INVALID, -1,
                     "the host program's store returned %d from '%s' for key "
-                    "'%s', which is not a gloo_status that tells success or "
-                    "failure",
+                    "'%s', which is not a valid gloo_status",
                     (int)status, callback, gli_quote(key).text);
   return gli_fail(error, status, -1,
                   "the host program's store failed in '%s' for key '%s': %s",
@@ -40,8 +39,8 @@ static gloo_status check_value(gloo_value *value, const char *callback,
   bool null = value->data == NULL;
   gli_value_free(value);
   return gli_fail(error, GLOO_ERR_INVALID, -1,
-                  "the host program's store handed out %zu bytes%s from '%s' "
-                  "for key '%s': at most %zu, in malloc'ed memory, are allowed",
+                  "the host program's store returned %zu bytes%s from '%s' for "
+                  "key '%s'; at most %zu, in malloc'ed memory, are allowed",
                   bytes, null ? " at NULL" : "", callback, gli_quote(key).text,
                   GLOO_STORE_VALUE_MAX);
 }
@@ -210,8 +209,7 @@ gloo_status gloo_store_callbacks_create(const gloo_store_callbacks *callbacks,
                     : lent.get == NULL ? "get"
                                        : "wait");
   if (store == NULL)
-    return gli_fail(error, GLOO_ERR_INVALID, -1,
-                    "store is NULL: there is nowhere to put the result");
+    return gli_fail(error, GLOO_ERR_INVALID, -1, "`store` must not be NULL");
   callbacks_store *self = calloc(1, sizeof *self);
   if (self == NULL)
     return gli_fail(error, GLOO_ERR_NO_MEMORY, -1, "no memory for a store");

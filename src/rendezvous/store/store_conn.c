@@ -177,8 +177,8 @@ gloo_status gli_store_conn_explain(const gli_store_conn *self,
     name = named;
   }
   if (code > 0 && gli_lacking(code))
-    return gli_fail(error, gli_lack_status(code), -1, "cannot talk to %s: %s",
-                    name, gli_lack_text(code));
+    return gli_fail(error, gli_lack_status(code), -1,
+                    "cannot connect to %s: %s", name, gli_lack_text(code));
   switch (code) {
     case GLI_CONN_LATE:
       return gli_fail(error, GLOO_ERR_PEER, -1, "%s did not answer in time",
@@ -186,11 +186,11 @@ gloo_status gli_store_conn_explain(const gli_store_conn *self,
     case GLI_CONN_NONSENSE:
       if (!self->greeted)
         return gli_fail(error, GLOO_ERR_PROTOCOL, -1,
-                        "%s sent a reply that makes no sense: what listens "
+                        "%s sent an invalid reply: the program that listens "
                         "there is not %s; check host and port",
                         name, words->kind);
-      return gli_fail(error, GLOO_ERR_PROTOCOL, -1,
-                      "%s sent a reply that makes no sense", name);
+      return gli_fail(error, GLOO_ERR_PROTOCOL, -1, "%s sent an invalid reply",
+                      name);
     case EBADMSG: /* a refusal of TLS may come behind the handshake */
       return gli_fail(error, self->greeted ? GLOO_ERR_PROTOCOL : GLOO_ERR_AUTH,
                       -1, "%s %s", name, gli_tls_why(self->conn.tls));
@@ -201,7 +201,7 @@ gloo_status gli_store_conn_explain(const gli_store_conn *self,
                       name, self->greeted ? words->closed : words->early);
     default:
       return gli_fail(
-          error, GLOO_ERR_PEER, -1, "%s cannot be reached%s%s%s: %s", name,
+          error, GLOO_ERR_PEER, -1, "cannot connect to %s%s%s%s: %s", name,
           self->name != NULL ? " (" : "", self->name != NULL ? at.text : "",
           self->name != NULL ? ")" : "",
           uv_strerror(uv_translate_sys_error(code)));

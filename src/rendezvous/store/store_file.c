@@ -118,7 +118,7 @@ static gloo_status append_locked(file_store *self, const char *key,
   joined = malloc(old.bytes + bytes + 1);
   if (joined == NULL) {
     status = gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
-                      "no memory to append %zu bytes", bytes);
+                      "out of memory for %zu bytes to append", bytes);
     goto free_old;
   }
   if (old.bytes > 0) memcpy(joined, old.data, old.bytes);
@@ -318,9 +318,8 @@ gloo_status gloo_store_file_create(const gloo_store_file_options *given,
   if (options.directory == NULL || options.directory[0] == '\0' ||
       store == NULL)
     return gli_fail(error, GLOO_ERR_INVALID, -1,
-                    store == NULL
-                        ? "store is NULL: there is nowhere to put the result"
-                        : "the file store needs a directory");
+                    store == NULL ? "`store` must not be NULL"
+                                  : "the file store needs a directory");
   size_t bytes = strlen(options.directory);
   file_store *self = calloc(1, sizeof *self + bytes + 1);
   if (self == NULL)

@@ -161,8 +161,7 @@ static const gli_store_ops memory_ops = {
 
 gloo_status gloo_store_memory_create(gloo_store **store, gloo_error *error) {
   if (store == NULL)
-    return gli_fail(error, GLOO_ERR_INVALID, -1,
-                    "store is NULL: there is nowhere to put the result");
+    return gli_fail(error, GLOO_ERR_INVALID, -1, "`store` must not be NULL");
   memory_store *self = calloc(1, sizeof *self);
   if (self == NULL) goto no_memory;
   self->base.ops = &memory_ops;

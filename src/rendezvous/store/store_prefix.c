@@ -22,12 +22,11 @@ _Static_assert(sizeof(full_key) > 1024, "holds GLOO_STORE_KEY_MAX bytes");
 static gloo_status check_length(const prefix_store *self, const char *key,
                                 size_t key_bytes, gloo_error *error) {
   if (key_bytes <= GLOO_STORE_KEY_MAX - self->prefix_bytes) return GLOO_OK;
-  return gli_fail(error, GLOO_ERR_INVALID, -1,
-                  "key '%s' has %zu bytes, and %zu with its prefix '%s': a key "
-                  "has at most %zu",
-                  gli_quote(key).text, key_bytes,
-                  key_bytes + self->prefix_bytes, gli_quote(self->prefix).text,
-                  GLOO_STORE_KEY_MAX);
+  return gli_fail(
+      error, GLOO_ERR_INVALID, -1,
+      "key '%s' has %zu bytes, %zu with its prefix '%s'; the limit is %zu",
+      gli_quote(key).text, key_bytes, key_bytes + self->prefix_bytes,
+      gli_quote(self->prefix).text, GLOO_STORE_KEY_MAX);
 }
 
 static gloo_status store_prefix_join(const prefix_store *self, const char *key,
@@ -232,15 +231,15 @@ static const gli_store_ops prefix_ops = {PREFIX_OPS, .visit = prefix_visit,
 gloo_status gloo_store_prefix_create(gloo_store *base, const char *prefix,
                                      gloo_store **store, gloo_error *error) {
   if (base == NULL || prefix == NULL || store == NULL)
-    return gli_fail(error, GLOO_ERR_INVALID, -1, "%s is NULL, but is required",
+    return gli_fail(error, GLOO_ERR_INVALID, -1, "`%s` must not be NULL",
                     base == NULL     ? "base"
                     : prefix == NULL ? "prefix"
                                      : "store");
   size_t bytes = strlen(prefix);
   if (bytes >= GLOO_STORE_KEY_MAX)
     return gli_fail(error, GLOO_ERR_INVALID, -1,
-                    "prefix '%s' has %zu bytes: a key has at most %zu, prefix "
-                    "included",
+                    "prefix '%s' has %zu bytes; a key has at most %zu, "
+                    "including the prefix",
                     gli_quote(prefix).text, bytes, GLOO_STORE_KEY_MAX);
   prefix_store *self = calloc(1, sizeof *self + bytes + 1);
   if (self == NULL)

@@ -94,8 +94,7 @@ static gloo_status redis_strange(const redis_store *self, redisReply *reply,
                                  const char *command, gloo_error *error) {
   freeReplyObject(reply);
   return gli_fail(error, GLOO_ERR_PROTOCOL, -1,
-                  "%s sent a reply to %s that makes no sense", self->base.label,
-                  command);
+                  "%s sent an invalid reply to %s", self->base.label, command);
 }
 
 /* A reply that has to be of that type. Takes it, unless it is. */
@@ -191,7 +190,7 @@ static gloo_status redis_add_refused(const redis_store *self, const char *key,
   return gli_fail(error, GLOO_ERR_INVALID, -1,
                   "cannot add %" PRId64 " to key '%s' in %s: %s 64 bits",
                   amount, gli_quote(key).text, self->base.label,
-                  no_number ? "what it holds is not a decimal integer of"
+                  no_number ? "its value is not a decimal integer of"
                             : "the sum does not fit in");
 }
 
@@ -292,7 +291,7 @@ static gloo_status redis_append(gloo_store *store, const char *key,
   status = gli_value_append_check(key, (size_t)held, bytes, error);
   if (status != GLOO_OK) return status;
   return gli_fail(error, GLOO_ERR_PROTOCOL, -1,
-                  "%s did not append %zu bytes, and says that there is room",
+                  "%s did not append %zu bytes, but reports enough room",
                   self->base.label, bytes);
 }
 
@@ -491,10 +490,10 @@ static gloo_status redis_check(const gli_store_url *url, gloo_error *error) {
     return gli_fail(error, GLOO_ERR_INVALID, -1,
                     "the Redis store needs a host: redis://HOST:PORT/PATH");
   if (strlen(url->path) <= GLI_STORE_URL_MAX) return GLOO_OK;
-  return gli_fail(error, GLOO_ERR_INVALID, -1,
-                  "the path of the Redis store's URL has %zu bytes, at most "
-                  "%zu are allowed",
-                  strlen(url->path), GLI_STORE_URL_MAX);
+  return gli_fail(
+      error, GLOO_ERR_INVALID, -1,
+      "the path of the Redis store's URL has %zu bytes; the limit is %zu",
+      strlen(url->path), GLI_STORE_URL_MAX);
 }
 
 gloo_status gli_store_redis_open(const gli_store_url *url, bool tls,

@@ -70,8 +70,8 @@ static gloo_status store_tcp_call(tcp_store *self, gli_frame *request,
 static gloo_status broken_reply(const gloo_store *store, gli_tcp_reply *reply,
                                 gloo_error *error) {
   free(reply->data);
-  return gli_fail(error, GLOO_ERR_PROTOCOL, -1,
-                  "%s sent a reply that makes no sense", store->label);
+  return gli_fail(error, GLOO_ERR_PROTOCOL, -1, "%s sent an invalid reply",
+                  store->label);
 }
 
 /* A refusal's sentence is the body of the reply. GLOO_ERR_POISONED has none,
@@ -85,7 +85,8 @@ static gloo_status store_tcp_refused(const gloo_store *store,
           ? gli_fail(error, reply->status, -1, "%.*s", (int)bytes,
                      (const char *)reply->body.at)
           : gli_fail(error, reply->status, -1,
-                     "%s refused a request and does not say why", store->label);
+                     "%s refused a request without giving a reason",
+                     store->label);
   free(reply->data);
   return status;
 }
@@ -366,15 +367,14 @@ static const gli_store_ops tcp_ops = {TCP_OPS, .visit = tcp_visit,
 static gloo_status store_tcp_check(gloo_store_tcp_options *options,
                                    gloo_store **store, gloo_error *error) {
   if (store == NULL)
-    return gli_fail(error, GLOO_ERR_INVALID, -1,
-                    "store is NULL: there is nowhere to put the result");
+    return gli_fail(error, GLOO_ERR_INVALID, -1, "`store` must not be NULL");
   if (options->host == NULL || options->host[0] == '\0')
     return gli_fail(error, GLOO_ERR_INVALID, -1,
                     "the TCP store needs a host: the name or address of the "
-                    "machine that serves it");
+                    "machine on which its server runs");
   if (options->port == 0 && !options->serve)
     return gli_fail(error, GLOO_ERR_INVALID, -1,
-                    "the TCP store needs a port: 0 is for the server only");
+                    "the TCP store needs a port: only the server may use 0");
   gloo_status status =
       gli_timeout_of_start(options->timeout_ns, &options->timeout_ns, error);
   if (status != GLOO_OK) return status;

@@ -84,7 +84,7 @@ static const char *split_host(const char *from, const char *end, parts *p) {
     if (close == end) return "the address has no ']'";
     p->host = span_between(from + 1, close);
     from = close + 1;
-    if (from < end && *from != ':') return "after ']' there is no ':' and port";
+    if (from < end && *from != ':') return "':' and a port must follow ']'";
   } else {
     const char *colon = find_byte(from, end, ':');
     p->host = span_between(from, colon);
@@ -93,7 +93,7 @@ static const char *split_host(const char *from, const char *end, parts *p) {
   if (from < end) p->port = span_between(from + 1, end);
   if (find_byte(p->port.from, p->port.from + p->port.bytes, ':') !=
       p->port.from + p->port.bytes)
-    return "an address of IPv6 must stand in brackets";
+    return "an IPv6 address must be in brackets";
   return NULL;
 }
 
@@ -103,7 +103,7 @@ static const char *split_url(const char *url, parts *p) {
   *p = (parts){.scheme = span_between(url, from), none, none, none, none, none};
   if (from == end || from == url) return "it has no scheme";
   if (from + 1 == end) return NULL; /* pmi: */
-  if (strncmp(from, "://", 3) != 0) return "after the scheme there is no '//'";
+  if (strncmp(from, "://", 3) != 0) return "'//' must follow the scheme";
   from += 3;
   const char *slash = find_byte(from, end, '/');
   if (slash < end) p->path = span_between(slash + 1, end);
@@ -143,16 +143,15 @@ static const scheme *find_scheme(const char *name) {
 }
 
 static const char *check_scheme(const scheme *s, gli_store_url *url) {
-  if (s == NULL) return "its scheme is unknown";
+  if (s == NULL) return "unknown scheme";
   if (s->host != (url->host[0] != '\0')) {
     if (s->host) return "it has no host";
     return s->path ? "a folder follows three slashes: file:///folder"
                    : "nothing may follow the scheme and its ':'";
   }
   if (!s->user && (url->user[0] != '\0' || url->password[0] != '\0'))
-    return "a store of this kind has no user and password";
-  if (!s->path && url->path[0] != '\0')
-    return "a store of this kind has no path";
+    return "this kind of store has no user and password";
+  if (!s->path && url->path[0] != '\0') return "this kind of store has no path";
   if (!s->host && s->path && url->path[0] == '\0') return "it has no folder";
   if (s->host && url->port == 0) url->port = s->port;
   if (s->host && url->port == 0) return "it has no port";
@@ -164,8 +163,7 @@ gloo_status gli_store_url_read(const char *text, gli_store_url *out,
   size_t bytes = strlen(text);
   if (bytes > GLI_STORE_URL_MAX)
     return gli_fail(error, GLOO_ERR_INVALID, -1,
-                    "the URL of the store has %zu bytes: at most %zu are "
-                    "allowed",
+                    "the URL of the store has %zu bytes; the limit is %zu",
                     bytes, GLI_STORE_URL_MAX);
   parts p;
   const char *wrong = split_url(text, &p);
@@ -178,12 +176,12 @@ gloo_status gli_store_url_read(const char *text, gli_store_url *out,
   if (wrong == NULL &&
       (out->scheme == NULL || out->user == NULL || out->password == NULL ||
        out->host == NULL || out->path == NULL))
-    wrong = "it has %00 in it";
+    wrong = "it contains %00";
   if (wrong == NULL && !read_port(p.port, &out->port))
-    wrong = "its port is no number from 1 to 65535";
+    wrong = "its port is not a number from 1 to 65535";
   if (wrong == NULL) wrong = check_scheme(find_scheme(out->scheme), out);
   if (wrong == NULL) return GLOO_OK;
   return gli_fail(error, GLOO_ERR_INVALID, -1,
-                  "the store '%s' cannot be opened: %s; " FORMS,
+                  "cannot open the store '%s': %s; " FORMS,
                   gli_store_url_shown(text).text, wrong);
 }

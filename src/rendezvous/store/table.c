@@ -203,7 +203,7 @@ gloo_status gli_table_append(gli_table *table, const char *key,
   char *joined = realloc(e->value.data, e->value.bytes + bytes);
   if (joined == NULL)
     return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
-                    "no memory to append %zu bytes to key '%s'", bytes,
+                    "out of memory for %zu bytes to append to key '%s'", bytes,
                     gli_quote(key).text);
   memcpy(joined + e->value.bytes, data, bytes);
   e->value.data = joined;

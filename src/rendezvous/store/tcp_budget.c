@@ -86,8 +86,8 @@ static void budget_refuse(gli_session *session) {
   gli_session_stop_timer(session);
   gli_fail(&error, GLOO_ERR_NO_MEMORY, -1,
            "the server of the TCP store at %s has no room for a request that "
-           "waits for %zu keys: all that wait may take %zu MiB; wait for fewer "
-           "keys at a time",
+           "waits for %zu keys: waiting requests may use %zu MiB; wait for "
+           "fewer keys at a time",
            session->service->address, n_keys, GLI_TCP_BUDGET_KEPT >> 20);
   gli_session_reply_status(session, error.status, &error);
 }

@@ -52,29 +52,29 @@ static gloo_status client_refused(const greeting *g,
   size_t bytes = reply->body.left;
   if (bytes >= GLOO_ERROR_MESSAGE_BYTES) bytes = GLOO_ERROR_MESSAGE_BYTES - 1;
   if (bytes == 0 || reply->body.at[0] == '\0')
-    return gli_fail(g->error, reply->status, -1,
-                    "the TCP store at %s refused this client and does not say "
-                    "why",
-                    g->server.text);
+    return gli_fail(
+        g->error, reply->status, -1,
+        "the TCP store at %s rejected this client without giving a reason",
+        g->server.text);
   return gli_fail(g->error, reply->status, -1, "%.*s", (int)bytes,
                   (const char *)reply->body.at);
 }
 
 static gloo_status client_asked_in_vain(const greeting *g) {
-  return gli_fail(g->error, GLOO_ERR_AUTH, -1,
-                  "the TCP store at %s does not show that it knows the job's "
-                  "secret, and this client does not do without: set "
-                  "GLOO_JOB_SECRET, or GLOO_JOB_SECRET_FILE, to the same for "
-                  "all ranks, or use another port",
-                  g->server.text);
+  return gli_fail(
+      g->error, GLOO_ERR_AUTH, -1,
+      "the TCP store at %s did not prove knowledge of the job secret, which "
+      "this client requires: set GLOO_JOB_SECRET or GLOO_JOB_SECRET_FILE to "
+      "the same value on all ranks, or use another port",
+      g->server.text);
 }
 
 static gloo_status client_has_another(const greeting *g) {
-  return gli_fail(g->error, GLOO_ERR_AUTH, -1,
-                  "the TCP store at %s has another secret than this client, or "
-                  "belongs to another job or epoch: give all ranks the same "
-                  "ones, or use another port",
-                  g->server.text);
+  return gli_fail(
+      g->error, GLOO_ERR_AUTH, -1,
+      "the TCP store at %s has a different secret, or belongs to another job "
+      "or epoch: use the same ones on all ranks, or another port",
+      g->server.text);
 }
 
 /* ---- TLS ----------------------------------------------------------------- */
@@ -110,8 +110,8 @@ static gloo_status greet_by_name(const greeting *g) {
   if (status == GLOO_ERR_STALE) {
     gli_fail(g->error, status, -1,
              "the TCP store at %s belongs to another job or epoch than this "
-             "client, which is of job '%s', epoch %" PRIu64
-             ": give all ranks the same job and epoch, or use another port",
+             "client (job '%s', epoch %" PRIu64
+             "): use the same job and epoch on all ranks, or another port",
              g->server.text, gli_quote(self->job).text, self->epoch);
   } else if (status != GLOO_OK) {
     client_refused(g, &reply);
@@ -213,7 +213,7 @@ static bool client_must_keep(const gli_store_conn *connection) {
 
 static const gli_tcp_pool_kind client_pool = {
     .store = "the TCP store",
-    .server = "the rank that serves the store",
+    .server = "rank 0 (or the process that serves the store)",
     .open = client_open_one,
     .must_keep = client_must_keep,
     .close = gli_tcp_connection_close,

@@ -23,10 +23,10 @@ enum {
 };
 
 static const gli_store_words connection_words = {
-    .server = "the TCP store's server",
-    .kind = "a server of the TCP store",
-    .early = "another program may have its port, or it ended just then",
-    .closed = "the process that serves it has ended, or destroyed it",
+    .server = "the TCP store",
+    .kind = "a TCP store",
+    .early = "another program may use its port, or it exited at that moment",
+    .closed = "the process that serves it has exited, or destroyed it",
 };
 
 /* Where another user has the port itself, no server of this job will come.
@@ -41,8 +41,8 @@ static gloo_status connection_of_another(const gli_tcp_connection *self,
   bool has_port = gli_port_holder(&at, &user) && !gli_user_is_own(&here, user);
   gli_tcp_local_whose(&self->holder, whose);
   gli_fail(error, has_port ? GLOO_ERR_AUTH : GLOO_ERR_PEER, -1,
-           "the TCP store at %s is kept by a process of another user, of %s: "
-           "use another port, or set GLOO_JOB_SECRET for all ranks if it is of "
+           "the TCP store at %s belongs to a process of another user, %s: use "
+           "another port, or set GLOO_JOB_SECRET on all ranks if it is part of "
            "this job",
            gli_tcp_address_name(&self->base.address).text, whose);
   if (error != NULL) error->cause = GLOO_ERR_AUTH;
@@ -56,17 +56,16 @@ static gloo_status connection_explain(const gli_tcp_connection *self,
     case OF_ANOTHER_USER:
       return connection_of_another(self, error);
     case NO_LOCAL_SERVER:
-      return gli_fail(error, GLOO_ERR_PEER, -1,
-                      "the TCP store's server at %s cannot be reached: %s; "
-                      "that is an address of this host, where a client without "
-                      "a secret goes by a local socket of its own user alone: "
-                      "set GLOO_JOB_SECRET for all ranks if the server is in "
-                      "another network namespace, as in a container",
-                      name.text, uv_strerror(UV_ECONNREFUSED));
+      return gli_fail(
+          error, GLOO_ERR_PEER, -1,
+          "cannot connect to the TCP store at %s: %s; on this host, a client "
+          "without a secret connects only through its user's local socket: set "
+          "GLOO_JOB_SECRET on all ranks if the server is in another network "
+          "namespace, such as a container",
+          name.text, uv_strerror(UV_ECONNREFUSED));
     case FORGED_REPLY:
       return gli_fail(error, GLOO_ERR_PROTOCOL, -1,
-                      "what came from the TCP store's server at %s is not what "
-                      "it sent: it was changed on its way",
+                      "data from the TCP store at %s was modified in transit",
                       name.text);
     default:
       return gli_store_conn_explain(&self->base, error);

@@ -23,16 +23,15 @@ void gli_tcp_service_lacks(const gli_tcp_service *service, gloo_error *error) {
              (unsigned long long)limit.rlim_cur);
   if (service->full) {
     gli_fail(error, GLOO_ERR_IO, -1,
-             "the process that serves the TCP store at %s (rank 0's, if "
-             "gloo_init made it) cannot take another client: it takes at most "
-             "%zu, no more than half of its limit on open files; raise that "
-             "(ulimit -n)%s",
+             "the TCP store at %s (served by rank 0 if gloo_init opened it) "
+             "cannot accept another client: it accepts at most %zu, half of "
+             "its limit on open files; raise that limit (ulimit -n)%s",
              service->address, gli_tcp_sessions_max(), most);
     return;
   }
   gli_fail(error, gli_lack_status(service->lack), -1,
-           "the process that serves the TCP store at %s (rank 0's, if "
-           "gloo_init made it) cannot take another client; it says: %s%s",
+           "the TCP store at %s (served by rank 0 if gloo_init opened it) "
+           "cannot accept another client: %s%s",
            service->address, gli_lack_text(service->lack), most);
 }
 
@@ -58,8 +57,8 @@ static void hello_tell_lack(gli_tcp_service *service) {
 }
 
 static void hello_refuse_loudly(gli_session *session, const gloo_error *error) {
-  gli_log(gli_strangers_level(session->service), "refused the client at %s: %s",
-          session->peer, error->message);
+  gli_log(gli_strangers_level(session->service),
+          "rejected the client at %s: %s", session->peer, error->message);
   hello_refuse(session, error);
 }
 
@@ -75,7 +74,7 @@ static void hello_welcome(gli_session *session) {
   }
   gli_tcp_service_lacks(service, &error);
   gli_log(service->told_lack ? GLOO_LOG_DEBUG : GLOO_LOG_WARN,
-          "refused the client at %s: %s", session->peer, error.message);
+          "rejected the client at %s: %s", session->peer, error.message);
   service->told_lack = true;
   hello_refuse(session, &error);
   hello_tell_lack(service);
@@ -86,10 +85,9 @@ static void hello_welcome(gli_session *session) {
 static void hello_not_own(const gli_session *session, const char *but,
                           gloo_error *error) {
   gli_fail(error, GLOO_ERR_AUTH, -1,
-           "the TCP store at %s has no secret to ask for, so of this host it "
-           "lets in processes of its own user alone; this client %s: set "
-           "GLOO_JOB_SECRET for all ranks, or GLOO_SECURITY=off for all of "
-           "them",
+           "the TCP store at %s has no secret, so on this host it accepts only "
+           "processes of its own user; this client %s: set GLOO_JOB_SECRET on "
+           "all ranks, or GLOO_SECURITY=off on all of them",
            session->service->address, but);
 }
 
@@ -110,7 +108,7 @@ static bool hello_came_from(const gli_session *session, bool *here,
   if (code == 0) code = gli_tcp_address_is_here(&its, here);
   if (code != 0) {
     gli_fail(error, gli_lack_status(code), -1,
-             "the TCP store at %s cannot find out whether this client is of "
+             "the TCP store at %s cannot determine whether this client is on "
              "its host: %s",
              session->service->address, gli_lack_text(code));
     return false;
@@ -132,8 +130,8 @@ static bool hello_is_strange(const gli_session *session, gloo_error *error) {
   if (!service->own_user || who->own) return false;
   if (who->local && who->code != 0) {
     gli_fail(error, gli_lack_status(who->code), -1,
-             "the TCP store at %s has no secret to ask for, and the system "
-             "does not say whose process this client is: %s",
+             "the TCP store at %s has no secret and cannot determine the user "
+             "of this client: %s",
              service->address, gli_lack_text(who->code));
     return true;
   }
@@ -147,8 +145,8 @@ static bool hello_is_strange(const gli_session *session, gloo_error *error) {
     return true;
   if (here)
     hello_not_own(session,
-                  "comes over TCP from an address of this host, which does not "
-                  "tell whose it is",
+                  "connects over TCP from an address of this host, which does "
+                  "not reveal its user",
                   error);
   return here;
 }
@@ -165,9 +163,9 @@ static void hello_by_name(gli_session *session, gli_body *body) {
     gli_session_drop(session, "it sent a broken request");
   } else if (service->key != NULL) {
     gli_fail(&error, GLOO_ERR_AUTH, -1,
-             "the TCP store at %s asks for the job's secret, which this client "
-             "does not have: set GLOO_JOB_SECRET, or GLOO_JOB_SECRET_FILE, to "
-             "the same for all ranks",
+             "the TCP store at %s requires the job secret, but none is set in "
+             "this client: set GLOO_JOB_SECRET or GLOO_JOB_SECRET_FILE to the "
+             "same value on all ranks",
              service->address);
     hello_refuse_loudly(session, &error);
   } else if (hello_is_strange(session, &error)) {
@@ -176,8 +174,8 @@ static void hello_by_name(gli_session *session, gli_body *body) {
     hello_welcome(session);
   } else {
     gli_log(gli_strangers_level(service),
-            "refused the client at %s: it is of job '%s', epoch %" PRIu64
-            ", and the TCP store at %s of job '%s', epoch %" PRIu64,
+            "rejected the client at %s: it belongs to job '%s', epoch %" PRIu64
+            ", and the TCP store at %s to job '%s', epoch %" PRIu64,
             session->peer, gli_quote(job).text, epoch, service->address,
             gli_quote(service->job).text, service->epoch);
     /* A client that does not know the name of the job is not told it: a client
@@ -219,8 +217,8 @@ static void hello_by_key(gli_session *session, gli_body *body) {
     gli_session_drop(session, "it sent a broken request");
   } else if (service->key == NULL) {
     gli_fail(&error, GLOO_ERR_AUTH, -1,
-             "the TCP store at %s does not have the job's secret, for which "
-             "this client asks",
+             "this client requires the job secret, but none is set in the TCP "
+             "store at %s",
              service->address);
     hello_refuse_loudly(session, &error);
   } else {
@@ -249,8 +247,8 @@ static void hello_other_tls(gli_session *session, gli_tls_kind its) {
   gli_tcp_service *service = session->service;
   gloo_error error;
   gli_fail(&error, GLOO_ERR_AUTH, -1,
-           "the TCP store at %s uses %s, and this client %s: GLOO_TLS and what "
-           "belongs to it must be the same for all ranks",
+           "the TCP store at %s uses %s, and this client %s: GLOO_TLS and "
+           "GLOO_TLS_* must be the same on all ranks",
            service->address,
            gli_tls_kind_text(gli_tls_settings_kind(service->tls)),
            gli_tls_kind_text(its));
@@ -289,9 +287,8 @@ void gli_session_secured(gli_session *session) {
     return;
   }
   gli_fail(&error, GLOO_ERR_AUTH, -1,
-           "the TCP store at %s does not take this client for one of its job: "
-           "it %s",
-           service->address, gli_tls_why(tls));
+           "the TCP store at %s rejects this client: it %s", service->address,
+           gli_tls_why(tls));
   hello_refuse_loudly(session, &error);
 }
 
@@ -304,7 +301,7 @@ void gli_session_hello(gli_session *session, gli_body *body) {
   uint32_t version, how = UINT32_MAX;
   if (!gli_body_u64(body, &magic) || magic != GLI_TCP_MAGIC ||
       !gli_body_u32(body, &version)) {
-    gli_session_drop(session, "it does not speak the store's protocol");
+    gli_session_drop(session, "it does not speak the store protocol");
     return;
   }
   if (version != GLI_TCP_VERSION) {

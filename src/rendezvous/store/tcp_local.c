@@ -63,14 +63,13 @@ gli_tcp_process gli_tcp_local_peer(int fd, const gli_user *here) {
 void gli_tcp_local_whose(const gli_tcp_process *process,
                          char text[GLI_TCP_WHOSE_BYTES]) {
   if (process->code != 0)
-    (void)snprintf(text, GLI_TCP_WHOSE_BYTES,
-                   "a user that the system does not tell (%s)",
+    (void)snprintf(text, GLI_TCP_WHOSE_BYTES, "an unknown user (%s)",
                    gli_lack_text(process->code));
   else if (process->overflow)
-    (void)snprintf(text, GLI_TCP_WHOSE_BYTES,
-                   "a user that has no number in this user namespace (shown "
-                   "as %lu)",
-                   (unsigned long)process->user);
+    (void)snprintf(
+        text, GLI_TCP_WHOSE_BYTES,
+        "a user without a number in this user namespace (shown as %lu)",
+        (unsigned long)process->user);
   else
     (void)snprintf(text, GLI_TCP_WHOSE_BYTES, "user %lu",
                    (unsigned long)process->user);
@@ -136,9 +135,9 @@ static int local_socket(void) {
     return fd;
   if (!atomic_flag_test_and_set(&said))
     gli_log(GLOO_LOG_WARN,
-            "this process may not have Unix sockets, so TCP stores on this "
-            "host cannot tell whose their clients are, nor these whose the "
-            "store is: set GLOO_JOB_SECRET if it has other users");
+            "this process cannot use Unix sockets, so TCP stores and their "
+            "clients on this host cannot verify each other's user: set "
+            "GLOO_JOB_SECRET if the host has other users");
   errno = EAFNOSUPPORT;
   return -1;
 }

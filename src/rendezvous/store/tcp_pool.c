@@ -68,8 +68,8 @@ static gloo_status pool_connect(gli_tcp_pool *self, const char *host,
     if (status == GLOO_ERR_PEER)
       status = cause.cause == GLOO_ERR_AUTH ? GLOO_ERR_AUTH : GLOO_ERR_TIMEOUT;
     return gli_fail(error, status, -1,
-                    "%s (tried for %s; is %s running? "
-                    "GLOO_START_TIMEOUT sets the limit)",
+                    "%s (tried for %s). Is %s running, and is the address "
+                    "right? GLOO_START_TIMEOUT sets the limit",
                     cause.message, gli_duration(timeout_ns).text,
                     self->kind->server);
   }

@@ -177,7 +177,7 @@ static void serve_fetch(gli_session *session, gli_body *body) {
     return;
   fetch->keys = malloc(n * sizeof *fetch->keys);
   if (fetch->keys == NULL) {
-    gli_session_drop(session, "no memory for its list of keys");
+    gli_session_drop(session, "out of memory for its list of keys");
     return;
   }
   fetch->n_keys = n;
@@ -362,7 +362,7 @@ void gli_session_execute(gli_session *session) {
     if (i == 0 && n_if > 0) goes = gli_table_find(service->table, key) == NULL;
     if (i < n_if && !goes) continue;
     if (i == 0 && n_if > 0)
-      gli_log(GLOO_LOG_INFO, "the TCP store at %s has lost the client at %s",
+      gli_log(GLOO_LOG_INFO, "the TCP store at %s lost the client at %s",
               service->address, session->peer);
     if (gli_table_set(service->table, key, value.data, value.bytes, NULL) ==
         GLOO_OK)

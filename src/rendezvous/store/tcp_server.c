@@ -116,12 +116,11 @@ static void server_accept_failed(gli_tcp_server *server, int code) {
   if (server->lacking_since_ns == 0) {
     server->lacking_since_ns = now;
     gli_log(server->said_lack ? GLOO_LOG_DEBUG : GLOO_LOG_WARN,
-            "the TCP store at %s cannot take a connection: %s",
+            "the TCP store at %s cannot accept connections: %s",
             server->service.address,
-            server->service.full
-                ? "it has as many clients as half of its limit on open files; "
-                  "raise that (ulimit -n)"
-                : gli_lack_text(code));
+            server->service.full ? "its clients use half of its limit on open "
+                                   "files; raise that limit (ulimit -n)"
+                                 : gli_lack_text(code));
     server->said_lack = true;
   }
   if (now - server->lacking_since_ns < PATIENCE_NS) return;
@@ -351,7 +350,7 @@ static bool is_taken(const struct sockaddr_storage *address) {
   return taken;
 }
 
-/* The advice that ends the sentence. */
+/* The cause and the remedy. */
 static void server_advise(const gli_tcp_server *server,
                           const struct sockaddr_storage *address, int code,
                           char advice[192]) {
@@ -363,19 +362,23 @@ static void server_advise(const gli_tcp_server *server,
   if (code == EADDRNOTAVAIL)
     (void)snprintf(
         advice, room,
-        "; it is not an address of this machine: the rank that serves must "
-        "run on the host that is named, or, where that is reached through "
-        "another address, be told by GLOO_BIND_ADDR where to listen");
+        "it is not an address of this machine. Run the rank that serves the "
+        "store (rank 0) on that host, or, behind NAT, set GLOO_BIND_ADDR to a "
+        "local address");
   else if (code == EADDRINUSE && gli_port_holder(&at, &user) &&
            !gli_user_is_own(&server->service.user, user))
     (void)snprintf(advice, room,
-                   "; a process of another user, user %lu, has the port: use "
+                   "a process of another user, user %lu, uses the port: use "
                    "another port",
                    (unsigned long)user);
   else if (code == EADDRINUSE)
-    (void)snprintf(advice, room,
-                   "; another program, or an earlier run that has not ended, "
-                   "has the port: end it or use another port");
+    (void)snprintf(
+        advice, room,
+        "the port is in use, perhaps by an earlier run. Stop that, or "
+        "set MASTER_PORT to another one");
+  else
+    (void)snprintf(advice, room, "%s",
+                   uv_strerror(uv_translate_sys_error(code)));
 }
 
 /* The port is free, but not the name of the local socket, and there is no
@@ -387,10 +390,10 @@ static gloo_status server_has_no_door(const gli_tcp_server *server,
   if (server->holder.local) gli_tcp_local_whose(&server->holder, whose);
   return gli_fail(
       error, GLOO_ERR_ADDRESS, -1,
-      "the TCP store cannot listen at %s for this user alone: %s has the name "
-      "of its local socket, and there is no directory for it instead: %s; set "
-      "GLOO_JOB_SECRET for all ranks, XDG_RUNTIME_DIR to a directory of this "
-      "user alone, or use another port",
+      "the TCP store cannot listen on %s for this user only: %s uses the name "
+      "of its local socket, and no private directory is available instead: %s; "
+      "set GLOO_JOB_SECRET on all ranks, set XDG_RUNTIME_DIR to a private "
+      "directory, or use another port",
       gli_tcp_address_name(address).text, whose,
       uv_strerror(uv_translate_sys_error(code)));
 }
@@ -403,10 +406,12 @@ static gloo_status server_cannot_listen(const gli_tcp_server *server,
   if (server->name_taken)
     return server_has_no_door(server, &server->address, code, error);
   server_advise(server, address, code, advice);
+  gli_tcp_name name = gli_tcp_address_name(address);
+  bool numeric = strncmp(name.text, host, strlen(host)) == 0;
   return gli_fail(error, GLOO_ERR_ADDRESS, -1,
-                  "the TCP store cannot listen at %s for %s: %s%s",
-                  gli_tcp_address_name(address).text, gli_quote(host).text,
-                  uv_strerror(uv_translate_sys_error(code)), advice);
+                  "the TCP store cannot listen on %s%s%s%s: %s", name.text,
+                  numeric ? "" : " (", numeric ? "" : gli_quote(host).text,
+                  numeric ? "" : ")", advice);
 }
 
 /* Listens at the first address that can be used. But if another program has the
@@ -473,7 +478,7 @@ static gloo_status listen_anywhere(gli_tcp_server *server,
                     "the TCP store cannot listen: %s", gli_lack_text(code));
   if (gli_ports_ranged(&ports, range) && code == EADDRINUSE)
     return gli_fail(error, GLOO_ERR_ADDRESS, -1,
-                    "the TCP store cannot listen for %s: all ports of "
+                    "the TCP store cannot listen on %s: all ports of "
                     "GLOO_PORT_RANGE (%s) are in use",
                     gli_quote(host).text, range);
   return server_cannot_listen(server, &about, host, code, error);
@@ -600,8 +605,8 @@ static gloo_status start_thread(gli_tcp_server *server, gloo_error *error) {
   forks_end(server);
   destroy_locks(server);
   return gli_fail(error, GLOO_ERR_IO, -1,
-                  "the TCP store's server has no thread: %s; raise the limit "
-                  "on processes (ulimit -u) or that of the control group",
+                  "cannot start the thread of the TCP store: %s; raise the "
+                  "limit on processes (ulimit -u) or that of the control group",
                   uv_strerror(rc));
 }
 
@@ -650,7 +655,7 @@ gloo_status gli_tcp_server_create(const gloo_store_tcp_options *options,
     server_release(server);
     return status;
   }
-  gli_log(GLOO_LOG_INFO, "the TCP store listens at %s",
+  gli_log(GLOO_LOG_INFO, "the TCP store listens on %s",
           server->service.address);
   *result = server;
   return GLOO_OK;

@@ -126,7 +126,7 @@ static void session_on_head(gli_session *session) {
   session->body_bytes = gli_get_u32(session->head);
   session->op = gli_get_u32(session->head + 4);
   if (!session_expects(session) || session->body_bytes > max) {
-    gli_session_drop(session, hello ? "it does not speak the store's protocol"
+    gli_session_drop(session, hello ? "it does not speak the store protocol"
                                     : "it sent a broken request");
     return;
   }
@@ -164,11 +164,9 @@ static ssize_t session_read_some(gli_session *session) {
 void gli_session_lost(gli_session *session) {
   if (session->state == GLI_SESSION_HELLO &&
       session->greeting == GLI_SESSION_TO_PROVE)
-    gli_session_drop(session,
-                     "it did not show that it knows the job's secret "
-                     "(it has another one, or is of another job)");
+    gli_session_drop(session, "wrong job secret (or a rank of another job)");
   else if (session->state == GLI_SESSION_HELLO && session->got > 0)
-    gli_session_drop(session, "it left without saying hello");
+    gli_session_drop(session, "it disconnected without a hello");
   session->lost = session->state != GLI_SESSION_CLOSED;
   gli_session_close(session);
 }
@@ -193,8 +191,8 @@ static void read_request(gli_session *session) {
       return;
     }
     if (session->state == GLI_SESSION_PARKED) {
-      gli_session_drop(session,
-                       "it sent a request before the reply to the last");
+      gli_session_drop(
+          session, "it sent a request before the reply to the previous one");
       return;
     }
     session->got += (size_t)n;
@@ -212,8 +210,8 @@ static void read_request(gli_session *session) {
     if (!gli_tcp_seal_holds(session->seal, session->head, session->body,
                             session->body_bytes)) {
       gli_session_drop(session, session->greeting == GLI_SESSION_TO_PROVE
-                                    ? "it does not know the job's secret"
-                                    : "a request was changed on its way");
+                                    ? "wrong job secret"
+                                    : "a request was modified in transit");
       return;
     }
     if (session->state == GLI_SESSION_READY) gli_session_stop_timer(session);
@@ -316,7 +314,7 @@ static void session_ended(void *owner, int code) {
   if (code == EBADMSG)
     gli_session_drop(session, gli_tls_why(conn->tls));
   else if (conn->tls != NULL && !conn->secured)
-    gli_session_drop(session, "it left while TLS was made");
+    gli_session_drop(session, "it disconnected during the TLS handshake");
   else
     gli_session_drop(session, gli_lack_text(code));
 }
@@ -410,11 +408,11 @@ void gli_session_stop_timer(gli_session *session) {
 static void timer_ended(gli_session *session) {
   session->due_ns = 0;
   if (session->state == GLI_SESSION_HELLO)
-    gli_session_drop(session, "it did not say hello in time");
+    gli_session_drop(session, "it sent no hello in time");
   else if (session->state == GLI_SESSION_READY)
-    gli_session_drop(session, "the rest of its request did not come");
+    gli_session_drop(session, "the rest of its request did not arrive");
   else if (session->state == GLI_SESSION_WRITING)
-    gli_session_drop(session, "it did not take the reply");
+    gli_session_drop(session, "it did not read the reply");
   else if (session->state == GLI_SESSION_PARKED)
     gli_session_expire(session);
 }
@@ -485,7 +483,8 @@ void gli_session_accept(gli_tcp_service *service, int fd, bool refused) {
   if (session == NULL ||
       gli_conn_adopt(&session->conn, service->events, fd) != 0) {
     gli_log(gli_strangers_level(service),
-            "the TCP store at %s has no memory for a client", service->address);
+            "the TCP store at %s is out of memory for a client",
+            service->address);
     free(session);
     return;
   }

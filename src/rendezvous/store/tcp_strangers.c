@@ -45,7 +45,7 @@ bool gli_strangers_give_way(gli_tcp_service *service) {
   gli_session *oldest = gli_tcp_queue_first(&service->strangers);
   if (oldest == NULL) return false;
   service->served.gave_way++;
-  gli_session_drop(oldest, "it has not said hello, and others want its place");
+  gli_session_drop(oldest, "it sent no hello, and other clients are waiting");
   return true;
 }
 
@@ -73,8 +73,8 @@ uint64_t gli_strangers_tell_rest(gli_tcp_service *service, uint64_t now_ns) {
   if (lines->left_out == 0) return 0;
   if (now_ns < lines->until_ns) return lines->until_ns;
   gli_log(GLOO_LOG_WARN,
-          "the TCP store at %s dropped or refused %" PRIu64
-          " more clients than it has named: see them at log level debug",
+          "the TCP store at %s dropped or rejected %" PRIu64
+          " more clients; log level debug lists them",
           service->address, lines->left_out);
   lines->left_out = 0;
   return 0;

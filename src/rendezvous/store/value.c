@@ -73,7 +73,7 @@ gloo_status gli_value_append_check(const char *key, size_t old_bytes,
                                    size_t bytes, gloo_error *error) {
   if (gli_in_bounds(old_bytes, bytes, GLOO_STORE_VALUE_MAX)) return GLOO_OK;
   return gli_fail(error, GLOO_ERR_INVALID, -1,
-                  "cannot append %zu bytes to key '%s', which holds %zu: a "
-                  "value has at most %zu bytes",
+                  "cannot append %zu bytes to key '%s', which has %zu; the "
+                  "limit is %zu bytes",
                   bytes, gli_quote(key).text, old_bytes, GLOO_STORE_VALUE_MAX);
 }

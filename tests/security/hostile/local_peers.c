@@ -63,7 +63,7 @@ static void is_another_user(hostile *h) {
     hostile_demand(h, fd >= 0, "there is no socket");
     say_hello(fd, JOB_NAME, JOB_EPOCH);
     say_fetch(fd, key);
-    demand_told(h, fd, "its own user alone");
+    demand_told(h, fd, "processes of its own user");
   }
 }
 
@@ -71,7 +71,7 @@ static void comes_over_tcp(hostile *h) {
   while (hostile_goes_on(h)) {
     int fd = hostile_connect_tcp(h->port);
     say_hello(fd, JOB_NAME, JOB_EPOCH);
-    demand_told(h, fd, "its own user alone");
+    demand_told(h, fd, "processes of its own user");
   }
 }
 
@@ -204,7 +204,7 @@ static void members_do_not_read(hostile *h) {
 #define NOBODY .flags = HOSTILE_NOBODY
 #define BEFORE                                                          \
   .flags = HOSTILE_NOBODY | HOSTILE_BEFORE, .status = GLOO_ERR_ADDRESS, \
-  .blames = -1, .words = "another user, user 65534, has the port"
+  .blames = -1, .words = "another user, user 65534, uses the port"
 
 static const hostile_peer peers[] = {
     PEER("another user at the abstract socket", is_another_user, NOBODY),

@@ -80,7 +80,7 @@ static void asks_by_name(hostile *h) {
     say(fd, &frame);
     hostile_demand(h, hostile_is_closed_saying(fd, text, sizeof text),
                    "it was not hung up on");
-    hostile_demand(h, strstr(text + 8, "asks for the job's secret") != NULL,
+    hostile_demand(h, strstr(text + 8, "requires the job secret") != NULL,
                    "it was not told why");
     hostile_demand(h, strstr(text + 8, JOB_NAME) == NULL,
                    "it was told the job's name");
