@@ -138,11 +138,11 @@ static bool shares_memory(const gli_auto_pair *pair, char why[GLI_WHY_BYTES]) {
   if (shm == NULL)
     simple = t->absent.message;
   else if (address->bytes == 0)
-    simple = "the other rank has none";
+    simple = "the other rank does not offer it";
   else if (!shm->ops->reachable(shm, address, why))
     return false;
   else if (t->opening_via == GLI_AUTO_TCP)
-    simple = "the other rank cannot";
+    simple = "the other rank cannot use it";
   if (simple == NULL) return true;
   size_t length = strlen(simple);
   if (length >= GLI_WHY_BYTES) length = GLI_WHY_BYTES - 1;
@@ -182,7 +182,7 @@ gloo_status gli_auto_pair_open(gli_transport *base,
   gloo_status status = GLOO_OK;
   if (!gli_auto_address_decode(&config->address, pair->address))
     status = gli_fail(&wrong, GLOO_ERR_ADDRESS, (int)config->peer_rank,
-                      "what rank %u published is no list of addresses; all "
+                      "rank %u published an invalid list of addresses; all "
                       "ranks must use the same transport",
                       (unsigned)config->peer_rank);
   if (status == GLOO_OK) status = open_best(pair, &wrong);
@@ -321,8 +321,8 @@ static gli_pair *auto_meet(gli_auto_pair *pair, int via) {
   if (pair->via == GLI_AUTO_SHM && via == GLI_AUTO_TCP && !pair->decided) {
     gli_auto_pair *closing = pair->closed ? pair : NULL;
     gli_pair *child = NULL;
-    auto_move_to_tcp(pair, "the other rank cannot");
-    /* The child of a closed pair lives on, and is found by its keys. */
+    auto_move_to_tcp(pair, "the other rank cannot use it");
+    /* Of a closed pair the child is on its own now, and found by its keys. */
     if (closing == NULL) child = pair->child;
     return child != NULL ? child : GLI_PAIR_LATER;
   }
@@ -421,9 +421,10 @@ static gli_pair *sharing_child(gli_pair *base) {
 
 static gloo_status shares_nothing(gli_pair *base, gloo_error *error) {
   unsigned rank = (unsigned)((gli_auto_pair *)base)->config.peer_rank;
-  return gli_fail(error, GLOO_ERR_PROTOCOL, (int)rank,
-                  "rank %u referred to memory, but shares none with this rank",
-                  rank);
+  return gli_fail(
+      error, GLOO_ERR_PROTOCOL, (int)rank,
+      "rank %u referred to shared memory, but shares none with this rank",
+      rank);
 }
 
 bool gli_auto_rkey_pack(gli_pair *base, const void *memory, size_t bytes,

@@ -41,8 +41,7 @@ void gli_peer_add(gli_transport_peer *peer) {
   gli_transport_peers *set = peer->set;
   if (peer->checked)
     gli_log(GLOO_LOG_INFO,
-            "messages between ranks %" PRIu32 " and %" PRIu32
-            " have checksums (CRC32C)",
+            "checksums (CRC32C) are on between ranks %" PRIu32 " and %" PRIu32,
             peer->config.self_rank, peer->config.peer_rank);
   peer->live = true;
   gli_peer_move(peer, &set->pairs);

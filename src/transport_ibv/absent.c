@@ -10,7 +10,7 @@ static gloo_status ibv_open_absent(const gli_transport_config *config,
   (void)config;
   (void)t;
   return gli_fail(error, GLOO_ERR_UNSUPPORTED, -1,
-                  "RDMA cannot be used: this library was built without it "
+                  "RDMA is not available: this library was built without it "
                   "(meson option ibverbs)");
 }
 

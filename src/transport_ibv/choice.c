@@ -34,12 +34,12 @@ gloo_status gli_ibv_choice_check(const char *list, gloo_error *error) {
       good = good && digits == port - 1 && item.port > 0 && item.port < 256;
     }
     if (!good)
-      return gli_fail(error, GLOO_ERR_INVALID, -1,
-                      "GLOO_IBV_DEVICE is '%.100s': '%.*s' is no device; "
-                      "say mlx5_0, mlx5_0:1 (a port), mlx5 (all that begin "
-                      "so), several with commas, or ^ before them for all "
-                      "others",
-                      list, (int)(length < 60 ? length : 60), at);
+      return gli_fail(
+          error, GLOO_ERR_INVALID, -1,
+          "GLOO_IBV_DEVICE is '%.100s': '%.*s' is not a device; valid: mlx5_0, "
+          "mlx5_0:1 (a port), mlx5 (a prefix), several separated by commas, or "
+          "^ in front to exclude them",
+          list, (int)(length < 60 ? length : 60), at);
     at = next;
   }
   return GLOO_OK;

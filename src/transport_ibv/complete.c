@@ -25,16 +25,15 @@ static void completed_in_error(gli_ibv_pair *pair, enum ibv_wc_status status) {
   if (atomic_load(&pair->t->gone)) return;
   if (pair->way == GLI_IBV_UNDECIDED && !pair->said_ready) {
     char why[GLI_WHY_BYTES];
-    (void)snprintf(why, sizeof why,
-                   "what was sent through %.40s did not arrive: %.60s",
+    (void)snprintf(why, sizeof why, "a send through %.40s failed: %.60s",
                    port->name, text);
     gli_ibv_decline(pair, why);
   } else if (status != IBV_WC_WR_FLUSH_ERR) { /* for another has the reason */
-    gli_ibv_pair_break(pair, GLOO_ERR_PEER,
-                       "rank %" PRIu32
-                       " does not answer through %s any more: %s; is its "
-                       "host, or the network, down?",
-                       pair->config.peer_rank, port->name, text);
+    gli_ibv_pair_break(
+        pair, GLOO_ERR_PEER,
+        "rank %" PRIu32
+        " no longer answers through %s: %s; is its host or the network down?",
+        pair->config.peer_rank, port->name, text);
   }
 }
 
@@ -56,13 +55,13 @@ static void device_is_gone(gli_ibv *t) {
   atomic_store(&t->gone, true);
   for (gli_ibv_pair *pair = t->pairs; pair != NULL; pair = pair->next) {
     if (pair->way == GLI_IBV_BY_VERBS || pair->said_ready)
-      gli_ibv_pair_break(pair, GLOO_ERR_IO,
-                         "the RDMA device %s, through which rank %" PRIu32
-                         " talked to rank %" PRIu32 ", is gone",
-                         t->port.name, pair->config.self_rank,
-                         pair->config.peer_rank);
+      gli_ibv_pair_break(
+          pair, GLOO_ERR_IO,
+          "the RDMA device %s was removed; it connected rank %" PRIu32
+          " to rank %" PRIu32,
+          t->port.name, pair->config.self_rank, pair->config.peer_rank);
     else if (pair->qp != NULL)
-      gli_ibv_decline(pair, "the RDMA device is gone");
+      gli_ibv_decline(pair, "the RDMA device was removed");
   }
 }
 

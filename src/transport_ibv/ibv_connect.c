@@ -132,7 +132,7 @@ static void note_take_offer(gli_ibv_pair *pair, const uint8_t *data,
                        .checksum = data[7] != 0};
   if (bytes != OFFER_BYTES || peer.mtu < IBV_MTU_256 ||
       peer.mtu > IBV_MTU_4096) {
-    gli_ibv_decline(pair, "the other rank's offer makes no sense");
+    gli_ibv_decline(pair, "the other rank's offer is invalid");
     return;
   }
   peer.number = gli_get_u32(data + 8);
@@ -141,8 +141,7 @@ static void note_take_offer(gli_ibv_pair *pair, const uint8_t *data,
   peer.lid = (uint16_t)gli_get_u32(data + 32);
   if (peer.infiniband != pair->t->port.infiniband) {
     gli_ibv_decline(pair,
-                    "one rank's port is of InfiniBand, the other's of "
-                    "Ethernet");
+                    "one rank's port is InfiniBand, the other's Ethernet");
     return;
   }
   pair->checked = pair->t->checksum || peer.checksum;
@@ -166,7 +165,7 @@ static void note_take(gli_ibv_pair *pair, const uint8_t *data, size_t bytes) {
     pair->peer_frames = gli_get_u32(data + 8);
   if (pair->way != GLI_IBV_UNDECIDED || pair->broken) return;
   if (bytes < NOTE_HEAD_BYTES || gli_get_u32(data) != NOTE_MAGIC) {
-    gli_ibv_decline(pair, "the other rank speaks of it in another way");
+    gli_ibv_decline(pair, "the other rank uses another protocol version");
     return;
   }
   switch (data[4]) {
@@ -192,7 +191,7 @@ static void note_take(gli_ibv_pair *pair, const uint8_t *data, size_t bytes) {
       break;
     }
     default:
-      gli_ibv_decline(pair, "the other rank speaks of it in another way");
+      gli_ibv_decline(pair, "the other rank uses another protocol version");
   }
 }
 

@@ -96,7 +96,7 @@ void gli_ibv_rma_piece_done(gli_ibv_pair *pair, gli_ibv_piece *piece) {
   pair->rma.pieces--;
   if (rma->over < rma->bytes || !pair->live) return;
   if (!rma->puts && !gli_region_retake(rma->local, (size_t)rma->bytes)) {
-    gli_ibv_pair_spoil(pair, "cannot be read where it was written");
+    gli_ibv_pair_spoil(pair, "cannot be accessed in place");
     return;
   }
   rma->next = pair->rma.done;

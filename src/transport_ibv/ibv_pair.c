@@ -44,7 +44,7 @@ static void ibv_begin(gli_ibv_pair *pair) {
   if (!t->tcp->ops->speaks_verbs(&pair->config.address))
     gli_ibv_stay(pair, "the other rank has no RDMA device");
   else if (t->gone)
-    gli_ibv_decline(pair, "the RDMA device is gone");
+    gli_ibv_decline(pair, "the RDMA device was removed");
   else
     gli_ibv_offer(pair);
 }

@@ -10,7 +10,7 @@
 /* So many buffers are given to the device at once. */
 enum { BUFFERS_BATCH = 4 };
 
-static const char no_sense[] = "makes no sense";
+static const char no_sense[] = "is invalid";
 
 /* ---- messages ------------------------------------------------------------ */
 
@@ -27,7 +27,7 @@ static bool ibv_read_header(gli_ibv_pair *pair, const gli_ibv_frame *frame,
 }
 
 static void ibv_recv_damaged(gli_ibv_pair *pair) {
-  gli_ibv_pair_spoil(pair, "came damaged: its checksum (CRC32C) differs");
+  gli_ibv_pair_spoil(pair, "is corrupt: its checksum (CRC32C) differs");
 }
 
 /* Where does it go? False: nowhere, and the pair is done with. */
@@ -142,7 +142,7 @@ static void receive_piece(gli_ibv_pair *pair, const gli_ibv_frame *frame) {
   } else {
     size_t bytes = (size_t)in->header.length;
     if (!gli_region_retake(in->sink.dst, bytes)) {
-      gli_ibv_pair_spoil(pair, "cannot be read where it was written");
+      gli_ibv_pair_spoil(pair, "cannot be accessed in place");
       return;
     }
     if (pair->checked) in->sum = gli_crc32c(0, in->sink.dst, bytes);
@@ -203,8 +203,7 @@ static bool receive_refill(gli_ibv_pair *pair) {
   if (empty < BUFFERS_BATCH) return true;
   if (!gli_ibv_post_buffers(pair)) {
     gli_ibv_pair_break(pair, GLOO_ERR_IO,
-                       "nothing can be received from rank %" PRIu32
-                       " through %s any more",
+                       "cannot receive from rank %" PRIu32 " through %s",
                        pair->config.peer_rank, pair->t->port.name);
     return false;
   }

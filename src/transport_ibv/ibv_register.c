@@ -106,8 +106,8 @@ static struct ibv_mr *region_register(gli_ibv *t, const gli_region *region) {
   if (mr == NULL)
     gli_log(
         GLOO_LOG_INFO,
-        "%zu bytes of %s cannot be registered with %s (%s): what is there "
-        "is copied; is RLIMIT_MEMLOCK too low, or the memory not writable?",
+        "cannot register %zu bytes of %s with %s (%s), so their contents are "
+        "copied; is RLIMIT_MEMLOCK too low, or the memory not writable?",
         region->bytes,
         gli_region_is_shared(region) ? "gloo_alloc" : "gloo_memory_register",
         t->port.name, strerror(errno));

@@ -48,10 +48,9 @@ bool gli_ibv_work_post(gli_ibv_pair *pair, gli_ibv_work *work, int owner,
   if (pair->signalled[i]) work->wr.send_flags |= IBV_SEND_SIGNALED;
   int code = ibv_post_send(pair->qp, &work->wr, &bad);
   if (code != 0) {
-    gli_ibv_pair_break(pair, GLOO_ERR_IO,
-                       "nothing can be sent to rank %" PRIu32 " through %s: %s",
-                       pair->config.peer_rank, pair->t->port.name,
-                       strerror(code));
+    gli_ibv_pair_break(
+        pair, GLOO_ERR_IO, "cannot send to rank %" PRIu32 " through %s: %s",
+        pair->config.peer_rank, pair->t->port.name, strerror(code));
     return false;
   }
   pair->posted++;

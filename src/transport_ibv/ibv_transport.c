@@ -23,9 +23,9 @@ static void ibv_transport_release(gli_ibv *t) {
 static gloo_status ibv_open(const gli_transport_config *config,
                             gli_transport **transport, gloo_error *error) {
   if (config->tls != NULL)
-    return gli_fail(error, GLOO_ERR_UNSUPPORTED, -1,
-                    "RDMA cannot be used with TLS: what devices read and write "
-                    "is not encrypted");
+    return gli_fail(
+        error, GLOO_ERR_UNSUPPORTED, -1,
+        "RDMA cannot be used with TLS: RDMA traffic is not encrypted");
   gli_ibv *t = calloc(1, sizeof *t);
   if (t == NULL || uv_mutex_init(&t->cq_lock) != 0) {
     free(t);

@@ -33,7 +33,7 @@ static gloo_status port_read_number(const char *name, const char *text,
   long n = strtol(text, &end, strncmp(text, "0x", 2) == 0 ? 16 : 10);
   if (errno != 0 || end == text || *end != '\0' || n < 0 || n > most)
     return gli_fail(error, GLOO_ERR_INVALID, -1,
-                    "%s is '%.60s'; it takes a number from 0 to %ld", name,
+                    "%s is '%.60s'; it must be a number from 0 to %ld", name,
                     text, most);
   *number = n;
   return GLOO_OK;
@@ -98,7 +98,7 @@ static bool port_find_gid(gli_ibv_port *port, int n, const port_wishes *wishes,
     snprintf(why, why_bytes, "%s has no GID %ld (GLOO_IBV_GID_INDEX)",
              port->name, wishes->gid_index);
   else
-    snprintf(why, why_bytes, "%s has no GID of RoCE v2", port->name);
+    snprintf(why, why_bytes, "%s has no RoCE v2 GID", port->name);
   return false;
 }
 
@@ -143,7 +143,7 @@ static bool port_suits(gli_ibv_port *port, const port_wishes *wishes, char *why,
   /* An old form of the structure is filled in, which is its beginning. */
   memset(&attributes, 0, sizeof attributes);
   if (port->v->query_port(port->context, port->number, &attributes) != 0) {
-    snprintf(why, why_bytes, "%s does not say what it is", port->name);
+    snprintf(why, why_bytes, "cannot query %s", port->name);
     return false;
   }
   if (attributes.state != IBV_PORT_ACTIVE) {
@@ -191,7 +191,7 @@ static bool port_try_device(gli_ibv_port *port, struct ibv_device *device,
   enum { PORTS_MAX = 8 };
   const char *name = port->v->get_device_name(device);
   if (name == NULL) {
-    snprintf(why, why_bytes, "an RDMA device does not say its name");
+    snprintf(why, why_bytes, "cannot query the name of an RDMA device");
     return false;
   }
   for (unsigned n = 1; n <= PORTS_MAX; n++) {
@@ -203,8 +203,7 @@ static bool port_try_device(gli_ibv_port *port, struct ibv_device *device,
     port->number = (uint8_t)n;
     if (port->context == NULL) port->context = port->v->open_device(device);
     if (port->context == NULL) {
-      snprintf(why, why_bytes, "%.60s cannot be opened: %s", name,
-               strerror(errno));
+      snprintf(why, why_bytes, "cannot open %.60s: %s", name, strerror(errno));
       return false;
     }
     if (n > 1 && port->v->query_port(port->context, (uint8_t)n, &attributes))
@@ -212,7 +211,7 @@ static bool port_try_device(gli_ibv_port *port, struct ibv_device *device,
     if (!port_suits(port, wishes, why, why_bytes)) continue;
     const char *lacks = port_equip(port);
     if (lacks == NULL) return true;
-    snprintf(why, why_bytes, "%s: %s cannot be had: %s", port->name, lacks,
+    snprintf(why, why_bytes, "%s: cannot allocate %s: %s", port->name, lacks,
              gli_lack_text(errno));
     break;
   }
@@ -241,8 +240,8 @@ gloo_status gli_ibv_port_open(gli_ibv_port *port, gloo_error *error) {
   if (found) return GLOO_OK;
   if (why[0] == '\0')
     snprintf(why, sizeof why,
-             "GLOO_IBV_DEVICE (%.60s) leaves none of the %d "
-             "RDMA devices here",
+             "GLOO_IBV_DEVICE (%.60s) excludes all of the %d RDMA devices of "
+             "this host",
              wishes.devices, n);
   return gli_fail(error, GLOO_ERR_UNSUPPORTED, -1,
                   "RDMA cannot be used here: %s", why);

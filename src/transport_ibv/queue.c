@@ -57,7 +57,7 @@ static const char *queue_init(gli_ibv_pair *pair) {
   int code = queue_to(
       pair, &to,
       IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
-  return code != 0 ? "the first state of a queue pair" : NULL;
+  return code != 0 ? "an initialised queue pair" : NULL;
 }
 
 static const char *queue_make_memory(gli_ibv_pair *pair) {
@@ -149,7 +149,7 @@ static const char *queue_to_receive(gli_ibv_pair *pair,
                       IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
                           IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
                           IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
-  return code != 0 ? "a way to the other rank's port" : NULL;
+  return code != 0 ? "a path to the other rank's port" : NULL;
 }
 
 const char *gli_ibv_queue_connect(gli_ibv_pair *pair,
@@ -166,7 +166,7 @@ const char *gli_ibv_queue_connect(gli_ibv_pair *pair,
                       IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT |
                           IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
                           IBV_QP_MAX_QP_RD_ATOMIC);
-  return code != 0 ? "a queue pair that sends" : NULL;
+  return code != 0 ? "a queue pair ready to send" : NULL;
 }
 
 void gli_ibv_queue_drop(gli_ibv_pair *pair) {

@@ -76,20 +76,20 @@ static void verbs_load(void) {
   if (uv_dlopen(LIBRARY, &library) != 0) {
     (void)gli_fail(&verbs_absent, GLOO_ERR_UNSUPPORTED, -1,
                    "RDMA cannot be used here: " LIBRARY
-                   " is not installed or does not load (%.200s)",
+                   " cannot be loaded (%.200s)",
                    uv_dlerror(&library));
   } else if (!verbs_take(&library, &missing)) {
     (void)gli_fail(&verbs_absent, GLOO_ERR_UNSUPPORTED, -1,
                    "RDMA cannot be used here: " LIBRARY
-                   " is too old, for it has no %s (rdma-core 32 has)",
+                   " is too old: it lacks %s (rdma-core 32 or newer is needed)",
                    missing);
   } else {
     int code = verbs_prepare_forks(&library);
     if (code == 0) return; /* and stays open */
     (void)gli_fail(&verbs_absent, GLOO_ERR_UNSUPPORTED, -1,
                    "RDMA cannot be used here: " LIBRARY
-                   " cannot prepare for forks (ibv_fork_init: %s), for the "
-                   "program has registered memory before",
+                   " cannot prepare for fork (ibv_fork_init: %s): the program "
+                   "registered memory earlier",
                    strerror(code));
   }
   uv_dlclose(&library);

@@ -118,7 +118,7 @@ destroy_lock:
 no_memory:
   free(e);
   return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
-                  "no memory for an in-process end point");
+                  "out of memory for an in-process endpoint");
 }
 
 static void leave_table(gli_inproc_endpoint *e) {

@@ -240,14 +240,13 @@ static int report_failure(gli_inproc_side *side) {
       [GLI_INPROC_FOREIGN] =
           "rank %u is not in this process, so the in-process "
           "transport cannot reach it; use tcp",
-      [GLI_INPROC_ABSENT] = "rank %u has closed its in-process end point",
+      [GLI_INPROC_ABSENT] = "rank %u has closed its in-process endpoint",
       [GLI_INPROC_REFUSED] =
-          "rank %u refused the connection: it has no context "
-          "that we belong to",
-      [GLI_INPROC_DROPPED] = "rank %u closed the connection without a word",
+          "rank %u rejected the connection: this rank is not in any of its "
+          "contexts",
+      [GLI_INPROC_DROPPED] = "rank %u closed the connection unexpectedly",
       [GLI_INPROC_EXHAUSTED] =
-          "rank %u left, and there was no memory for what "
-          "it had sent last",
+          "rank %u left, and its last messages were lost: out of memory",
   };
   uv_mutex_lock(&side->link->lock);
   gli_inproc_failure failure = side->failure;

@@ -10,8 +10,8 @@ static gloo_status absent_open(const gli_transport_config *config,
   (void)config;
   (void)transport;
   return gli_fail(error, GLOO_ERR_UNSUPPORTED, -1,
-                  "this build has no shared memory transport: that takes "
-                  "what only Linux has; use tcp");
+                  "this build has no shared memory transport, which requires "
+                  "Linux; use tcp");
 }
 
 const gli_transport_ops gli_transport_shm = {

@@ -26,7 +26,7 @@ _Static_assert(ADDRESS_BYTES <= GLI_ADDRESS_MAX, "an address fits");
 _Static_assert((int)GLI_SHM_BOOT_BYTES == (int)GLI_BOOT_ID_BYTES, "an id fits");
 
 int gli_shm_endpoint_here(gli_shm_endpoint *endpoint, const char **what) {
-  *what = "this host and namespace cannot be identified";
+  *what = "cannot identify this host and its network namespace";
   int code = gli_boot_id_read(endpoint->boot);
   if (code != 0) return code;
   struct stat net;
@@ -72,8 +72,7 @@ const char *gli_shm_endpoint_unreachable(const gli_shm_endpoint *here,
       here->net_inode != there->net_inode)
     return "is in another network namespace";
   if (here->user == GLI_USER_NONE || there->user == GLI_USER_NONE)
-    return "or this rank runs as a user that has no number in its user "
-           "namespace";
+    return "or this rank runs as a user without a number in its user namespace";
   if (here->user != there->user) return "runs as another user";
   return NULL;
 }

@@ -60,10 +60,10 @@ static void shm_meet_deadlines(gli_shm *t) {
 /* A dead peer's last records are read before its death is reported. */
 static void report_death(gli_shm_pair *pair) {
   if (gli_shm_ready(&pair->in, memory_order_acquire)) return;
-  gli_peer_break(&pair->peer, GLOO_ERR_PEER,
-                 "rank %u closed the connection without a word; it may have "
-                 "been killed",
-                 (unsigned)pair->peer.config.peer_rank);
+  gli_peer_break(
+      &pair->peer, GLOO_ERR_PEER,
+      "rank %u closed the connection unexpectedly; it may have been killed",
+      (unsigned)pair->peer.config.peer_rank);
 }
 
 static void shm_poll_spread(gli_shm *t) {

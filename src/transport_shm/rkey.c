@@ -41,8 +41,8 @@ gloo_status gli_shm_read_min(uint64_t *bytes, gloo_error *error) {
   *bytes = strtoull(text, &end, 10);
   if (*end == '\0' && errno == 0 && text[0] != '-') return GLOO_OK;
   return gli_fail(error, GLOO_ERR_INVALID, -1,
-                  "GLOO_SHM_READ is \"%s\"; it must be \"never\" or the bytes "
-                  "from which on messages are read with process_vm_readv",
+                  "GLOO_SHM_READ is \"%s\"; it must be \"never\" or the "
+                  "smallest message, in bytes, to read with process_vm_readv",
                   text);
 }
 
@@ -194,10 +194,11 @@ static gloo_status shm_rkey_nonsense(const gli_shm_pair *pair,
                                      gloo_error *error) {
   uint32_t rank = pair->peer.config.peer_rank;
   if (pair->peer.peer_closed)
-    return gli_fail(error, GLOO_ERR_PEER, (int)rank,
-                    "rank %" PRIu32
-                    " closed the connection; the memory it referred to is gone",
-                    rank);
+    return gli_fail(
+        error, GLOO_ERR_PEER, (int)rank,
+        "rank %" PRIu32
+        " closed the connection, so its shared memory is no longer accessible",
+        rank);
   return gli_fail(error, GLOO_ERR_PROTOCOL, (int)rank,
                   "rank %" PRIu32
                   " referred to memory that it does not share with this rank",
@@ -205,18 +206,17 @@ static gloo_status shm_rkey_nonsense(const gli_shm_pair *pair,
 }
 
 static gloo_status out_of_reach(const gli_shm_pair *pair, gloo_error *error) {
-  return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
-                  "the memory that rank %" PRIu32
-                  " shares can neither be mapped nor read: this process has no "
-                  "descriptors left; raise the limit on open files",
-                  pair->peer.config.peer_rank);
+  return gli_fail(
+      error, GLOO_ERR_NO_MEMORY, -1,
+      "cannot map or read the memory shared by rank %" PRIu32
+      ": too many open files in this process; raise the limit (ulimit -n)",
+      pair->peer.config.peer_rank);
 }
 
 static gloo_status shm_rkey_missed(const gli_shm_pair *pair,
                                    gloo_error *error) {
   return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
-                  "out of memory for what rank %" PRIu32
-                  " shares with this rank",
+                  "out of memory for the memory shared by rank %" PRIu32,
                   pair->peer.config.peer_rank);
 }
 
@@ -250,11 +250,10 @@ static gloo_status shm_rkey_unreadable(const gli_shm_pair *pair, int code,
   if (code == EFAULT) return shm_rkey_nonsense(pair, error);
   if (code == ESRCH)
     return gli_fail(error, GLOO_ERR_PEER, (int)rank,
-                    "rank %" PRIu32 " ended while its memory was read", rank);
+                    "rank %" PRIu32 " exited while its memory was being read",
+                    rank);
   return gli_fail(error, GLOO_ERR_IO, (int)rank,
-                  "the memory of rank %" PRIu32
-                  " could be read before, and "
-                  "cannot any more: %s",
+                  "the memory of rank %" PRIu32 " is no longer readable: %s",
                   rank, strerror(code));
 }
 

@@ -23,7 +23,7 @@ static const uint64_t patience_ns = 200000000;
 static void shm_accept_turn_away(gli_shm *t, int fd, gli_shm_say say,
                                  const char *why) {
   t->refused_count++;
-  gli_log(GLOO_LOG_INFO, "shm: refused a connection: %s (%llu so far)", why,
+  gli_log(GLOO_LOG_INFO, "shm: rejected a connection: %s (%llu so far)", why,
           (unsigned long long)t->refused_count);
   if (say != 0) {
     const gli_shm_note note = {
@@ -87,9 +87,9 @@ static void shm_accept_deny(gli_shm *t, gli_shm_half_open *half_open,
                              .fds = {-1, -1}};
   (void)gli_shm_note_send(half_open->watch.fd, &note);
   shm_accept_refuse(t, half_open, 0,
-                    asks ? "it has another secret than this job, or none"
-                         : "it asks for the job's secret, and this rank has "
-                           "none");
+                    asks ? "its job secret is different, or missing"
+                         : "the peer requires a job secret, but none is set on "
+                           "this rank (GLOO_JOB_SECRET)");
 }
 
 static void shm_accept_introduced(gli_shm *t, gli_shm_half_open *half_open,
@@ -100,7 +100,7 @@ static void shm_accept_introduced(gli_shm *t, gli_shm_half_open *half_open,
     return;
   }
   if (hello->say != GLI_SHM_HELLO || hello->from == hello->to) {
-    shm_accept_refuse(t, half_open, 0, "what it sent is no greeting");
+    shm_accept_refuse(t, half_open, 0, "it sent an invalid greeting");
     return;
   }
   bool asks;
@@ -115,10 +115,10 @@ static void shm_accept_introduced(gli_shm *t, gli_shm_half_open *half_open,
   if (pair == NULL) {
     shm_accept_refuse(t, half_open, refusal,
                       refusal == GLI_SHM_LATER
-                          ? "its context is still being made here"
+                          ? "its context is still being created on this rank"
                       : refusal == GLI_SHM_DECLINED
                           ? "this pair uses another transport"
-                          : "no context here has this key and rank");
+                          : "no context of this rank has its key and rank");
     return;
   }
   /* The socket was watched for the half-open connection; the pair watches it
@@ -132,9 +132,10 @@ static void read_hello(gli_shm *t, gli_shm_half_open *half_open) {
   gli_shm_received got = gli_shm_note_receive(half_open->watch.fd, &note);
   if (got == GLI_SHM_GOT_NOTHING) return;
   if (got == GLI_SHM_GOT_END) {
-    shm_accept_refuse(t, half_open, 0, "it hung up without a greeting");
+    shm_accept_refuse(t, half_open, 0,
+                      "it closed the connection without a greeting");
   } else if (got == GLI_SHM_GOT_GARBAGE) {
-    shm_accept_refuse(t, half_open, 0, "what it sent is no greeting");
+    shm_accept_refuse(t, half_open, 0, "it sent an invalid greeting");
   } else {
     shm_accept_introduced(t, half_open, &note);
     gli_shm_note_close(&note);
@@ -171,7 +172,7 @@ static void shm_accept_failed(gli_shm *t, int code) {
   pause_accept(t);
   if (t->lacking_since_ns == 0) {
     t->lacking_since_ns = now;
-    gli_log(GLOO_LOG_WARN, "shm: cannot accept connections at the moment: %s",
+    gli_log(GLOO_LOG_WARN, "shm: cannot accept connections for now: %s",
             gli_lack_text(code));
   }
   if (!gli_lacking(code) || is_patient(t, now)) return;
@@ -191,9 +192,9 @@ static void shm_accept_give_way(gli_shm *t) {
   }
   read_hello(t, oldest);
   if (oldest->watch.fd >= 0)
-    shm_accept_refuse(t, oldest, 0,
-                      "it has not said which rank it is from, and others want "
-                      "its place");
+    shm_accept_refuse(
+        t, oldest, 0,
+        "it has not sent its rank, and other connections are waiting");
 }
 
 /* A place for a connection, which there always is. */
@@ -216,7 +217,7 @@ static gli_shm_half_open *shm_accept_place(gli_shm *t, int fd) {
 static void shm_accept_stranger(gli_shm *t, int fd, int whose) {
   char why[96] = "it belongs to another user";
   if (whose > 0)
-    (void)snprintf(why, sizeof why, "the system does not say whose it is: %s",
+    (void)snprintf(why, sizeof why, "cannot determine its user: %s",
                    gli_lack_text(whose));
   shm_accept_turn_away(
       t, fd, gli_lacking(whose) ? GLI_SHM_LATER : GLI_SHM_DECLINED, why);
@@ -268,8 +269,7 @@ void gli_shm_half_open_due(gli_shm *t, uint64_t now_ns) {
     gli_shm_half_open *half_open = &t->half_opens[i];
     if (half_open->watch.fd < 0) continue;
     if (half_open->until_ns <= now_ns)
-      shm_accept_refuse(t, half_open, 0,
-                        "it did not say in time which rank it is from");
+      shm_accept_refuse(t, half_open, 0, "it did not send its rank in time");
     else
       gli_peers_schedule(&t->peers, half_open->until_ns);
   }

@@ -61,7 +61,7 @@ static void shm_fail_or_retry(gli_shm_pair *pair, int lack, const char *why) {
     return;
   }
   gli_peer_break(&pair->peer, GLOO_ERR_PEER,
-                 "rank %" PRIu32 " cannot be reached through shared memory: %s",
+                 "cannot reach rank %" PRIu32 " through shared memory: %s",
                  pair->peer.config.peer_rank, why);
 }
 
@@ -80,7 +80,7 @@ static void shm_connect_impossible(gli_shm_pair *pair, const char *what,
 
 static void shm_connect_nonsense(gli_shm_pair *pair) {
   gli_peer_break(&pair->peer, GLOO_ERR_PROTOCOL,
-                 "what rank %" PRIu32 " said on its connection makes no sense",
+                 "rank %" PRIu32 " sent an invalid message on its connection",
                  pair->peer.config.peer_rank);
 }
 
@@ -167,8 +167,8 @@ static void shm_connect_probe(gli_shm_pair *pair, const gli_shm_note *note,
   if (code == 0) return;
   gli_log(GLOO_LOG_INFO,
           "rank %" PRIu32 " cannot read the memory of rank %" PRIu32
-          " (process_vm_readv: %s): large messages that are not in memory from "
-          "gloo_alloc are copied twice",
+          " (process_vm_readv: %s): large messages outside gloo_alloc memory "
+          "are copied twice",
           pair->peer.config.self_rank, pair->peer.config.peer_rank,
           strerror(code));
 }
@@ -202,8 +202,8 @@ static void shm_connect_failed(gli_shm_pair *pair, int code) {
   if (code == EAGAIN || code == EINTR) /* many knock at its door */
     shm_try_again(pair, uv_hrtime());
   else if (code == ECONNREFUSED || code == ECONNRESET || code == EPIPE)
-    shm_attempt_failed(pair,
-                       "no process listens there any more; it may have exited");
+    shm_attempt_failed(
+        pair, "no process listens there any longer; it may have exited");
   else
     shm_connect_impossible(pair, "cannot connect a Unix socket", code);
 }
@@ -220,7 +220,7 @@ static void cannot_map(gli_shm_pair *pair, int code) {
   if (gli_lacking(code))
     gli_peer_lacks(&pair->peer, code);
   else
-    shm_connect_impossible(pair, "cannot map what it shares", code);
+    shm_connect_impossible(pair, "cannot map its shared memory", code);
 }
 
 void gli_shm_begin(gli_shm_pair *pair) {
@@ -236,10 +236,9 @@ void gli_shm_begin(gli_shm_pair *pair) {
     if (gli_lacking(whose))
       gli_peer_lacks(&pair->peer, whose);
     else if (whose < 0)
-      shm_connect_impossible(pair, "another user listens in its place", 0);
+      shm_connect_impossible(pair, "another user listens on its socket", 0);
     else
-      shm_connect_impossible(pair, "the system does not say whose it is",
-                             whose);
+      shm_connect_impossible(pair, "cannot determine its user", whose);
     return;
   }
   gli_shm_note hello = shm_connect_offer(pair, GLI_SHM_HELLO);
@@ -312,19 +311,17 @@ static void shm_connect_answered(gli_shm_pair *pair, gli_shm_note *note) {
       shm_try_again(pair, uv_hrtime());
       return;
     case GLI_SHM_DECLINED:
-      shm_connect_impossible(pair, "it has none", (int)note->why);
+      shm_connect_impossible(pair, "it has no context", (int)note->why);
       return;
     case GLI_SHM_UNKNOWN:
-      shm_attempt_failed(
-          pair,
-          "it does not know this context; it has left, or belongs to "
-          "another job");
+      shm_attempt_failed(pair,
+                         "it does not know this context: it has left, or "
+                         "belongs to another job");
       return;
     case GLI_SHM_TAKEN:
-      shm_attempt_failed(
-          pair,
-          "it says that we are connected already; two processes may "
-          "have the same rank");
+      shm_attempt_failed(pair,
+                         "it is already connected to this rank: two processes "
+                         "may have the same rank");
       return;
     case GLI_SHM_DENIED:
       shm_connect_denied(pair, note->asks != 0);
@@ -348,7 +345,8 @@ static void shm_connect_answered(gli_shm_pair *pair, gli_shm_note *note) {
 static void shm_connect_confirmed(gli_shm_pair *pair,
                                   const gli_shm_note *note) {
   if (note->say == GLI_SHM_DECLINED)
-    shm_connect_impossible(pair, "it could not map ours", (int)note->why);
+    shm_connect_impossible(pair, "it could not map the memory of this rank",
+                           (int)note->why);
   else if (note->say == GLI_SHM_CONFIRMED)
     shm_connect_up(pair);
   else
@@ -364,7 +362,7 @@ bool gli_shm_pair_ready(gli_shm_pair *pair) {
   if (got == GLI_SHM_GOT_END) {
     if (pair->state == GLI_SHM_OFFERED) shm_connect_up(pair);
     if (greeting)
-      shm_attempt_failed(pair, "it hung up instead of answering");
+      shm_attempt_failed(pair, "it closed the connection instead of answering");
     else
       hang_up(pair);
   } else if (got == GLI_SHM_GOT_NOTE && greeting) {

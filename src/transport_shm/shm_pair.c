@@ -52,18 +52,17 @@ static int make_ring(gli_shm_pair *pair, const char **what) {
 static gloo_status no_ring(const gli_pair_config *config, int code,
                            const char *what, gloo_error *error) {
   if (code == ENOSPC)
-    return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
-                    "no shared memory for rank %" PRIu32
-                    ": the bound of %u MiB per rank is reached, or there is no "
-                    "room",
-                    config->peer_rank,
-                    (unsigned)(GLI_SHM_MEMORY_MAX / 1024 / 1024));
+    return gli_fail(
+        error, GLOO_ERR_NO_MEMORY, -1,
+        "no shared memory for rank %" PRIu32
+        ": the limit of %u MiB per rank is reached, or none is left",
+        config->peer_rank, (unsigned)(GLI_SHM_MEMORY_MAX / 1024 / 1024));
   if (code == ENOMEM)
-    return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
-                    "no shared memory for rank %" PRIu32
-                    ": too little memory is left, here or below the limit of "
-                    "the control group",
-                    config->peer_rank);
+    return gli_fail(
+        error, GLOO_ERR_NO_MEMORY, -1,
+        "no shared memory for rank %" PRIu32
+        ": too little memory is left on this host or in its control group",
+        config->peer_rank);
   return gli_fail(
       error, gli_lacking(code) ? gli_lack_status(code) : GLOO_ERR_NO_MEMORY, -1,
       "no shared memory for rank %" PRIu32 ": %s: %s", config->peer_rank, what,
@@ -77,17 +76,17 @@ gloo_status gli_shm_pair_open(gli_transport *base,
   gli_shm_endpoint peer;
   if (!gli_shm_endpoint_decode(&config->address, &peer))
     return gli_fail(error, GLOO_ERR_ADDRESS, (int)config->peer_rank,
-                    "what rank %" PRIu32
-                    " published is no address in shared memory; all ranks must "
-                    "use the same transport",
+                    "rank %" PRIu32
+                    " published an invalid shared memory address; all ranks "
+                    "must use the same transport",
                     config->peer_rank);
   const char *apart = gli_shm_endpoint_unreachable(&t->here, &peer);
   if (apart != NULL)
-    return gli_fail(error, GLOO_ERR_ADDRESS, (int)config->peer_rank,
-                    "rank %" PRIu32
-                    " cannot be reached through shared memory: it %s; use the "
-                    "transport auto or tcp",
-                    config->peer_rank, apart);
+    return gli_fail(
+        error, GLOO_ERR_ADDRESS, (int)config->peer_rank,
+        "cannot reach rank %" PRIu32
+        " through shared memory: it %s; use the transport auto or tcp",
+        config->peer_rank, apart);
   gli_shm_pair *made = calloc(1, sizeof *made);
   if (made == NULL) return no_ring(config, ENOMEM, "", error);
   made->peer.checked = t->here.checksum || peer.checksum;

@@ -18,26 +18,25 @@ enum { ACK_BYTES = GLI_SHM_ACK_BYTES, ACK_RECORDS = GLI_SHM_ACK_RECORDS };
 
 static void shm_recv_garbled(gli_shm_pair *pair) {
   if (pair->peer.checked)
-    gli_peer_spoil(
-        &pair->peer,
-        "a message from rank %" PRIu32 " to rank %" PRIu32
-        " came damaged: a header in shared memory is not what was written "
-        "(CRC32C); check the memory of the host",
-        pair->peer.config.peer_rank, pair->peer.config.self_rank);
+    gli_peer_spoil(&pair->peer,
+                   "a message from rank %" PRIu32 " to rank %" PRIu32
+                   " is corrupt: the checksum (CRC32C) of its header in shared "
+                   "memory is wrong; check the memory of the host",
+                   pair->peer.config.peer_rank, pair->peer.config.self_rank);
   else
-    gli_peer_spoil(
-        &pair->peer,
-        "what rank %" PRIu32 " wrote into shared memory for rank %" PRIu32
-        " makes no sense; do all ranks run the same version of the library?",
-        pair->peer.config.peer_rank, pair->peer.config.self_rank);
+    gli_peer_spoil(&pair->peer,
+                   "rank %" PRIu32
+                   " wrote invalid data into shared memory for rank %" PRIu32
+                   "; do all ranks run the same version of the library?",
+                   pair->peer.config.peer_rank, pair->peer.config.self_rank);
 }
 
 static void shm_recv_damaged(gli_shm_pair *pair, uint64_t bytes) {
   gli_peer_spoil(&pair->peer,
                  "a message of %" PRIu64 " bytes from rank %" PRIu32
                  " to rank %" PRIu32
-                 " came damaged: its checksum (CRC32C) is %08" PRIx32
-                 ", and was %08" PRIx32 "; check the memory of the host",
+                 " is corrupt: its checksum (CRC32C) is %08" PRIx32
+                 ", expected %08" PRIx32 "; check the memory of the host",
                  bytes, pair->peer.config.peer_rank,
                  pair->peer.config.self_rank, pair->sum, pair->expected_sum);
 }

@@ -14,8 +14,8 @@
 
 static void shm_send_nonsense(gli_shm_pair *pair) {
   gli_peer_break(&pair->peer, GLOO_ERR_PROTOCOL,
-                 "rank %u spoiled the shared memory: it says that it has "
-                 "read what was never written",
+                 "rank %u corrupted the shared memory: its read position is "
+                 "beyond the data written",
                  (unsigned)pair->peer.config.peer_rank);
 }
 

@@ -38,7 +38,7 @@ static int shm_open_parts(gli_shm *t, const char **what) {
   *what = "no epoll";
   t->events = gli_events_open(NULL, NULL);
   if (t->events == NULL) return errno;
-  *what = "no bell (eventfd)";
+  *what = "no eventfd";
   int fd;
   code = gli_shm_bell_make(&fd);
   if (code != 0) return code;
@@ -121,10 +121,8 @@ static gloo_status shm_open_endpoint(const gli_transport_config *config,
     shm_transport_release(t);
     return gli_fail(
         error, gli_lacking(code) ? gli_lack_status(code) : GLOO_ERR_UNSUPPORTED,
-        -1,
-        "shared memory between processes cannot be used here: %s: "
-        "%s",
-        what, gli_lack_text(code));
+        -1, "shared memory between processes is not available: %s: %s", what,
+        gli_lack_text(code));
   }
   *transport = &t->peers.base;
   return GLOO_OK;
@@ -155,7 +153,7 @@ static bool shm_maps(const gli_address *a, const gli_address *b) {
 static bool shm_reachable(const gli_transport *t, const gli_address *address,
                           char why[GLI_WHY_BYTES]) {
   gli_shm_endpoint there;
-  const char *apart = "published no address in shared memory";
+  const char *apart = "published no shared memory address";
   if (gli_shm_endpoint_decode(address, &there))
     apart = gli_shm_endpoint_unreachable(&((const gli_shm *)t)->here, &there);
   if (apart == NULL) return true;

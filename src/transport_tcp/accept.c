@@ -77,7 +77,7 @@ static void half_open_refuse(gli_tcp_half_open *half_open, const char *why) {
       gli_endpoint_text(&from, text);
     }
     gli_log(GLOO_LOG_INFO,
-            "tcp: refused a connection from %s: %s (%llu so far)", text, why,
+            "tcp: rejected a connection from %s: %s (%llu so far)", text, why,
             (unsigned long long)t->refused_count);
   }
   gli_conn_free(half_open->conn);
@@ -131,10 +131,10 @@ static void half_open_join(gli_tcp_half_open *half_open) {
   if (proves && half_open->state != HALF_OPEN_PROOF) pair = NULL;
   if (pair == NULL) {
     bool later = refusal == GLI_PEER_LATER;
-    half_open_refuse_politely(half_open,
-                              later ? GLI_TCP_LATER : GLI_TCP_UNKNOWN,
-                              later ? "its context is still being made here"
-                                    : "no context here has this key and rank");
+    half_open_refuse_politely(
+        half_open, later ? GLI_TCP_LATER : GLI_TCP_UNKNOWN,
+        later ? "its context is still being created on this rank"
+              : "no context of this rank has its key and rank");
     return;
   }
   gli_conn *conn = half_open->conn;
@@ -179,7 +179,8 @@ static void half_open_challenge(gli_tcp_half_open *half_open,
   memcpy(challenge.tag, tags.acceptor, sizeof challenge.tag);
   memcpy(half_open->right_proof, tags.initiator, sizeof tags.initiator);
   if (!challenge_send(half_open, &challenge)) {
-    half_open_refuse(half_open, "it hung up without a proof");
+    half_open_refuse(half_open,
+                     "it closed the connection without proving the job secret");
     return;
   }
   half_open_enter(half_open, HALF_OPEN_PROOF);
@@ -247,7 +248,7 @@ static void half_open_introduced(gli_tcp_half_open *half_open) {
   gli_tcp_hello *said = &half_open->said;
   gli_tls_kind own = gli_tls_settings_kind(half_open->t->tls);
   if (!gli_tcp_hello_decode(half_open->hello, said))
-    half_open_refuse(half_open, "what it sent is no greeting");
+    half_open_refuse(half_open, "it sent an invalid greeting");
   else if (said->tls != own)
     half_open_refuse_politely(half_open, GLI_TCP_OTHER_TLS,
                               gli_tls_differs(own, said->tls).text);
@@ -255,11 +256,11 @@ static void half_open_introduced(gli_tcp_half_open *half_open) {
     half_open_refuse(half_open, error.message);
   else if (expected.asks && expected.self_rank != said->to)
     half_open_refuse_politely(half_open, GLI_TCP_UNKNOWN,
-                              "it takes this rank for another one");
+                              "it expected another rank");
   else if (!expected.asks && expected.known && said->asks)
     half_open_refuse_politely(half_open, GLI_TCP_DENIED,
-                              "it asks for the job's secret, and this rank has "
-                              "none");
+                              "the peer requires a job secret, but none is set "
+                              "on this rank (GLOO_JOB_SECRET)");
   else if (expected.known && own != GLI_TLS_NONE)
     half_open_secure(half_open, &expected);
   else
@@ -270,7 +271,7 @@ static void half_open_introduced(gli_tcp_half_open *half_open) {
 static void half_open_answered(gli_tcp_half_open *half_open) {
   if (!gli_tags_equal(half_open->proof, half_open->right_proof))
     half_open_refuse_politely(half_open, GLI_TCP_DENIED,
-                              "it has another secret than this job");
+                              "its job secret is different");
   else
     half_open_join(half_open);
 }
@@ -294,14 +295,16 @@ static bool half_open_read(gli_tcp_half_open *half_open, bool broken) {
                               whole - half_open->bytes);
   if (got < 0 && gli_would_block(errno) && !broken) return true;
   if (got <= 0) {
-    half_open_refuse(half_open, challenged ? "it hung up without a proof"
-                                           : "it hung up without a greeting");
+    half_open_refuse(
+        half_open,
+        challenged ? "it closed the connection without proving the job secret"
+                   : "it closed the connection without a greeting");
     return false;
   }
   half_open->bytes += (size_t)got;
   if (!challenged && gli_tcp_hello_is_other(to, half_open->bytes)) {
     half_open_refuse_politely(half_open, GLI_TCP_OTHER_VERSION,
-                              "it speaks another version of the protocol");
+                              "it uses another version of the protocol");
     return false;
   }
   if (half_open->bytes < whole) return true;
@@ -323,7 +326,7 @@ static void half_open_ended(void *owner, int code) {
   half_open_refuse(half_open, code == EBADMSG && conn->tls != NULL
                                   ? gli_tls_why(conn->tls)
                               : gli_lacking(code) ? gli_lack_text(code)
-                                                  : "it hung up");
+                                                  : "it closed the connection");
 }
 
 static const gli_conn_calls half_open_calls = {.greets = half_open_secured,
@@ -335,10 +338,9 @@ static const gli_conn_calls half_open_calls = {.greets = half_open_secured,
 /* Unless it has just spoken. */
 static void half_open_give_way(gli_tcp_half_open *half_open) {
   static const char *const whys[] = {
-      [HALF_OPEN_HELLO] = "it did not say in time which rank it is from",
-      [HALF_OPEN_SECURING] = "it did not make TLS in time",
-      [HALF_OPEN_PROOF] =
-          "it did not prove in time that it knows the job's secret"};
+      [HALF_OPEN_HELLO] = "it did not send its rank in time",
+      [HALF_OPEN_SECURING] = "it did not finish the TLS handshake in time",
+      [HALF_OPEN_PROOF] = "it did not prove the job secret in time"};
   half_open_state state = half_open->state;
   if (half_open_read(half_open, false))
     half_open_refuse(half_open, whys[state]);

@@ -79,8 +79,7 @@ static void attempt_secure(gli_tcp_attempt *attempt) {
     conn->plain = gli_tcp_reply_first();
     (void)gli_conn_shake_hands(conn, false);
   } else {
-    gli_tcp_attempt_in_vain(attempt, error.message,
-                            "this host lacks something");
+    gli_tcp_attempt_in_vain(attempt, error.message, "a local resource ran out");
   }
 }
 
@@ -100,8 +99,7 @@ static void attempt_say_hello(gli_tcp_attempt *attempt) {
   gloo_error error;
   if ((pair->peer.asks || hello.tls != GLI_TLS_NONE) &&
       gli_random_draw(hello.nonce, sizeof hello.nonce, &error) != GLOO_OK) {
-    gli_tcp_attempt_in_vain(attempt, error.message,
-                            "this host lacks something");
+    gli_tcp_attempt_in_vain(attempt, error.message, "a local resource ran out");
     return;
   }
   gli_tcp_hello_encode(&hello, attempt->hello);
@@ -115,9 +113,8 @@ static void attempt_say_hello(gli_tcp_attempt *attempt) {
 /* ---- the challenge to our hello ------------------------------------------ */
 
 static void connect_nonsense(gli_tcp_attempt *attempt) {
-  gli_tcp_attempt_wrong(attempt,
-                        "gave an answer that makes no sense; another program "
-                        "may listen there");
+  gli_tcp_attempt_wrong(
+      attempt, "sent an invalid answer; another program may listen there");
 }
 
 static void connect_denied(gli_tcp_attempt *attempt, bool peer_asks) {
@@ -156,8 +153,7 @@ static void tcp_connect_challenged(gli_tcp_attempt *attempt) {
   } else if (!pair->peer.asks && !attempt->conn->secured) {
     connect_denied(attempt, true);
   } else if (connect_tags(attempt, &challenge, &tags, &error) != GLOO_OK) {
-    gli_tcp_attempt_in_vain(attempt, error.message,
-                            "this host lacks something");
+    gli_tcp_attempt_in_vain(attempt, error.message, "a local resource ran out");
   } else if (!gli_tags_equal(challenge.tag, tags.acceptor)) {
     connect_denied(attempt, true);
   } else {
@@ -230,9 +226,9 @@ static void tcp_connect_answered(gli_tcp_attempt *attempt) {
   switch ((gli_tcp_answer)reply.answer) {
     case GLI_TCP_OTHER_VERSION:
       gli_tcp_attempt_wrong(attempt,
-                            "speaks version %" PRIu32
-                            " of the TCP protocol, this rank %d; use one "
-                            "version of gloo_c",
+                            "uses version %" PRIu32
+                            " of the TCP protocol, this rank %d; use the same "
+                            "release of gloo_c on all ranks",
                             reply.version, GLI_TCP_VERSION);
       return;
     case GLI_TCP_ACCEPTED:
@@ -257,7 +253,7 @@ static void tcp_connect_answered(gli_tcp_attempt *attempt) {
               .text);
       return;
     case GLI_TCP_TAKEN:
-      gli_tcp_attempt_in_vain(attempt, "it says that we are connected already",
+      gli_tcp_attempt_in_vain(attempt, "it is already connected to this rank",
                               "two processes may have the same rank");
       return;
     case GLI_TCP_DENIED:
@@ -299,7 +295,8 @@ static bool reply_receive(gli_tcp_attempt *attempt, bool broken) {
       return false;
     }
     if (got == 0) {
-      gli_tcp_attempt_in_vain(attempt, "it hung up instead of answering",
+      gli_tcp_attempt_in_vain(attempt,
+                              "it closed the connection instead of answering",
                               "it may have exited");
       return false;
     }

@@ -120,11 +120,11 @@ static const char *dial_guess(const gli_tcp_stream *stream) {
   if (loopback &&
       gli_tcp_contact_decode(&stream->pair->peer.config.address, &contact) &&
       contact.place != stream->pair->t->contact.place && !contact.translated)
-    return "it listens where ranks of its own host alone can connect: it was "
-           "told loopback, by MASTER_ADDR or GLOO_SOCKET_IFNAME";
+    return "it listens on loopback only (set by MASTER_ADDR or "
+           "GLOO_SOCKET_IFNAME), so ranks on other hosts cannot connect";
   if (same || dial->n == 1) return dial->attempts[0].guess;
-  return "check the network between the hosts; GLOO_SOCKET_IFNAME names what "
-         "they share";
+  return "check the network between the hosts; set GLOO_SOCKET_IFNAME to an "
+         "interface of the network they share";
 }
 
 /* What is wrong with the secret at one address says more than what is wrong
@@ -150,14 +150,14 @@ static void dial_break(gli_tcp_stream *stream, bool wrong) {
                    dial->attempts[0].why);
   } else if (dial->n == 1) {
     gli_peer_break(&pair->peer, GLOO_ERR_PEER,
-                   "rank %" PRIu32 " (%s) cannot be reached: %s; %s",
+                   "cannot connect to rank %" PRIu32 " (%s): %s; %s",
                    pair->peer.config.peer_rank, pair->peer_text,
                    dial->attempts[0].why, dial_guess(stream));
   } else {
     char all[340];
     dial_text(dial, all, sizeof all);
     gli_peer_break(&pair->peer, wrong ? GLOO_ERR_PROTOCOL : GLOO_ERR_PEER,
-                   "rank %" PRIu32 " cannot be reached: %s; %s",
+                   "cannot connect to rank %" PRIu32 ": %s; %s",
                    pair->peer.config.peer_rank, all, dial_guess(stream));
   }
 }
@@ -268,7 +268,7 @@ static void attempt_give_up(gli_tcp_attempt *attempt, const char *format,
   char why[GLI_ATTEMPT_WHY_BYTES];
   (void)vsnprintf(why, sizeof why, format, arguments);
   attempt_note(attempt, GLI_ATTEMPT_WRONG, 0, why,
-               "another program may have its port");
+               "another program may use its port");
   dial_after_failure(attempt);
 }
 

@@ -63,18 +63,17 @@ static gloo_status tcp_cannot_listen(const gli_endpoint *at,
   if (ranged && code == EADDRINUSE)
     return gli_fail(error, GLOO_ERR_ADDRESS, -1,
                     "cannot listen on %s: all ports of GLOO_PORT_RANGE (%s) "
-                    "are in use; each rank of a host takes one, and another "
-                    "one where it serves a store",
+                    "are in use; each rank on a host needs one, and the rank "
+                    "that serves the store one more",
                     text, range);
   const char *advice = "";
   if (code == EADDRINUSE)
-    advice = gli_endpoint_port(at) != 0
-                 ? "; choose another port, or 0 for any"
-                 : "; the system has no free port left: end programs that hold "
-                   "some";
+    advice =
+        gli_endpoint_port(at) != 0
+            ? "; choose another port, or 0 for any"
+            : "; the host has no free port left: stop programs that use many";
   if (code == EACCES) advice = "; ports below 1024 need privileges";
-  if (code == EADDRNOTAVAIL)
-    advice = "; the address is not one of this machine's";
+  if (code == EADDRNOTAVAIL) advice = "; it is not an address of this machine";
   return gli_fail(error, GLOO_ERR_ADDRESS, -1, "cannot listen on %s: %s%s",
                   text, strerror(code), advice);
 }
@@ -89,7 +88,7 @@ static gloo_status listener_take(gli_tcp *t, int fd, gloo_error *error) {
   if (!gli_watch_init(&t->listener, t->events, fd, gli_tcp_listener_ready, t)) {
     close(fd);
     return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
-                    "no memory for the listening socket");
+                    "out of memory for the listening socket");
   }
   gli_watch_for(&t->listener, GLI_READABLE);
   return GLOO_OK;
@@ -167,8 +166,7 @@ static void contact_log(const gli_tcp *t) {
     memcpy(all + used, text, strlen(text) + 1);
   }
   gli_endpoint_text(&t->local, text);
-  gli_log(GLOO_LOG_INFO, "tcp: listens on %s; other ranks are told %s", text,
-          all);
+  gli_log(GLOO_LOG_INFO, "tcp: listens on %s; publishes %s", text, all);
 }
 
 /* ---- where to listen ----------------------------------------------------- */
@@ -187,8 +185,8 @@ static gloo_status listen_on_host(gli_tcp *t,
   found.n = n;
   if (n == 0)
     return gli_fail(error, GLOO_ERR_ADDRESS, -1,
-                    "host \"%.64s\" does not name one address that other ranks "
-                    "can connect to; give one of this machine's",
+                    "host \"%.64s\" is not an address that other ranks can "
+                    "connect to; use an address of this machine",
                     host);
   return listen_on_first(t, &found, ports, error);
 }
@@ -306,7 +304,7 @@ void gli_tcp_listener_lacks(gli_tcp *t, int code) {
   t->lack = gli_lacking(code) ? code : 0;
   if (t->lacking_since_ns == 0) {
     t->lacking_since_ns = now;
-    gli_log(GLOO_LOG_WARN, "tcp: cannot accept connections at the moment: %s",
+    gli_log(GLOO_LOG_WARN, "tcp: cannot accept connections for now: %s",
             gli_lack_text(code));
   }
   if (!gli_lacking(code) || now - t->lacking_since_ns < patience_ns) return;

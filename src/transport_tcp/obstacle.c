@@ -88,13 +88,13 @@ bool gli_tcp_stream_stuck(const gli_tcp_stream *stream,
   if (stream->long_since_ns != 0)
     (void)snprintf(within, sizeof within, " for %.3g s",
                    (double)(uv_hrtime() - stream->long_since_ns) / 1e9);
-  (void)snprintf(
-      text, GLI_OBSTACLE_BYTES,
-      "; short messages to rank %" PRIu32 " were acknowledged, and %" PRIu64
-      " bytes in long packets were not%s: check the MTU of the path (ip link; "
-      "ping -M do -s 1400), and firewalls that drop the ICMP message "
-      "'fragmentation needed'",
-      stream->pair->peer.config.peer_rank, bytes, within);
+  (void)snprintf(text, GLI_OBSTACLE_BYTES,
+                 "; short messages to rank %" PRIu32
+                 " were acknowledged, but %" PRIu64
+                 " bytes in long packets were not%s: check the MTU of the path "
+                 "(ip link; ping -M do -s 1400), and firewalls that drop the "
+                 "ICMP message 'fragmentation needed'",
+                 stream->pair->peer.config.peer_rank, bytes, within);
   return true;
 }
 

@@ -18,8 +18,8 @@ gloo_status gli_tcp_pair_open(gli_transport *base,
   gli_endpoints order;
   if (!gli_tcp_contact_decode(&config->address, &contact))
     return gli_fail(error, GLOO_ERR_ADDRESS, (int)config->peer_rank,
-                    "what rank %u published is not a TCP address; all ranks "
-                    "must use the same transport",
+                    "rank %u published an invalid TCP address; all ranks must "
+                    "use the same transport",
                     (unsigned)config->peer_rank);
   gli_tcp_pair *made =
       calloc(1, sizeof *made + t->streams * sizeof made->stream[0]);

@@ -61,8 +61,8 @@ static void payload_damaged(gli_tcp_stream *stream, uint32_t sum) {
       &stream->pair->peer,
       "a message of %" PRIu64 " bytes from rank %" PRIu32
       " (%s) to rank %" PRIu32
-      " came damaged: its checksum (CRC32C) is %08" PRIx32
-      ", and was %08" PRIx32 "; check the memory and the network of both hosts",
+      " is corrupt: its checksum (CRC32C) is %08" PRIx32 ", expected %08" PRIx32
+      "; check the memory and the network of both hosts",
       stream->header.length, pair->peer.config.peer_rank, pair->peer_text,
       pair->peer.config.self_rank, sum, stream->expected_sum);
 }
@@ -166,21 +166,19 @@ GLI_COLD static size_t other_arrived(gli_tcp_stream *stream,
   if (!pair->peer.checked) {
     gli_peer_spoil(&pair->peer,
                    "rank %" PRIu32 " (%s) sent rank %" PRIu32
-                   " bytes that are no message; the connection or the peer "
-                   "is damaged",
+                   " an invalid message; the connection or the peer is corrupt",
                    pair->peer.config.peer_rank, pair->peer_text,
                    pair->peer.config.self_rank);
     return 0;
   }
   if (!gli_header_decode_checked(header, &stream->header,
                                  &stream->expected_sum)) {
-    gli_peer_spoil(
-        &pair->peer,
-        "a message from rank %" PRIu32 " (%s) to rank %" PRIu32
-        " came damaged: the checksum (CRC32C) of its header is wrong; check "
-        "the memory and the network of both hosts",
-        pair->peer.config.peer_rank, pair->peer_text,
-        pair->peer.config.self_rank);
+    gli_peer_spoil(&pair->peer,
+                   "a message from rank %" PRIu32 " (%s) to rank %" PRIu32
+                   " is corrupt: the checksum (CRC32C) of its header is wrong; "
+                   "check the memory and the network of both hosts",
+                   pair->peer.config.peer_rank, pair->peer_text,
+                   pair->peer.config.self_rank);
     return 0;
   }
   const uint8_t *payload = header + GLI_HEADER_BYTES;

@@ -96,8 +96,8 @@ static gloo_status tcp_open(const gli_transport_config *config,
                             gli_transport **transport, gloo_error *error) {
   if (config->streams < 1 || config->streams > GLI_TCP_STREAMS_MAX)
     return gli_fail(error, GLOO_ERR_INVALID, -1,
-                    "%d streams per pair of ranks; 1 to %d are possible",
-                    config->streams, GLI_TCP_STREAMS_MAX);
+                    "streams is %d; it must be 1 to %d", config->streams,
+                    GLI_TCP_STREAMS_MAX);
   gli_tcp *t = calloc(1, sizeof *t);
   if (t == NULL)
     return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,

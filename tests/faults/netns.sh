@@ -38,7 +38,7 @@ run_job() {
 # ---- collectives -------------------------------------------------------------
 
 # What this command knows, as it says itself.
-collectives=$("$gloo" bench none 2>&1 | sed -n "s/.* is none of //p" | tr -d ,. |
+collectives=$("$gloo" bench none 2>&1 | sed -n "s/.* is not one of //p" | tr -d ,. |
   sed 's/ overlap limits$//')
 has " $collectives " " allreduce " && has " $collectives " " exscan " &&
   has " $collectives " " alltoallv "

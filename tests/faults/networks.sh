@@ -125,7 +125,7 @@ for transport in auto tcp; do
   run_job "1 2 3 4 1 2 3 4" 10.213.1.2 $bench && worked 15
   result "eight ranks on four hosts meet by the network that works: $transport"
 done
-has "$(cat "$scratch/log.1")" "other ranks are told 10.213.2.2:"
+has "$(cat "$scratch/log.1")" "publishes 10.213.2.2:"
 result "the address that reaches rank 0 is the first that others are told"
 has "$(cat "$scratch/log.1")" ", 10.99.0.2:"
 result "others are told the one that does not as well"
@@ -181,7 +181,7 @@ settings="GLOO_TRANSPORT=tcp GLOO_SOCKET_IFNAME=eth1"
 run_job "1 2" 10.213.1.2 $bench
 bad=$?
 [ $bad -ne 0 ] && [ "$took" -lt 25 ] && has "$(cat "$scratch"/log.?)" "(10.99.0." &&
-  has "$(cat "$scratch"/log.?)" "cannot be reached"
+  has "$(cat "$scratch"/log.?)" "cannot connect to rank"
 result "an interface that reaches nobody: the error has the address" "$scratch/log.1"
 
 settings="GLOO_TRANSPORT=tcp GLOO_SOCKET_IFNAME=eth1,lo"
@@ -196,7 +196,7 @@ settings="GLOO_TRANSPORT=auto GLOO_SOCKET_IFNAME=lo"
 # shellcheck disable=SC2086
 run_job "1 2" 10.213.1.2 $bench
 bad=$?
-[ $bad -ne 0 ] && has "$(cat "$scratch"/log.?)" "ranks of its own host alone can connect"
+[ $bad -ne 0 ] && has "$(cat "$scratch"/log.?)" "listens on loopback only"
 result "loopback of two namespaces of one host is not taken for one" "$scratch/log.1"
 expect_bad=''
 

@@ -100,14 +100,14 @@ static void other_secret_and_none_are_refused(void **state) {
                                                  &gli_transport_auto};
   (void)state;
   for (int i = 0; i < 2; i++) {
-    refuse(all[i], job_key, other_key, "has another secret than rank 0",
-           "has another secret than rank 1");
+    refuse(all[i], job_key, other_key, "has a different secret than rank 0",
+           "has a different secret than rank 1");
     refuse(all[i], job_key, NULL,
-           "does not ask for the job's secret, which rank 0 has",
-           "asks for the job's secret, which rank 1 does not have");
+           "does not require the job secret, which rank 0 has",
+           "requires the job secret, which rank 1 does not have");
     refuse(all[i], NULL, job_key,
-           "asks for the job's secret, which rank 0 does not have",
-           "does not ask for the job's secret, which rank 1 has");
+           "requires the job secret, which rank 0 does not have",
+           "does not require the job secret, which rank 1 has");
   }
 }
 
@@ -298,8 +298,9 @@ static void answer_rank_0(const uint8_t *key, gli_shm_say say,
 static void answer_without_the_right_tag_is_refused(void **state) {
   (void)state;
   answer_rank_0(NULL, GLI_SHM_ACCEPTED, "does not ask for the job's secret");
-  answer_rank_0(other_key, GLI_SHM_ACCEPTED, "has another secret than rank 0");
-  answer_rank_0(job_key, GLI_SHM_HELLO, "has another secret than rank 0");
+  answer_rank_0(other_key, GLI_SHM_ACCEPTED,
+                "has a different secret than rank 0");
+  answer_rank_0(job_key, GLI_SHM_HELLO, "has a different secret than rank 0");
 }
 
 int main(void) {

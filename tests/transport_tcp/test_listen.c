@@ -219,9 +219,9 @@ static void address_of_another_machine_is_an_error(void **state) {
 static void address_of_every_interface_is_an_error(void **state) {
   (void)state;
   assert_refused(&(gli_transport_config){.host = "0.0.0.0"}, GLOO_ERR_ADDRESS,
-                 "one address");
+                 "not an address that other ranks");
   assert_refused(&(gli_transport_config){.host = "::"}, GLOO_ERR_ADDRESS,
-                 "one address");
+                 "not an address that other ranks");
 }
 
 static void unknown_interface_names_the_known(void **state) {

@@ -66,12 +66,12 @@ static void other_secret_is_refused(void **state) {
   s->ba->config.job_key = other_key;
   har_pair_open(s->ab);
   har_until(&s->a, &s->b, &s->ab->failed, 1);
-  assert_denied(s->ab, "has another secret than rank 0");
+  assert_denied(s->ab, "has a different secret than rank 0");
   assert_int_equal(s->b.asked, 0);
   assert_null(s->ba->pair);
   har_pair_open(s->ba);
   har_until(&s->b, &s->a, &s->ba->failed, 1);
-  assert_denied(s->ba, "has another secret than rank 1");
+  assert_denied(s->ba, "has a different secret than rank 1");
 }
 
 static void both_hear_of_a_missing_secret(void **state) {
@@ -79,11 +79,11 @@ static void both_hear_of_a_missing_secret(void **state) {
   s->ba->config.job_key = NULL;
   har_pair_open(s->ab);
   har_until(&s->a, &s->b, &s->ab->failed, 1);
-  assert_denied(s->ab, "does not ask for the job's secret, which rank 0 has");
+  assert_denied(s->ab, "does not require the job secret, which rank 0 has");
   assert_null(s->ba->pair);
   har_pair_open(s->ba);
   har_until(&s->b, &s->a, &s->ba->failed, 1);
-  assert_denied(s->ba, "asks for the job's secret, which rank 1 does not have");
+  assert_denied(s->ba, "requires the job secret, which rank 1 does not have");
 }
 
 static void both_hear_of_it_when_they_begin_at_once(void **state) {
@@ -93,8 +93,8 @@ static void both_hear_of_it_when_they_begin_at_once(void **state) {
   har_pair_open(s->ba);
   har_until(&s->a, &s->b, &s->ab->failed, 1);
   har_until(&s->a, &s->b, &s->ba->failed, 1);
-  assert_denied(s->ab, "another secret");
-  assert_denied(s->ba, "another secret");
+  assert_denied(s->ab, "a different secret");
+  assert_denied(s->ba, "a different secret");
 }
 
 /* A peer that comes too late to a closed pair proves itself as well. */
@@ -431,7 +431,7 @@ static void wrong_challenge_is_not_answered(void **state) {
   int fd = first_hello(s, hello);
   challenge(s, fd, hello, other_key);
   har_until(&s->a, NULL, &s->ab->failed, 1);
-  assert_denied(s->ab, "has another secret than rank 0");
+  assert_denied(s->ab, "has a different secret than rank 0");
   har_assert_hung_up(&s->a, fd);
 }
 
@@ -442,7 +442,7 @@ static void challenge_of_another_hello_is_wrong(void **state) {
   int fd = next_hello(s, hello);
   challenge(s, fd, old, job_key);
   har_until(&s->a, NULL, &s->ab->failed, 1);
-  assert_denied(s->ab, "has another secret than rank 0");
+  assert_denied(s->ab, "has a different secret than rank 0");
   har_assert_hung_up(&s->a, fd);
 }
 
@@ -491,7 +491,7 @@ static void denied_proof_says_why(void **state) {
   challenge(s, fd, hello, job_key);
   answer(fd, GLI_TCP_DENIED);
   har_until(&s->a, NULL, &s->ab->failed, 1);
-  assert_denied(s->ab, "has another secret than rank 0");
+  assert_denied(s->ab, "has a different secret than rank 0");
   close(fd);
 }
 
@@ -502,7 +502,7 @@ static void challenge_without_a_secret_says_why(void **state) {
   int fd = first_hello(s, hello);
   challenge(s, fd, hello, job_key);
   har_until(&s->a, NULL, &s->ab->failed, 1);
-  assert_denied(s->ab, "asks for the job's secret, which rank 0 does not have");
+  assert_denied(s->ab, "requires the job secret, which rank 0 does not have");
   har_assert_hung_up(&s->a, fd);
 }
 

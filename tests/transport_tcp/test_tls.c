@@ -199,12 +199,12 @@ static void other_secret_is_refused_and_told(void **state) {
     s->ba->config.job_key = other_key;
     har_pair_open(s->ab);
     har_until(&s->a, &s->b, &s->ab->failed, 1);
-    assert_failed(s->ab, GLOO_ERR_AUTH, "has another secret than ");
+    assert_failed(s->ab, GLOO_ERR_AUTH, "has a different secret than ");
     assert_null(s->ba->pair);
     assert_int_equal(s->b.asked, 0);
     har_pair_open(s->ba);
     har_until(&s->a, &s->b, &s->ba->failed, 1);
-    assert_failed(s->ba, GLOO_ERR_AUTH, "has another secret than ");
+    assert_failed(s->ba, GLOO_ERR_AUTH, "has a different secret than ");
     scene_close(s);
   }
 }
@@ -584,7 +584,7 @@ static void changed_bits_are_seen_by_who_reads_them(void **state) {
     size_t bytes = i >= 4 ? 300000 : 20;
     har_send(teller, &request, 0, large, bytes);
     har_until(&s->a, &s->b, &reader->failed, 1);
-    assert_failed(reader, GLOO_ERR_PROTOCOL, "it was changed on its way");
+    assert_failed(reader, GLOO_ERR_PROTOCOL, "data was modified in transit");
     har_until(&s->a, &s->b, &teller->failed, 1);
     relay_end(&r);
     scene_close(s);
@@ -694,7 +694,7 @@ static void garbage_is_met_without_more(void **state) {
     uv_sleep(20);
     if (takes) assert_int_equal(take(s->ab, 2, 4), message_first);
     expect_soon(s, &s->ab->failed, 1);
-    assert_failed(s->ab, GLOO_ERR_PROTOCOL, "it was changed on its way");
+    assert_failed(s->ab, GLOO_ERR_PROTOCOL, "data was modified in transit");
     assert_int_equal(s->ab->received,
                      before + (message_first && !takes ? 1 : 0));
     scene_close(s);
