@@ -254,8 +254,8 @@ static bool gpu_memory(const gli_bench_case *c, size_t bytes, void **memory) {
     return gpu_complains(c, &error);
   if (gli_cuda_is_watched()) return true;
   fprintf(stderr,
-          "gloo bench: rank %d: GLOO_CUDA is 0, or this machine has no GPU: "
-          "buffers of one would be taken for memory of the host\n",
+          "gloo bench: rank %d: --memory cuda needs a GPU, but GLOO_CUDA is 0 "
+          "or this machine has none\n",
           c->rank);
   return false;
 }
@@ -367,8 +367,7 @@ static bool check_untouched(const gli_bench_case *c, const void *out,
   for (size_t i = 0; i < c->out_bytes; i++) {
     if (bytes[i] == 0xa5) continue;
     snprintf(where, GLI_CASE_WHERE,
-             "byte %zu of the output was written to, at a rank that has none",
-             i);
+             "byte %zu of the output was written, on a rank without output", i);
     return false;
   }
   return true;

@@ -235,7 +235,9 @@ static bool measure_fresh(const point *at, gli_bench_result *result) {
   point with = *at, *p = &with;
   bool allocated = gli_case_allocate(&p->c, &fresh);
   if (!allocated) {
-    fprintf(stderr, "gloo bench: rank %d: no buffers of %" PRIu64 " bytes\n",
+    fprintf(stderr,
+            "gloo bench: rank %d: out of memory for buffers of %" PRIu64
+            " bytes\n",
             p->c.rank, p->c.bytes);
   }
   p->sets = &fresh;
@@ -250,7 +252,8 @@ bool gli_bench_measure(gli_bench_rank *rank, const gli_bench_call *call,
   uint64_t begin = uv_hrtime();
   point p = {.rank = rank};
   if (!gli_case_init(&p.c, call, rank->context, bytes)) {
-    fprintf(stderr, "gloo bench: rank %d: no memory for the list of blocks\n",
+    fprintf(stderr,
+            "gloo bench: rank %d: out of memory for the list of blocks\n",
             p.c.rank);
     return false;
   }

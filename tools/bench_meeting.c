@@ -63,7 +63,7 @@ gloo_status gli_meeting_open(gli_meeting *meeting, gloo_context *context,
   set_up(meeting, context);
   if (manner->sleep != NULL && meeting->ranks > manner->max_ranks) {
     return gli_fail(error, GLOO_ERR_UNSUPPORTED, -1,
-                    "more than %u ranks cannot meet asleep", manner->max_ranks);
+                    "more than %u ranks cannot wait asleep", manner->max_ranks);
   }
   bool first = gloo_context_rank(context) == 0;
   gloo_options options = GLOO_OPTIONS_INIT;
@@ -82,8 +82,8 @@ gloo_status gli_meeting_open(gli_meeting *meeting, gloo_context *context,
   if (first) gli_shared_close_key(&key);
   if (status == GLOO_OK && all == 0 && first) {
     fprintf(stderr,
-            "gloo bench: the ranks share no memory, so they meet in "
-            "gloo_barrier before each call\n");
+            "gloo bench: the ranks share no memory, so they call gloo_barrier "
+            "before each call\n");
   }
   meeting->area = area;
   meeting->mapped = area != NULL;
@@ -114,13 +114,13 @@ void gli_meeting_break(gli_meeting *meeting) {
 
 gloo_status gli_meeting_broken(gloo_error *error) {
   return gli_fail(error, GLOO_ERR_PEER, -1,
-                  "another rank gave up, see its own message");
+                  "another rank gave up; see its message");
 }
 
 gloo_status gli_meeting_late(gloo_error *error) {
-  return gli_fail(error, GLOO_ERR_TIMEOUT, -1,
-                  "another rank has not come to the next iteration for a "
-                  "minute");
+  return gli_fail(
+      error, GLOO_ERR_TIMEOUT, -1,
+      "another rank has not reached the next iteration for a minute");
 }
 
 static bool others_came(gli_meeting_area *area, unsigned round) {

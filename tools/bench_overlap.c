@@ -28,18 +28,19 @@ static struct {
 
 static const gli_option options[] = {
     {"size", 0, GLI_OPTION_BYTES, &given.bytes, "BYTES",
-     "of each allreduce (64K)", 4, INT64_C(1) << 30},
+     "bytes of each allreduce (64K)", 4, INT64_C(1) << 30},
     {"count", 0, GLI_OPTION_INTEGER, &given.count, "N",
-     "allreduces under way at once (100)", 1, MAX_COUNT},
+     "concurrent allreduces (100)", 1, MAX_COUNT},
     {"rounds", 0, GLI_OPTION_INTEGER, &given.rounds, "N",
-     "of which the medians count (20)", 1, MAX_ROUNDS},
+     "repetitions; medians are printed (20)", 1, MAX_ROUNDS},
     {"compute", 0, GLI_OPTION_TEXT, &given.compute, "WHERE",
-     "busy, spare or away, see above (busy)", 0, 0},
+     "busy, spare or away; see above (busy)", 0, 0},
     {"transport", 0, GLI_OPTION_TEXT, &given.transport, "NAME",
      "auto, shm or tcp (auto)", 0, 0},
     {"no-helper", 0, GLI_OPTION_FLAG, &given.no_helper, NULL,
      "without the library's helper thread", 0, 0},
-    {"json", 0, GLI_OPTION_FLAG, &given.json, NULL, "as a JSON object", 0, 0},
+    {"json", 0, GLI_OPTION_FLAG, &given.json, NULL, "print a JSON object", 0,
+     0},
 };
 
 static const gli_command command = {
@@ -48,26 +49,25 @@ static const gli_command command = {
     .about =
         "Starts many non-blocking allreduces (float32 sums), computes for "
         "about as long\n"
-        "as they take, and waits for them. Prints the times of communication "
+        "as they take, and waits for them. Prints the time of communication "
         "alone, of\n"
-        "computation alone, and of both together; the last against the longer "
-        "of the\n"
-        "others, and the share of the shorter one that was hidden. Results are "
+        "computation alone and of both together, the ratio of the last to the "
+        "longer of\n"
+        "the others, and the share of the shorter one that was hidden. Results "
+        "are\n"
         "verified.\n"
         "  busy    every rank computes, on any core\n"
-        "  spare   the cores are halved: one half computes, the other "
-        "communicates. The\n"
-        "          library's helper threads stay on the latter, and so do the "
-        "ranks when\n"
-        "          they communicate alone. Else they are on the former, which "
-        "they share:\n"
-        "          all start their allreduces, all compute, then all wait for "
-        "what is\n"
-        "          left. So each part alone has the cores that it has when "
-        "both "
-        "run.\n"
-        "  away    something else computes (an accelerator): ranks sleep "
-        "meanwhile\n",
+        "  spare   half of the cores compute, the other half communicate. The "
+        "library's\n"
+        "          helper threads stay on the communicating half, and so do "
+        "the ranks\n"
+        "          while they communicate alone. Otherwise all ranks share the "
+        "computing\n"
+        "          half: they start their allreduces, compute, and then wait "
+        "for the\n"
+        "          rest. So each part has the same cores alone as in the "
+        "combined run.\n"
+        "  away    an accelerator computes: the ranks sleep meanwhile\n",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
 };
@@ -145,7 +145,7 @@ static gloo_status wait_all(overlap *o, size_t started) {
 
 static bool keep_to(overlap *o, gli_half half) {
   if (o->where != SPARE || gli_halves_keep_to(half)) return true;
-  gli_fail(&o->error, GLOO_ERR_IO, -1, "cannot keep a thread on some cores");
+  gli_fail(&o->error, GLOO_ERR_IO, -1, "cannot bind a thread to cores");
   return false;
 }
 
@@ -327,12 +327,12 @@ static bool choose_place(place *where) {
     *where = (place)i;
     if (*where != SPARE || gli_halves_find()) return true;
     gli_usage_error(&command,
-                    "option --compute: no core can be spared here (ranks that "
-                    "share cores may spread with gloo run --no-bind)");
+                    "option --compute: no core is left to communicate on (gloo "
+                    "run --no-bind lets ranks that share cores spread)");
     return false;
   }
   gli_usage_error(&command,
-                  "option --compute: '%s' is none of busy, spare, away",
+                  "option --compute: '%s' is not one of busy, spare, away",
                   given.compute);
   return false;
 }

@@ -53,7 +53,7 @@ void gli_bench_report_begin(const gli_bench_settings *settings, int ranks) {
   if (gli_collective_reduces(call->collective)) printf(" %s", op_text(call));
   if (call->in_place) printf(" in place");
   if (call->memory == GLI_BENCH_ALLOC) printf(" in memory from gloo_alloc");
-  if (call->memory == GLI_BENCH_CUDA) printf(" in memory of GPUs");
+  if (call->memory == GLI_BENCH_CUDA) printf(" in GPU memory");
   printf(", %d rank%s (%s), %s\n", ranks, ranks == 1 ? "" : "s",
          settings->threads > 0 ? "threads" : "processes", settings->transport);
   printf("# times in us, bandwidths in 10^9 bytes/s\n");

@@ -23,49 +23,47 @@ static struct {
 
 static const gli_option options[] = {
     {"sizes", 0, GLI_OPTION_TEXT, &given.sizes, "A,B,..",
-     "bytes of the larger buffer (4,1K,16K,256K,4M,64M)", 0, 0},
-    {"min", 0, GLI_OPTION_BYTES, &given.min, "BYTES", "or: from here", 1,
-     MAX_BYTES},
-    {"max", 0, GLI_OPTION_BYTES, &given.max, "BYTES", "up to here", 1,
+     "sizes of the larger buffer (4,1K,16K,256K,4M,64M)", 0, 0},
+    {"min", 0, GLI_OPTION_BYTES, &given.min, "BYTES",
+     "smallest size, instead of --sizes", 1, MAX_BYTES},
+    {"max", 0, GLI_OPTION_BYTES, &given.max, "BYTES", "largest size", 1,
      MAX_BYTES},
     {"factor", 0, GLI_OPTION_INTEGER, &given.factor, "F",
-     "each size F times the one before (4)", 2, 1 << 20},
+     "factor from each size to the next (4)", 2, 1 << 20},
     {"dtype", 0, GLI_OPTION_TEXT, &given.dtype, "TYPE",
      "element type (float32)", 0, 0},
     {"op", 0, GLI_OPTION_TEXT, &given.op, "OP", "reduction (sum)", 0, 0},
     {"algorithm", 0, GLI_OPTION_TEXT, &given.algorithm, "NAME",
-     "by name, or 'all'; default: the library's choice", 0, 0},
+     "name, or 'all'; default: the library's choice", 0, 0},
     {"transport", 0, GLI_OPTION_TEXT, &given.transport, "NAME",
      "auto, shm, tcp or inproc (auto; with --threads inproc)", 0, 0},
     {"streams", 0, GLI_OPTION_INTEGER, &given.streams, "N",
      "connections per pair of ranks", 1, 16},
     {"time", 0, GLI_OPTION_SECONDS, &given.seconds, "SECONDS",
-     "for each line (1)", 0, 86400},
+     "measuring time per line (1)", 0, 86400},
     {"iterations", 0, GLI_OPTION_INTEGER, &given.iterations, "N",
-     "this many instead of --time", 1, GLI_BENCH_MAX_ITERATIONS},
+     "number of iterations, instead of --time", 1, GLI_BENCH_MAX_ITERATIONS},
     {"warmup", 0, GLI_OPTION_INTEGER, &given.warmup, "N",
-     "iterations before those that count, fewer of slow ones (5)", 0,
+     "iterations before the timed ones, fewer for slow calls (5)", 0,
      GLI_BENCH_MAX_ITERATIONS},
-    {"in-place", 0, GLI_OPTION_FLAG, &given.in_place, NULL,
-     "input and output are the same buffer", 0, 0},
-    {"buffers", 0, GLI_OPTION_TEXT, &given.buffers, "N|fresh",
-     "use N sets of buffers in turn; fresh: one, new for each line (fresh)", 0,
-     0},
-    {"untouched", 0, GLI_OPTION_FLAG, &given.untouched, NULL,
-     "leave buffers alone between calls, as no program does", 0, 0},
-    {"memory", 0, GLI_OPTION_TEXT, &given.memory, "NAME",
-     "where buffers lie: malloc, gloo_alloc, or cuda: on GPUs (malloc)", 0, 0},
-    {"offset", 0, GLI_OPTION_BYTES, &given.offset, "BYTES",
-     "buffers begin so far behind the start of a page (where malloc puts them)",
-     0, 4096},
-    {"root", 0, GLI_OPTION_INTEGER, &given.root, "RANK", "to or from which (0)",
-     0, INT32_MAX},
-    {"json", 0, GLI_OPTION_FLAG, &given.json, NULL, "one JSON object per line",
+    {"in-place", 0, GLI_OPTION_FLAG, &given.in_place, NULL, "operate in place",
      0, 0},
+    {"buffers", 0, GLI_OPTION_TEXT, &given.buffers, "N|fresh",
+     "rotate N sets of buffers; fresh: one, allocated per line (fresh)", 0, 0},
+    {"untouched", 0, GLI_OPTION_FLAG, &given.untouched, NULL,
+     "do not touch buffers between calls (unrealistic)", 0, 0},
+    {"memory", 0, GLI_OPTION_TEXT, &given.memory, "NAME",
+     "buffers from malloc, gloo_alloc or cuda, in GPU memory (malloc)", 0, 0},
+    {"offset", 0, GLI_OPTION_BYTES, &given.offset, "BYTES",
+     "offset of buffers from the start of a page (malloc's choice)", 0, 4096},
+    {"root", 0, GLI_OPTION_INTEGER, &given.root, "RANK",
+     "root of rooted collectives (0)", 0, INT32_MAX},
+    {"json", 0, GLI_OPTION_FLAG, &given.json, NULL,
+     "print one JSON object per line", 0, 0},
     {"ranks", 0, GLI_OPTION_INTEGER, &given.ranks, "N",
-     "with --threads: how many", 1, 1024},
+     "number of ranks, with --threads", 1, 1024},
     {"threads", 0, GLI_OPTION_FLAG, &given.threads, NULL,
-     "the ranks are threads of this process", 0, 0},
+     "run the ranks as threads of this process", 0, 0},
 };
 
 static const gli_command command = {
@@ -78,21 +76,22 @@ static const gli_command command = {
     .about =
         "COLLECTIVE is one of barrier, broadcast, reduce, allreduce, scan, "
         "exscan,\n"
-        "reduce_scatter, allgather, gather, scatter, alltoall; with blocks "
-        "that differ in\n"
-        "length reduce_scatterv, allgatherv, gatherv, scatterv, alltoallv; "
+        "reduce_scatter, allgather, gather, scatter, alltoall; with blocks of "
+        "different\n"
+        "lengths reduce_scatterv, allgatherv, gatherv, scatterv, alltoallv; "
         "sendrecv (round\n"
         "trips between ranks 0 and 1, 2 and 3, ...).\n"
-        "Before each call every rank writes its input, and the ranks meet "
-        "outside the\n"
-        "library; after it they read what came. None of this is timed. The "
-        "figure of an\n"
-        "iteration is that of its slowest rank. Results are compared with "
-        "what they must\n"
-        "be, bit by bit, on every rank, before and after the timing; a "
-        "difference ends the\n"
-        "program with status 1.\n"
-        "algbw is bytes/p50; busbw counts what crosses a rank's link.\n",
+        "Before each call every rank writes its input, and the ranks "
+        "synchronise outside\n"
+        "the library; after it they read the output. None of this is timed. "
+        "The time of an\n"
+        "iteration is that of its slowest rank. Every rank compares its result "
+        "bit by bit\n"
+        "with the expected one before and after the timing; on a difference "
+        "the program\n"
+        "exits with status 1.\n"
+        "algbw is bytes/p50; busbw counts the bytes that cross a rank's "
+        "link.\n",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
 };
@@ -108,7 +107,7 @@ static bool unknown(const char *option, const char *value,
     used += (size_t)snprintf(list + used, sizeof list - used, "%s%s",
                              i > 0 ? ", " : "", known[i]);
   }
-  gli_usage_error(&command, "%s: '%s' is none of %s", option, value, list);
+  gli_usage_error(&command, "%s: '%s' is not one of %s", option, value, list);
   return false;
 }
 
@@ -152,7 +151,7 @@ static bool choose_op(gli_bench_settings *s) {
   if (!gli_collective_reduces(collective)) return true;
   const char *refusal = gli_reduce_refusal(s->call.dtype, s->call.op);
   if (refusal != NULL) {
-    gli_usage_error(&command, "option --op: there is no %s of %s: %s",
+    gli_usage_error(&command, "option --op: %s is not defined for %s: %s",
                     gloo_op_name(s->call.op), gloo_dtype_name(s->call.dtype),
                     refusal);
     return false;
@@ -180,7 +179,8 @@ static bool choose_algorithms(gli_bench_settings *s) {
     s->algorithms[all ? n_known - 1 : 0] = algorithm->name;
   }
   if (n_known == 0 && !all) {
-    gli_usage_error(&command, "option --algorithm: %s has none to choose from",
+    gli_usage_error(&command,
+                    "option --algorithm: %s has no algorithms to choose from",
                     gli_collective_name(s->call.collective));
     return false;
   }
@@ -251,7 +251,7 @@ static bool choose_sizes(gli_bench_settings *s) {
 static bool choose_ranks(gli_bench_settings *s) {
   s->threads = given.threads ? given.ranks : 0;
   if (given.threads && given.ranks == 0) {
-    gli_usage_error(&command, "option --threads needs --ranks N: how many");
+    gli_usage_error(&command, "option --threads needs --ranks N");
     return false;
   }
   if (!given.threads && given.ranks != 0) {
@@ -292,15 +292,14 @@ static bool choose_offset(gli_bench_settings *s) {
   s->call.placed = true;
   s->call.offset = (size_t)given.offset;
   if (s->call.memory == GLI_BENCH_CUDA) {
-    gli_usage_error(&command, "option --offset: not with memory of GPUs");
+    gli_usage_error(&command, "option --offset: not possible with GPU memory");
     return false;
   }
   if (given.offset % element == 0) return true;
-  gli_usage_error(
-      &command,
-      "option --offset: elements of %s are %zu bytes long, of which %" PRIu64
-      " is no multiple",
-      gloo_dtype_name(s->call.dtype), element, given.offset);
+  gli_usage_error(&command,
+                  "option --offset: elements of %s have %zu bytes, but %" PRIu64
+                  " is not a multiple of that",
+                  gloo_dtype_name(s->call.dtype), element, given.offset);
   return false;
 }
 
@@ -310,7 +309,7 @@ static bool choose_buffers(gli_bench_settings *s) {
   gli_collective collective = s->call.collective;
   if (given.in_place &&
       (collective == GLI_BARRIER || collective == GLI_SENDRECV)) {
-    gli_usage_error(&command, "option --in-place: %s has no such form",
+    gli_usage_error(&command, "option --in-place: %s cannot operate in place",
                     gli_collective_name(collective));
     return false;
   }
@@ -335,7 +334,7 @@ bool gli_bench_settings_parse(gli_bench_settings *s, int argc, char **argv,
   if (parsed != GLI_PARSE_OK) return false;
   if (n_operands != 1) {
     gli_usage_error(&command, n_operands == 0
-                                  ? "which collective? see --help"
+                                  ? "COLLECTIVE is missing; see --help"
                                   : "only one collective at a time");
     return false;
   }

@@ -27,36 +27,37 @@ static bool json = false, link_all = false;
 
 static const gli_option options[] = {
     {"processes", 'n', GLI_OPTION_INTEGER, &processes, "N",
-     "ranks, each a process (8)", 1, GLI_START_RANKS_MAX},
+     "number of ranks, each a process (8)", 1, GLI_START_RANKS_MAX},
     {"threads", 0, GLI_OPTION_INTEGER, &threads, "N",
-     "ranks, each a thread with a device of its own, instead", 1,
+     "number of ranks, each a thread with its own device", 1,
      GLI_START_RANKS_MAX},
     {"repeat", 'r', GLI_OPTION_INTEGER, &repeat, "R", "starts (5)", 1, 1000},
     {"transport", 't', GLI_OPTION_TEXT, &transport, "NAME",
-     "auto, shm, tcp (what GLOO_TRANSPORT says, or auto)", 0, 0},
+     "auto, shm or tcp (GLOO_TRANSPORT, or auto)", 0, 0},
     {"store", 0, GLI_OPTION_TEXT, &store_url, "URL",
-     "where ranks meet (a TCP store of its own, which counts requests)", 0, 0},
+     "store to use (its own TCP store, which counts requests)", 0, 0},
     {"link", 0, GLI_OPTION_FLAG, &link_all, NULL,
-     "connect every rank with every other, too", 0, 0},
-    {"json", 0, GLI_OPTION_FLAG, &json, NULL, "one JSON object", 0, 0},
+     "also connect every rank with every other", 0, 0},
+    {"json", 0, GLI_OPTION_FLAG, &json, NULL, "print one JSON object", 0, 0},
 };
 
 static const gli_command command = {
     .name = "bench start",
     .usage = "gloo bench start [options]",
     .about =
-        "Starts a job on this machine, again and again, and prints medians:\n"
+        "Starts a job on this machine repeatedly and prints medians:\n"
         "  met      until the last rank has its context\n"
         "  passed   until the last rank has passed the barrier after that\n"
-        "  split    making a group of all ranks\n"
+        "  split    creating a group of all ranks\n"
         "  linked   a message from each rank to each (with --link)\n"
-        "  sockets, memory  that a process then has, the median of all, and "
-        "the most;\n"
-        "           memory without what came from files, and its share of "
-        "what several\n"
-        "           map, above what it had before the start (Linux)\n"
-        "  store    requests, and bytes that come and go, per rank\n"
-        "All ranks begin at the same moment, when each is running already.\n",
+        "  sockets, memory  of a process afterwards, median and maximum; "
+        "memory is\n"
+        "           anonymous and shared memory (proportional share) above "
+        "that before\n"
+        "           the start (Linux)\n"
+        "  store    requests per rank, and bytes received and sent\n"
+        "All ranks start at the same moment, when every process is already "
+        "running.\n",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
 };
@@ -235,7 +236,7 @@ static bool report_failures(const start *s) {
 static bool start_all(start *s, uint32_t *counts, double figures[FIGURES]) {
   for (; s->n_begun < s->size; s->n_begun++) {
     if (begin_rank(s, s->n_begun)) continue;
-    fprintf(stderr, "gloo bench start: only %u ranks can be made here\n",
+    fprintf(stderr, "gloo bench start: only %u ranks can be started here\n",
             (unsigned)s->n_begun);
     return false;
   }
@@ -246,7 +247,7 @@ static bool start_all(start *s, uint32_t *counts, double figures[FIGURES]) {
   bool ended = ready && await_count(s, &s->area->counted[s->way.last], END_MS);
   if (report_failures(s)) return false;
   if (!ended) {
-    fprintf(stderr, "gloo bench start: not all ranks came to an end\n");
+    fprintf(stderr, "gloo bench start: not all ranks finished\n");
     return false;
   }
   take_figures(s, began_ns, counts, figures);
@@ -264,7 +265,7 @@ static bool start_once(start *s, int64_t round, double figures[FIGURES]) {
   s->server = NULL;
   s->area = gli_shared_create(s->area_bytes, &key);
   bool ok = counts != NULL && s->area != NULL;
-  if (!ok) fprintf(stderr, "gloo bench start: no memory that ranks share\n");
+  if (!ok) fprintf(stderr, "gloo bench start: out of shared memory\n");
   if (ok && !start_all(s, counts, figures)) {
     ok = false;
     atomic_store(&s->area->go, 1); /* threads that wait go on, and fail */
@@ -359,7 +360,7 @@ int gli_bench_start(int argc, char **argv) {
   if (parsed == GLI_PARSE_HELP) return GLI_EXIT_OK;
   if (parsed == GLI_PARSE_BAD) return GLI_EXIT_USAGE;
   if (processes > 0 && threads > 0)
-    return gli_usage_error(&command, "either --processes or --threads");
+    return gli_usage_error(&command, "use either --processes or --threads");
   if (store_url != NULL &&
       strlen(store_url) >= sizeof((gli_start_area *)0)->store)
     return gli_usage_error(&command, "option --store: the URL is too long");

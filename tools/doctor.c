@@ -15,7 +15,7 @@ static bool json = false;
 static double timeout_s = 30;
 
 static const gli_option options[] = {
-    {"json", 0, GLI_OPTION_FLAG, &json, NULL, "one line of JSON", 0, 0},
+    {"json", 0, GLI_OPTION_FLAG, &json, NULL, "print one line of JSON", 0, 0},
     {"timeout", 't', GLI_OPTION_SECONDS, &timeout_s, "S",
      "how long ranks wait for each other (30)", 0, 3600},
 };
@@ -24,17 +24,16 @@ static const gli_command command = {
     .name = "doctor",
     .usage = "gloo doctor [options]",
     .about =
-        "What is wrong with a job, or would be. Start it as the ranks of your "
-        "job:\n"
+        "Finds problems of a job. Start it as the ranks of your job:\n"
         "  srun -N 2 -n 4 gloo doctor     mpirun -np 4 gloo doctor\n"
         "  torchrun --nproc-per-node 4 --no-python gloo doctor\n"
-        "Rank 0 prints what the launcher told, where ranks are and how each "
-        "two of\n"
-        "them are connected, limits, clocks, and what to do about what it "
-        "found.\n"
-        "Where ranks do not meet, each prints what it knows. The status is 0 "
-        "when\n"
-        "nothing was found.\n",
+        "Rank 0 prints the settings of the launcher, the hosts of the ranks, "
+        "how each\n"
+        "pair of ranks is connected, limits, clocks, and a remedy for each "
+        "problem.\n"
+        "If the ranks cannot connect, each prints what it knows. The exit "
+        "status is 0\n"
+        "if no problem was found.\n",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
 };
@@ -182,8 +181,8 @@ static void put_launch(report *r, const gli_launch *launch) {
   if (launch->size == 1) {
     put_line(r, "launcher", "%s: one rank", launch->launcher);
   } else {
-    put_line(r, "launcher", "%s: rank %u of %u, ranks meet at %s%s%s",
-             launch->launcher, (unsigned)launch->rank, (unsigned)launch->size,
+    put_line(r, "launcher", "%s: rank %u of %u, store %s%s%s", launch->launcher,
+             (unsigned)launch->rank, (unsigned)launch->size,
              gli_store_url_shown(launch->store).text,
              launch->job[0] != '\0' ? ", job " : "",
              gli_quote(launch->job).text);
@@ -194,7 +193,7 @@ static void put_facts(report *r, const char *who,
                       const gli_doctor_facts *facts) {
   put_line(r, "host", "%s: %s, version %s; %u cores%s", who, facts->host,
            facts->version, (unsigned)facts->cores,
-           facts->quota > 0 ? ", by a limit of its control group" : "");
+           facts->quota > 0 ? ", limited by its control group" : "");
   put_line(r, "network", "%s: %s", who, facts->interfaces);
   put_line(r, "limits",
            "%s: %s files (ulimit -Hn: %s), %s of locked memory; %s of memory "
@@ -323,8 +322,8 @@ static void report_links(report *r, const ranks *all, bool one_host,
            (double)speeds[n - 1], (double)middle, from, to);
   if (!one_host && slowest->gb_per_s < middle / 4)
     put_finding(r,
-                "rank %d with %d: %.2g GB/s, and half of the pairs reach %.2g; "
-                "look at the network between these hosts",
+                "rank %d with %d: %.2g GB/s, but half of the pairs reach %.2g; "
+                "check the network between these hosts",
                 from, to, (double)slowest->gb_per_s, (double)middle);
 }
 
@@ -335,7 +334,7 @@ static void find_routes(report *r, const ranks *all) {
       const gli_doctor_link *l = link_of(all, a, b);
       if (l->us <= 0 || l->shared || !l->same_host || l->why[0] == '\0')
         continue;
-      put_finding(r, "rank %d with %d: not by shared memory: %s", a, b, l->why);
+      put_finding(r, "rank %d with %d: no shared memory: %s", a, b, l->why);
       return; /* one of a kind */
     }
   }
@@ -348,11 +347,11 @@ static void report_clocks(report *r, const ranks *all) {
   put_line(r, "clocks", "at most %.3g s from that of rank 0", fabs(most));
   for (int i = 0; i < all->n; i++) {
     if (fabs(all->ahead[i]) - all->off[i] < 1) continue;
-    put_finding(r,
-                "rank %d: its clock is %.3g s %s that of rank 0; logs will not "
-                "fit together: run a time service such as chrony on its host",
-                i, fabs(all->ahead[i]),
-                all->ahead[i] > 0 ? "ahead of" : "behind");
+    put_finding(
+        r,
+        "rank %d: its clock is %.3g s %s that of rank 0, so timestamps in logs "
+        "do not match: run a time service such as chrony on its host",
+        i, fabs(all->ahead[i]), all->ahead[i] > 0 ? "ahead of" : "behind");
   }
 }
 

@@ -50,8 +50,8 @@ static void list_interfaces(gli_doctor_facts *facts) {
   gli_interfaces_free(&all);
   if (!up)
     gli_doctor_find(facts,
-                    "no network interface but loopback is up here: ranks on "
-                    "other hosts cannot be reached; bring one up");
+                    "no network interface except loopback is up, so ranks on "
+                    "other hosts cannot connect; bring one up");
 }
 
 /* A name of the host of rank 0 that means loopback on another host. */
@@ -67,8 +67,8 @@ static void check_name(const gli_launch *launch, const gli_store_url *url,
   char text[GLI_ENDPOINT_TEXT_BYTES];
   gli_endpoint_text(&found.at[0], text);
   gli_doctor_find(facts,
-                  "'%s' is %s here, which is this host itself; take the name "
-                  "out of that line of /etc/hosts, or give an address",
+                  "'%s' resolves to %s on this host, which is loopback; remove "
+                  "the name from that line of /etc/hosts, or use an address",
                   gli_quote(url->host).text, text);
 }
 
@@ -77,7 +77,7 @@ void gli_doctor_reach(const gli_launch *launch, char text[GLI_DOCTOR_TEXT]) {
   gli_tcp_addresses found;
   gloo_error error;
   (void)snprintf(text, GLI_DOCTOR_TEXT, "%s",
-                 launch->store[0] == '\0' ? "there is no store" : "not tried");
+                 launch->store[0] == '\0' ? "no store" : "not tried");
   if (launch->store[0] == '\0' ||
       gli_store_url_read(launch->store, &url, NULL) != GLOO_OK ||
       url.host[0] == '\0')
@@ -140,8 +140,8 @@ static void look_at_memory(gli_doctor_facts *facts) {
     facts->shared_left = (uint64_t)shared.f_bavail * shared.f_frsize;
   if (facts->memory_left < 256 * MIB)
     gli_doctor_find(facts,
-                    "%llu MiB of memory are left to this process; give the "
-                    "machine or its control group more",
+                    "only %llu MiB of memory are left for this process; give "
+                    "the machine or its control group more",
                     (unsigned long long)(facts->memory_left / MIB));
 }
 

@@ -25,13 +25,13 @@ static int64_t ranks = 0;
 static const char *transport = NULL;
 
 static const gli_option options[] = {
-    {"json", 0, GLI_OPTION_FLAG, &json, NULL, "one JSON object", 0, 0},
+    {"json", 0, GLI_OPTION_FLAG, &json, NULL, "print one JSON object", 0, 0},
     {"local", 0, GLI_OPTION_FLAG, &local, NULL,
-     "in a job too: nothing of the other ranks", 0, 0},
+     "do not contact the other ranks of a job", 0, 0},
     {"tuning", 0, GLI_OPTION_FLAG, &tuning, NULL,
-     "only which algorithms are chosen, by bytes of the longest buffer", 0, 0},
+     "print only the algorithms chosen, by bytes of the longest buffer", 0, 0},
     {"ranks", 0, GLI_OPTION_INTEGER, &ranks, "N",
-     "with --tuning: for so many on one host (4)", 1, 1 << 20},
+     "with --tuning: number of ranks, on one host (4)", 1, 1 << 20},
     {"transport", 0, GLI_OPTION_TEXT, &transport, "NAME",
      "with --tuning: auto, shm, tcp or inproc (auto)", 0, 0},
 };
@@ -42,22 +42,25 @@ static const gli_command command = {
         "gloo info [--json] [--local]\n"
         "       gloo info --tuning [--local | --ranks N] [--transport NAME]",
     .about =
-        "Prints what this build can do, what it found here, and what it\n"
-        "would do by default.\n"
+        "Prints the features of this build, the resources found on this host "
+        "and\n"
+        "the defaults.\n"
         "\n"
-        "Started as the ranks of a job, as in\n"
+        "Started as the ranks of a job, for example\n"
         "\n"
         "    gloo run -n 4 -- gloo info\n"
         "\n"
-        "rank 0 also prints for each rank where it is and how it waits, and "
-        "for\n"
-        "each pair of ranks what they talk through and why not through shared\n"
-        "memory. To find out, every two ranks connect and exchange messages,\n"
-        "with the transport that GLOO_TRANSPORT says. Ranks in a row that "
-        "have\n"
-        "the same in common share a line: '0 with 2-3'. With --tuning, the\n"
-        "ranks of a job show the choices that they make, by what they "
-        "measured.\n",
+        "rank 0 also prints the host of each rank and how it waits, and for "
+        "each\n"
+        "pair of ranks their transport and why they do not use shared memory. "
+        "To\n"
+        "find out, every pair of ranks connects and exchanges messages over "
+        "the\n"
+        "transport of GLOO_TRANSPORT. Consecutive ranks with the same result "
+        "share\n"
+        "a line: '0 with 2-3'. With --tuning, the ranks of a job print the "
+        "choices\n"
+        "that follow from their measurements.\n",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
 };
@@ -165,9 +168,11 @@ static void print_tls(void) {
   gli_tls_settings *settings;
   gloo_error error;
   bool works = gli_tls_settings_read(NULL, &settings, &error) == GLOO_OK;
-  printf("%-20s %s\n", "over TCP",
-         works ? gli_tls_kind_text(gli_tls_settings_kind(settings))
-               : error.message);
+  gli_tls_kind kind = works ? gli_tls_settings_kind(settings) : GLI_TLS_NONE;
+  printf("%-20s %s\n", "TLS over TCP",
+         !works                 ? error.message
+         : kind == GLI_TLS_NONE ? "off (set GLOO_TLS=1)"
+                                : gli_tls_kind_text(kind));
   if (works) gli_tls_settings_release(settings);
 }
 
@@ -176,8 +181,8 @@ static void print_cuda(void) {
   gli_cuda_describe(text, sizeof text);
   printf("%-20s %s\n", "CUDA", text);
   if (gli_pinned_limit() == 0) return;
-  printf("%-20s at most %s per process are kept between calls\n",
-         "staging memory", gli_format_bytes(gli_pinned_limit(), bytes));
+  printf("%-20s up to %s per process kept between calls\n", "staging memory",
+         gli_format_bytes(gli_pinned_limit(), bytes));
 }
 
 /* Where processes of this environment have their sockets for gloo top. */
@@ -189,7 +194,7 @@ static void describe_observing(char text[GLI_OBSERVE_PATH_BYTES]) {
     return;
   for (int i = 0; i < GLI_OBSERVE_DIRECTORIES; i++)
     if (gli_observe_directory(i, true, text)) return;
-  strcpy(text, "nowhere: this user has no private directory");
+  strcpy(text, "off: this user has no private directory");
 }
 
 static void print_text(void) {
@@ -212,7 +217,7 @@ static void print_text(void) {
   }
 #if GLI_LINUX
   char bound[GLI_BYTES_TEXT];
-  printf("%-20s at most %s per rank, for messages\n", "shared memory",
+  printf("%-20s up to %s per rank, for messages\n", "shared memory",
          gli_format_bytes(GLI_SHM_MEMORY_MAX, bound));
 #endif
   printf("%-20s %u\n", "effective cores", gli_cpu_effective());
@@ -301,10 +306,8 @@ static int print_tuning(void) {
       transport != NULL ? transport : setting("GLOO_TRANSPORT", "auto");
   const gli_transport_ops *ops = gli_transport_find(name);
   if (ops == NULL) {
-    return gli_usage_error(&command,
-                           "option --transport: '%s' is no transport of this "
-                           "build",
-                           name);
+    return gli_usage_error(
+        &command, "option --transport: this build has no transport '%s'", name);
   }
   bool promised;
   gloo_error error;
@@ -342,7 +345,7 @@ int gli_tool_info(int argc, char **argv) {
   if (parsed == GLI_PARSE_HELP) return GLI_EXIT_OK;
   if (parsed == GLI_PARSE_BAD) return GLI_EXIT_USAGE;
   if (!tuning && (ranks > 0 || transport != NULL)) {
-    return gli_usage_error(&command, "%s belongs to --tuning",
+    return gli_usage_error(&command, "%s requires --tuning",
                            ranks > 0 ? "--ranks" : "--transport");
   }
   gli_launch launch = {.size = 1};

@@ -67,8 +67,9 @@ static void describe(gli_plan_params *p, text *t) {
 }
 
 static const char *subscription_word(gli_subscription crowding) {
-  static const char *const words[] = {"a core for each", "more than cores",
-                                      "more than cores and each bound to one"};
+  static const char *const words[] = {
+      "a core per rank", "more ranks than cores",
+      "more ranks than cores, each bound to one"};
   return words[crowding];
 }
 

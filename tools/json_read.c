@@ -100,7 +100,7 @@ static char *json_read_escape(json_reader *r, char *to) {
   }
   const char *known = name != '\0' ? strchr(names, name) : NULL;
   if (known == NULL) {
-    (void)json_read_fail(r, "an escape that JSON does not have");
+    (void)json_read_fail(r, "invalid escape");
     return to;
   }
   *to++ = meant[known - names];
@@ -112,13 +112,13 @@ static const char *json_read_text(json_reader *r) {
   char *text = r->at, *to = text;
   while (r->why == NULL && r->at < r->end && *r->at != '"') {
     char c = *r->at++;
-    if (c == '\0') (void)json_read_fail(r, "a zero in a text");
+    if (c == '\0') (void)json_read_fail(r, "a zero byte in a string");
     if (c == '\\')
       to = json_read_escape(r, to);
     else
       *to++ = c;
   }
-  if (r->at == r->end) (void)json_read_fail(r, "a text that does not end");
+  if (r->at == r->end) (void)json_read_fail(r, "unterminated string");
   if (r->why != NULL) return NULL;
   r->at++;
   *to = '\0'; /* at the quote at the latest */
@@ -204,8 +204,8 @@ static gli_json_value *json_read_members(json_reader *r, bool object,
     last = value;
   } while (json_read_char(r, ','));
   if (json_read_char(r, closing)) return list;
-  return json_read_fail(
-      r, r->at == r->end ? "the file is cut off" : "no comma, and no end");
+  return json_read_fail(r, r->at == r->end ? "the file is truncated"
+                                           : "expected a comma or the end");
 }
 
 static gli_json_value *json_read_word(json_reader *r) {
@@ -227,9 +227,9 @@ static gli_json_value *json_read_word(json_reader *r) {
 }
 
 static gli_json_value *json_read_value(json_reader *r, int depth) {
-  if (depth > DEPTH_MAX) return json_read_fail(r, "lists too deep");
+  if (depth > DEPTH_MAX) return json_read_fail(r, "nested too deeply");
   json_read_blanks(r);
-  if (r->at == r->end) return json_read_fail(r, "the file is cut off");
+  if (r->at == r->end) return json_read_fail(r, "the file is truncated");
   switch (*r->at) {
     case '{':
     case '[':
@@ -261,7 +261,7 @@ gli_json_tree *gli_json_parse(char *text, size_t bytes,
   r.tree->root = json_read_value(&r, 0);
   json_read_blanks(&r);
   if (r.tree->root != NULL && r.at != r.end)
-    (void)json_read_fail(&r, "something behind the end");
+    (void)json_read_fail(&r, "data after the end");
   if (r.why == NULL) return r.tree;
   snprintf(why, GLI_JSON_WHY_BYTES, "%s, at byte %zu", r.why,
            (size_t)(r.at - r.start));

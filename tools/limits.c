@@ -100,31 +100,33 @@ static bool json = false;
 static const char *only = NULL;
 
 static const gli_option options[] = {
-    {"only", 0, GLI_OPTION_TEXT, &only, "NAME", "one limit instead of all", 0,
-     0},
-    {"time", 0, GLI_OPTION_SECONDS, &seconds, "SECONDS", "for each line (0.3)",
-     0, 3600},
-    {"json", 0, GLI_OPTION_FLAG, &json, NULL, "one JSON object per line", 0, 0},
+    {"only", 0, GLI_OPTION_TEXT, &only, "NAME",
+     "measure one limit instead of all", 0, 0},
+    {"time", 0, GLI_OPTION_SECONDS, &seconds, "SECONDS",
+     "measuring time per line (0.3)", 0, 3600},
+    {"json", 0, GLI_OPTION_FLAG, &json, NULL, "print one JSON object per line",
+     0, 0},
 };
 
 static const gli_command command = {
     .name = "bench limits",
     .usage = "gloo bench limits [options]",
     .about =
-        "Measures this machine without the library; figures are medians.\n"
+        "Measures the limits of this machine without the library. Prints "
+        "medians.\n"
         "  memcpy, add       one thread; GB/s of one vector (float32 a += b)\n"
-        "  memcpy_behind     to 16 bytes further behind the start of a page, "
-        "where some\n"
-        "                    processors take ten times as long\n"
+        "  memcpy_behind     to a page offset 16 bytes above that of the "
+        "source, which\n"
+        "                    some processors copy ten times slower\n"
         "  fused_add         two threads, each storing its half of the sum of\n"
         "                    two vectors into two others; GB/s of one vector\n"
-        "  fused_allreduce   the same as a time: what an allreduce of two "
-        "ranks\n"
-        "                    takes that does nothing else\n"
+        "  fused_allreduce   the same as a time: the lower bound of an "
+        "allreduce of\n"
+        "                    two ranks\n"
         "  tcp_pingpong_roundtrip  two spinning processes over 127.0.0.1\n"
         "  tcp_exchange      the same, both send at once; memory is written "
         "before\n"
-        "                    and read after, outside the time\n"
+        "                    and read after, outside the timing\n"
         "  tcp_stream        one way\n"
         "  flag_one_way      until another thread sees a changed cache line\n",
     .options = options,
@@ -156,8 +158,8 @@ static bool is_limit(const char *name) {
 }
 
 static int unknown_limit(void) {
-  gli_usage_error(&command, "option --only: there is no limit '%s'", only);
-  fprintf(stderr, "gloo bench limits: the limits are");
+  gli_usage_error(&command, "option --only: unknown limit '%s'", only);
+  fprintf(stderr, "gloo bench limits: valid limits:");
   for (int i = 0; i < N_LIMITS; i++) {
     bool repeated = i > 0 && strcmp(limits[i].name, limits[i - 1].name) == 0;
     if (!repeated) fprintf(stderr, "%s %s", i > 0 ? "," : "", limits[i].name);

@@ -190,7 +190,8 @@ static bool measure_rounds(int fd, round_fn round, uint64_t bytes,
   }
   *ns = gli_samples_end(&samples);
   good = took >= 0;
-  if (!good) gli_fail(error, GLOO_ERR_IO, -1, "the second process left early");
+  if (!good)
+    gli_fail(error, GLOO_ERR_IO, -1, "the second process exited early");
 free_all:
   free_memory(&m);
   return good;

@@ -151,7 +151,7 @@ static void print_help(const gli_command *command) {
     }
     printf("  %-26s %s\n", left, option->help);
   }
-  printf("  %-26s %s\n", "-h, --help", "print this");
+  printf("  %-26s %s\n", "-h, --help", "print this help");
 }
 
 /* ---- parsing ------------------------------------------------------------ */
@@ -179,6 +179,31 @@ static const char *attached_value(const char *word, bool is_long) {
   return equals != NULL ? equals + 1 : NULL;
 }
 
+/* Returns the option that a word of several letters behind one dash may mean,
+ * such as -np or -ranks; NULL if there is none. */
+static const gli_option *guess_option(const gli_command *command,
+                                      const char *word) {
+  for (size_t i = 0; i < command->n_options; i++) {
+    const gli_option *option = &command->options[i];
+    if (strcmp(option->name, word) == 0) return option;
+    if (strcmp(word, "np") == 0 && option->letter == 'n') return option;
+  }
+  return NULL;
+}
+
+static void unknown_option(const gli_command *command, const char *given) {
+  const gli_option *guess = guess_option(command, given + strspn(given, "-"));
+  if (guess != NULL && guess->letter != 0 && given[1] != '-')
+    gli_usage_error(command, "unknown option %s; did you mean -%c %s?", given,
+                    guess->letter, guess->argument);
+  else if (guess != NULL)
+    gli_usage_error(command, "unknown option %s; did you mean --%s?", given,
+                    guess->name);
+  else
+    gli_usage_error(command, "unknown option %s; 'gloo %s --help' lists them",
+                    given, command->name);
+}
+
 /* Handle argv[*at], an option; *at moves to the last word it used. */
 static gli_parse parse_option(const gli_command *command, int argc, char **argv,
                               int *at) {
@@ -190,10 +215,9 @@ static gli_parse parse_option(const gli_command *command, int argc, char **argv,
     return GLI_PARSE_HELP;
   }
   const gli_option *option = find_option(command, word, is_long);
+  if (!is_long && guess_option(command, word) != NULL) option = NULL;
   if (option == NULL) {
-    gli_usage_error(command,
-                    "there is no option %s; 'gloo %s --help' lists them", given,
-                    command->name);
+    unknown_option(command, given);
     return GLI_PARSE_BAD;
   }
   const char *value = attached_value(word, is_long);

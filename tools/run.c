@@ -23,54 +23,58 @@ static const char *hosts = NULL, *by = NULL;
 static bool execute = false;
 
 static const gli_option options[] = {
-    {"ranks", 'n', GLI_OPTION_INTEGER, &ranks, "N", "how many ranks (required)",
-     1, MAX_RANKS},
+    {"ranks", 'n', GLI_OPTION_INTEGER, &ranks, "N",
+     "number of ranks (required)", 1, MAX_RANKS},
     {"prefix", 0, GLI_OPTION_FLAG, &prefix, NULL,
-     "start each line of output with its rank: [0]", 0, 0},
+     "prefix each line of output with its rank: [0]", 0, 0},
     {"no-bind", 0, GLI_OPTION_FLAG, &no_bind, NULL,
-     "leave it to the system which core a rank runs on", 0, 0},
+     "do not bind ranks to cores", 0, 0},
     {"grace-ms", 0, GLI_OPTION_INTEGER, &grace_ms, "MS",
-     "time between a failure and the end of the rest (2000)", 0, 3600000},
+     "time for the other ranks to exit after a failure (2000)", 0, 3600000},
     {"min-ranks", 0, GLI_OPTION_INTEGER, &min_ranks, "N",
-     "go on when ranks fail, as long as N are left", 1, MAX_RANKS},
-    {"port", 0, GLI_OPTION_INTEGER, &port, "PORT",
-     "MASTER_PORT; default: a free one", 1, 65535},
+     "continue after failures while at least N ranks are left", 1, MAX_RANKS},
+    {"port", 0, GLI_OPTION_INTEGER, &port, "PORT", "MASTER_PORT (a free one)",
+     1, 65535},
     {"hosts", 0, GLI_OPTION_TEXT, &hosts, "A,B",
-     "print what starts the ranks on these hosts instead", 0, 0},
+     "print the commands that start the ranks on these hosts", 0, 0},
     {"by", 0, GLI_OPTION_TEXT, &by, "WAY",
      "with --hosts: ssh, srun, mpirun (Open MPI) or mpiexec (MPICH)", 0, 0},
-    {"execute", 0, GLI_OPTION_FLAG, &execute, NULL, "with --hosts: run it", 0,
-     0},
+    {"execute", 0, GLI_OPTION_FLAG, &execute, NULL,
+     "with --hosts: run these commands", 0, 0},
 };
 
 static const gli_command command = {
     .name = "run",
     .usage = "gloo run -n N [options] [--] program [arguments]",
     .about =
-        "Starts the program N times on this host and waits for all of them. "
-        "Other\n"
-        "hosts are for ssh, srun and mpirun: --hosts prints their command.\n"
-        "Each gets RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, "
-        "MASTER_ADDR,\n"
-        "MASTER_PORT, GLOO_JOB_ID and, unless there is one already, a random\n"
-        "GLOO_JOB_SECRET. The program 'gloo' is this command.\n"
+        "Starts the program N times on this host and waits for all processes. "
+        "On\n"
+        "other hosts use ssh, srun or mpirun: --hosts prints the commands.\n"
+        "Each process gets RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE,\n"
+        "MASTER_ADDR, MASTER_PORT, GLOO_JOB_ID and, unless it is already set, "
+        "a\n"
+        "random GLOO_JOB_SECRET. The program name 'gloo' means this command.\n"
         "Rank 0 reads the standard input. SIGINT, SIGTERM, SIGHUP, SIGUSR1 "
         "and\n"
-        "SIGUSR2 are passed on; a third SIGINT or SIGTERM kills.\n"
-        "With more ranks than cores, and as many on each, every rank keeps to "
-        "one\n"
-        "core, neighbours together (Linux); see --no-bind.\n"
-        "When a rank fails, the others get some time to report it themselves\n"
-        "(--grace-ms), then SIGTERM, then SIGKILL, and the exit status is "
-        "that\n"
-        "of the rank that failed first (128 + signal for a signal). With\n"
-        "--min-ranks the others go on (gloo_context_shrink), until fewer are\n"
-        "left; the status is then that of the rank with which they became so.\n"
-        "A command line can be read by all users, so no value of a variable "
-        "is on\n"
-        "one of --hosts: ssh gets GLOO_* variables by its standard input, the\n"
-        "others by the environment. Without a secret, what is printed or run\n"
-        "makes one.\n",
+        "SIGUSR2 are forwarded; a third SIGINT or SIGTERM kills the ranks.\n"
+        "If ranks outnumber the cores and divide evenly among them, each rank "
+        "is\n"
+        "bound to one core, neighbours together (Linux); see --no-bind.\n"
+        "When a rank fails, the others get time to report it (--grace-ms), "
+        "then\n"
+        "SIGTERM, then SIGKILL. The exit status is that of the rank that "
+        "failed\n"
+        "first (128 + signal for a signal). With --min-ranks the others "
+        "continue\n"
+        "(gloo_context_shrink) until fewer are left; the status is then that "
+        "of\n"
+        "the rank whose failure caused this.\n"
+        "All users can read command lines, so --hosts puts no variable's value "
+        "on\n"
+        "one: ssh passes GLOO_* variables through its standard input, the "
+        "others\n"
+        "through the environment. If no secret is set, the printed commands\n"
+        "generate one.\n",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
     .stop_at_operand = true,
@@ -113,7 +117,7 @@ static bool make_secret(gli_run_environment *job, gloo_error *error) {
   gli_secret_release(&said);
   if (security == GLI_SECURITY_REQUIRE &&
       gli_key_extract("", 0, "gloo run", 8, &key, error) != GLOO_OK) {
-    gli_error_prefix(error, "GLOO_SECURITY is required: ");
+    gli_error_prefix(error, "GLOO_SECURITY=required: ");
     return false;
   }
   if (has_one || gli_openssl_version() == NULL) return true;
@@ -161,20 +165,23 @@ int gli_tool_run(int argc, char **argv) {
   if (parsed == GLI_PARSE_HELP) return GLI_EXIT_OK;
   if (parsed == GLI_PARSE_BAD) return GLI_EXIT_USAGE;
   if (ranks == 0) {
-    return gli_usage_error(&command, "option -n is required: how many ranks");
+    return gli_usage_error(&command,
+                           "option -n is required: the number of ranks");
   }
   if (n_operands == 0) {
-    return gli_usage_error(&command, "which program? usage: %s", command.usage);
+    return gli_usage_error(&command, "the program is missing; usage: %s",
+                           command.usage);
   }
 
   if (min_ranks > ranks || (min_ranks > 0 && hosts != NULL)) {
-    return gli_usage_error(&command, "--min-ranks %s",
-                           hosts == NULL ? "is more than -n"
-                                         : "does not go with --hosts: what "
-                                           "starts the ranks there decides");
+    return gli_usage_error(
+        &command, "--min-ranks %s",
+        hosts == NULL
+            ? "exceeds -n"
+            : "cannot be combined with --hosts: the launcher there decides");
   }
   if (hosts == NULL && (by != NULL || execute)) {
-    return gli_usage_error(&command, "%s belongs to --hosts",
+    return gli_usage_error(&command, "%s requires --hosts",
                            by != NULL ? "--by" : "--execute");
   }
   if (hosts != NULL) return run_on_hosts(argv, n_operands);

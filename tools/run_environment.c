@@ -63,9 +63,8 @@ bool gli_run_find(const char *program, char path[GLI_RUN_PATH_MAX],
   if (reason == 0) return true;
   bool absent = reason == ENOENT || reason == ENOTDIR;
   *exit_status = absent ? GLI_EXIT_NOT_FOUND : GLI_EXIT_CANNOT_RUN;
-  gli_fail(error, GLOO_ERR_NOT_FOUND, -1, "cannot run '%s': %s%s", program,
-           strerror(reason),
-           absent && !has_slash ? " in any directory of PATH" : "");
+  gli_fail(error, GLOO_ERR_NOT_FOUND, -1, "cannot run '%s': %s", program,
+           absent && !has_slash ? "not found in PATH" : strerror(reason));
   return false;
 }
 
@@ -122,7 +121,7 @@ bool gli_run_pick_port(uint16_t *port, int *reservation, gloo_error *error) {
   return true;
 failed:
   gli_fail(error, GLOO_ERR_ADDRESS, -1,
-           "cannot find a free port on 127.0.0.1: %s; name one with --port",
+           "cannot find a free port on 127.0.0.1: %s; set one with --port",
            strerror(errno));
   gli_fd_close(fd);
   return false;

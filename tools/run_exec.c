@@ -37,7 +37,7 @@ int gli_run_exec(int argc, char **argv) {
   execv(argv[3], argv + 4);
   int reason = errno;
   const char *hint = "";
-  if (reason == ENOENT) hint = " (the interpreter that it names is missing)";
+  if (reason == ENOENT) hint = " (its interpreter is missing)";
   if (reason == ENOEXEC) hint = " (a script must start with #!)";
   if (rank != NULL && strcmp(rank, "0") == 0) { /* one voice for all */
     fprintf(stderr, "gloo run: cannot run '%s': %s%s\n", argv[3],

@@ -35,8 +35,8 @@ static bool split_hosts(char *list, hosts *found, gloo_error *error) {
     if (comma != NULL) *comma = '\0';
     if (!is_host(at) || found->n == HOSTS_MAX) {
       gli_fail(error, GLOO_ERR_INVALID, -1,
-               "option --hosts: '%s' is no name of a host; give names with "
-               "commas between them, as in a,b",
+               "option --hosts: '%s' is not a host name; separate names by "
+               "commas, such as a,b",
                at);
       return false;
     }
@@ -115,8 +115,8 @@ static bool variables_are_lines(gloo_error *error) {
     int bytes = (int)passed_name(*at);
     if (bytes == 0 || strchr(*at, '\n') == NULL) continue;
     gli_fail(error, GLOO_ERR_INVALID, -1,
-             "the environment variable %.*s has a line break, and ssh passes "
-             "on a line for each: unset it, or take the break out",
+             "the environment variable %.*s has a line break, which cannot be "
+             "passed through ssh: unset it, or remove the line break",
              bytes, *at);
     return false;
   }
@@ -128,7 +128,7 @@ static void put_check(FILE *out) {
   for (char **at = environ; *at != NULL; at++) {
     int bytes = (int)passed_name(*at);
     if (bytes > 0)
-      fprintf(out, ": \"${%.*s?is not set here, as it was for gloo run}\"\n",
+      fprintf(out, ": \"${%.*s?is not set here, but was set for gloo run}\"\n",
               bytes, *at);
   }
 }
@@ -267,12 +267,12 @@ int gli_run_hosts(char *list, const char *by, bool execute,
   const way *w = find_way(by);
   if (w == NULL) {
     gli_fail(error, GLOO_ERR_INVALID, -1,
-             "option --by: '%s' is none of ssh, srun, mpirun, mpiexec", by);
+             "option --by: '%s' is not one of ssh, srun, mpirun, mpiexec", by);
     return GLI_EXIT_USAGE;
   }
   if (job->ranks < found.n) {
     gli_fail(error, GLOO_ERR_INVALID, -1,
-             "%d ranks cannot be on %d hosts: give fewer hosts, or more ranks",
+             "%d ranks cannot run on %d hosts: use fewer hosts, or more ranks",
              job->ranks, found.n);
     return GLI_EXIT_USAGE;
   }

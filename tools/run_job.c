@@ -173,13 +173,14 @@ static void report_failure(job *j, const rank_process *r, int64_t exit_status,
   bool goes_on = o->min_ranks > 0 && o->ranks - j->lost > o->min_ranks;
   char left[48] = "";
   if (goes_on)
-    snprintf(left, sizeof left, "; the job goes on with %d",
+    snprintf(left, sizeof left, "; the job continues with %d",
              o->ranks - ++j->lost);
   if (signum != 0)
-    fprintf(stderr, "gloo run: rank %d (pid %d) failed: %s signal %d (%s)%s\n",
-            r->rank, r->pid,
-            was_forwarded(j, signum) ? "ended by the forwarded" : "killed by",
-            signum, strsignal(signum), left);
+    fprintf(
+        stderr, "gloo run: rank %d (pid %d) failed: %s signal %d (%s)%s\n",
+        r->rank, r->pid,
+        was_forwarded(j, signum) ? "terminated by the forwarded" : "killed by",
+        signum, strsignal(signum), left);
   else
     fprintf(stderr, "gloo run: rank %d (pid %d) failed: exit status %d%s\n",
             r->rank, r->pid, (int)exit_status, left);
@@ -352,7 +353,7 @@ int gli_run_job(const gli_run_options *options, const sigset_t *mask) {
   finish_if_done(&j);
   uv_run(&j.loop, UV_RUN_DEFAULT);
   if (j.also_failed > 0) {
-    fprintf(stderr, "gloo run: %d more failed after it\n", j.also_failed);
+    fprintf(stderr, "gloo run: %d more failed afterwards\n", j.also_failed);
   }
   uv_loop_close(&j.loop);
   free(j.ranks);

@@ -14,21 +14,22 @@ static int64_t port = 29500;
 
 static const gli_option options[] = {
     {"host", 0, GLI_OPTION_TEXT, &host, "HOST",
-     "address to listen on (127.0.0.1); 0.0.0.0 or ::, all", 0, 0},
+     "address to listen on; 0.0.0.0 or :: for all (127.0.0.1)", 0, 0},
     {"port", 'p', GLI_OPTION_INTEGER, &port, "PORT",
-     "port to listen on (29500); 0: a free one", 0, 65535},
+     "port to listen on; 0 for a free one (29500)", 0, 65535},
 };
 
 static const gli_command command = {
     .name = "store",
     .usage = "gloo store [options]",
     .about =
-        "Serves a store at which ranks meet: GLOO_STORE=tcp://HOST:PORT, with\n"
-        "GLOO_RANK, GLOO_SIZE and a GLOO_JOB_ID for each job. It says where "
-        "it\n"
-        "listens, and serves any number of jobs until SIGINT or SIGTERM. "
-        "Whoever\n"
-        "reaches the port can read and write it.\n",
+        "Serves a store for the ranks of jobs: set "
+        "GLOO_STORE=tcp://HOST:PORT,\n"
+        "GLOO_RANK, GLOO_SIZE and a different GLOO_JOB_ID for each job. Prints "
+        "its\n"
+        "address and serves any number of jobs until SIGINT or SIGTERM. Any "
+        "process\n"
+        "that can reach the port can read and write the store.\n",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
 };

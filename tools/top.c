@@ -17,28 +17,29 @@ static double patience_s = 0.5;
 static gli_watch_choice choice;
 
 static const gli_option options[] = {
-    {"once", 0, GLI_OPTION_FLAG, &once, NULL, "show one interval, and end", 0,
+    {"once", 0, GLI_OPTION_FLAG, &once, NULL, "show one interval and exit", 0,
      0},
     {"interval", 'i', GLI_OPTION_SECONDS, &interval_s, "S",
-     "how long to watch for each line (1; with --once 0.5)", 0, 3600},
+     "interval between lines (1; with --once 0.5)", 0, 3600},
     {"pid", 'p', GLI_OPTION_INTEGER, &choice.process, "PID",
-     "the job of a process alone: a rank, or what started it", 1, INT32_MAX},
+     "only the job of this process, a rank or its launcher", 1, INT32_MAX},
     {"job", 'j', GLI_OPTION_TEXT, &choice.job, "JOB",
-     "the job alone that is called so, or begins so", 0, 0},
+     "only the job with this name or prefix", 0, 0},
     {"wait", 'w', GLI_OPTION_SECONDS, &patience_s, "S",
-     "how long to wait for the answers of ranks (0.5)", 0, 60},
+     "how long to wait for answers from ranks (0.5)", 0, 60},
 };
 
 static const gli_command command = {
     .name = "top",
     .usage = "gloo top [options] [DIRECTORY]",
     .about =
-        "What the ranks of this user's running jobs on this host do. A rank\n"
-        "that is stopped or gives no answer is shown as such, with the call "
-        "in\n"
-        "which others wait for it. With DIRECTORY: the figures alone, of "
-        "ranks\n"
-        "that were started with GLOO_METRICS=DIRECTORY.\n",
+        "Shows live activity of the ranks of this user's jobs on this host. "
+        "Marks\n"
+        "ranks that are stopped or do not answer, with the call in which "
+        "others\n"
+        "wait for them. With DIRECTORY, shows only the metrics of ranks "
+        "started\n"
+        "with GLOO_METRICS=DIRECTORY.\n",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
 };
@@ -272,7 +273,7 @@ static void show_all(const reading *now, const reading *before,
 static int top_nothing(const char *directory) {
   if (directory != NULL)
     fprintf(stderr,
-            "gloo top: no rank answers in %s; were they started with "
+            "gloo top: no rank answers in %s; were the ranks started with "
             "GLOO_METRICS=%s?\n",
             directory, directory);
   else
@@ -324,7 +325,7 @@ int gli_tool_top(int argc, char **argv) {
   if (parsed == GLI_PARSE_BAD) return GLI_EXIT_USAGE;
   if (n > 1 || (n == 1 && (choice.process != 0 || choice.job != NULL)))
     return gli_usage_error(&command,
-                           "one directory, --pid or --job; not several");
+                           "use only one of DIRECTORY, --pid and --job");
   if (interval_s <= 0) interval_s = once ? 0.5 : 1;
   return top_watch(n == 1 ? argv[0] : NULL);
 }

@@ -14,14 +14,14 @@ static double patience_s = 0.5;
 
 static const gli_option options[] = {
     {"pid", 'p', GLI_OPTION_INTEGER, &choice.process, "PID",
-     "ask the running job of a process: a rank, or what started it", 1,
+     "query the running job of this process, a rank or its launcher", 1,
      INT32_MAX},
     {"job", 'j', GLI_OPTION_TEXT, &choice.job, "JOB",
-     "ask the running job that gloo top calls so, or that begins so", 0, 0},
+     "query the running job with this name or prefix in gloo top", 0, 0},
     {"wait", 'w', GLI_OPTION_SECONDS, &patience_s, "S",
-     "how long to wait for its answers (0.5)", 0, 60},
+     "how long to wait for answers from ranks (0.5)", 0, 60},
     {"timeline", 0, GLI_OPTION_TEXT, &timeline, "FILE",
-     "a new file of trace events, for ui.perfetto.dev", 0, 0},
+     "write a new file of trace events, for ui.perfetto.dev", 0, 0},
 };
 
 static const gli_command command = {
@@ -30,14 +30,17 @@ static const gli_command command = {
         "gloo trace [options] FILE...\n"
         "       gloo trace [options] --pid PID | --job JOB",
     .about =
-        "What the ranks of a job did last: which of them is behind, or called\n"
-        "something else, and who waits for whom. Each FILE is one rank's, "
-        "from\n"
-        "the directory that GLOO_TRACE_DIR names, or what gloo_context_trace\n"
-        "wrote. With --pid or --job the ranks of this user on this host are\n"
-        "asked; one that is stopped is named. The status is 0 when nothing was "
-        "found, and 1 when something\n"
-        "was.\n",
+        "Compares the last operations of the ranks of a job: finds ranks that "
+        "are\n"
+        "behind or made a different call, and shows which rank waits for "
+        "which. Each\n"
+        "FILE is the trace of one rank, from the directory of GLOO_TRACE_DIR "
+        "or from\n"
+        "gloo_context_trace. With --pid or --job, queries this user's ranks on "
+        "this\n"
+        "host and names stopped ones. The exit status is 0 if no problem was "
+        "found,\n"
+        "and 1 otherwise.\n",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
 };
@@ -70,8 +73,8 @@ static void drop_older(gli_traces *traces) {
   for (size_t i = 0; i < traces->n; i++) {
     gli_trace_file *f = &traces->files[i];
     if (n > 0 && traces->files[n - 1].rank == f->rank) {
-      printf("rank %" PRId64 ": %s is newer than %s, which is left out\n",
-             f->rank, traces->files[n - 1].path, f->path);
+      printf("rank %" PRId64 ": ignoring %s, which is older than %s\n", f->rank,
+             f->path, traces->files[n - 1].path);
       gli_trace_unload(f);
       continue;
     }
@@ -120,7 +123,7 @@ static void say_who_is_missing(const gli_traces *traces) {
   }
   if (missing.n > 0)
     printf("%s %s\n",
-           traces->live ? "no answer on this host from" : "no file of",
+           traces->live ? "no answer on this host from" : "no file from",
            gli_rank_list_words(&missing));
 }
 
@@ -166,7 +169,7 @@ static int write_timeline(const gli_traces *traces, const char *path) {
   written = fclose(to) == 0 && written;
   if (all && written) return GLI_EXIT_OK;
   fprintf(stderr, "gloo trace: %s: %s\n", path,
-          all ? "it could not be written" : "out of memory");
+          all ? "write error" : "out of memory");
   return GLI_EXIT_USAGE;
 }
 
@@ -202,10 +205,10 @@ int gli_tool_trace(int argc, char **argv) {
   if (parsed == GLI_PARSE_BAD) return GLI_EXIT_USAGE;
   bool asks = choice.process != 0 || choice.job != NULL;
   if (asks && (n > 0 || (choice.process != 0 && choice.job != NULL)))
-    return gli_usage_error(&command, "files, --pid or --job? One of them");
+    return gli_usage_error(&command, "use only one of files, --pid and --job");
   if (asks) return gli_trace_running(&choice, patience_s, timeline);
   if (n == 0)
     return gli_usage_error(&command,
-                           "which files? For a job that runs: --pid or --job");
+                           "no files; for a running job use --pid or --job");
   return trace_files(n, argv);
 }

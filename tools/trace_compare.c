@@ -138,11 +138,11 @@ static void say_last(FILE *to, const gli_trace_file *f,
   if (last == NULL) {
     fprintf(to, "%s\n",
             f->ended > (int64_t)f->n_operations
-                ? "it has no such call among those that it remembers"
-                : "it has made no such call");
+                ? "it has no such call in its trace"
+                : "it has not made this call");
     return;
   }
-  const char *state = is_under_way(last)                 ? "is still under way"
+  const char *state = is_under_way(last) ? "is still in progress"
                       : last->state == GLI_TRACED_FAILED ? "failed"
                                                          : "ended";
   int64_t since = is_under_way(last) ? last->started_ns : last->ended_ns;

@@ -45,7 +45,7 @@ static size_t compare_message(FILE *to, const gli_traces *traces, int64_t rank,
   else
     fprintf(to, "which has not %s it%s\n", verb,
             peer->ended > (int64_t)peer->n_operations
-                ? ", as far as it remembers"
+                ? ", as far as its trace reaches"
                 : "");
   return 1;
 }

@@ -76,7 +76,7 @@ static const char *read_operation(const gli_json_value *v, int64_t size,
       (over && o->ended_ns < 0))
     return "an operation without a time";
   if (o->peer >= size || o->last >= size || !are_ranks(o->waits, size))
-    return "an operation with a rank that there is not";
+    return "an operation with a rank that does not exist";
   o->started_ns += shift_ns;
   o->ended_ns = over ? o->ended_ns + shift_ns : now_ns;
   if (o->ended_ns < o->started_ns) o->ended_ns = o->started_ns;
@@ -105,7 +105,7 @@ static const char *read_groups(const gli_trace_file *f) {
   const gli_json_value *v = f->groups != NULL ? f->groups->first : NULL;
   for (; v != NULL; v = v->next) {
     if (!are_ranks(gli_json_get(v, "ranks", GLI_JSON_LIST), f->size))
-      return "a group with a rank that there is not";
+      return "a group with a rank that does not exist";
   }
   return NULL;
 }
@@ -113,8 +113,8 @@ static const char *read_groups(const gli_trace_file *f) {
 static const char *read_head(gli_trace_file *f, const gli_json_value *root,
                              int64_t *shift_ns) {
   int64_t format = read_integer(root, "gloo_trace");
-  if (format < 0) return "it is no trace: there is no \"gloo_trace\"";
-  if (format != 1) return "it is of a newer version than this command";
+  if (format < 0) return "not a trace: \"gloo_trace\" is missing";
+  if (format != 1) return "its version is newer than this command";
   f->rank = read_integer(root, "rank");
   f->size = read_integer(root, "size");
   f->process = read_integer(root, "process");
@@ -125,10 +125,10 @@ static const char *read_head(gli_trace_file *f, const gli_json_value *root,
   f->now_ns = read_integer(root, "wall_ns");
   int64_t monotonic_ns = read_integer(root, "monotonic_ns");
   if (f->size < 1 || f->size > RANKS_MAX || f->rank < 0 || f->rank >= f->size)
-    return "\"rank\" or \"size\" is missing, or cannot be";
+    return "\"rank\" or \"size\" is missing or invalid";
   if (f->now_ns < 0 || f->now_ns > TIME_MAX || monotonic_ns < 0 ||
       monotonic_ns > TIME_MAX)
-    return "\"wall_ns\" or \"monotonic_ns\" is missing, or cannot be";
+    return "\"wall_ns\" or \"monotonic_ns\" is missing or invalid";
   *shift_ns = f->now_ns - monotonic_ns;
   const gli_json_value *error = gli_json_get(root, "error", GLI_JSON_OBJECT);
   f->error = error != NULL ? read_text(error, "message") : NULL;
@@ -143,7 +143,7 @@ static const char *read_file(gli_trace_file *f) {
   const char *wrong = read_head(f, root, &shift_ns);
   if (wrong != NULL) return wrong;
   const gli_json_value *list = gli_json_get(root, "operations", GLI_JSON_LIST);
-  if (list == NULL) return "there are no \"operations\"";
+  if (list == NULL) return "\"operations\" is missing";
   return read_operations(f, list, shift_ns);
 }
 
@@ -167,7 +167,7 @@ static char *load_text(FILE *from, size_t *bytes, const char **wrong) {
     *bytes += fread(text + *bytes, 1, room - *bytes, from);
     if (*bytes < room) break;
     room *= 2;
-    *wrong = room > FILE_BYTES_MAX ? "it is longer than a trace can be" : NULL;
+    *wrong = room > FILE_BYTES_MAX ? "it exceeds the size of a trace" : NULL;
     char *more = *wrong == NULL ? realloc(text, room) : NULL;
     if (more == NULL) free(text);
     text = more;

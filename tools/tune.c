@@ -22,9 +22,9 @@ static const gli_option options[] = {
     {"transport", 0, GLI_OPTION_TEXT, &given.transport, "NAME",
      "auto, shm or tcp (auto)", 0, 0},
     {"time", 0, GLI_OPTION_SECONDS, &given.seconds, "SECONDS",
-     "for everything, about (60)", 0, 86400},
+     "total measuring time, approximate (60)", 0, 86400},
     {"memory", 0, GLI_OPTION_TEXT, &given.memory, "NAME",
-     "where buffers come from: malloc, or gloo_alloc (malloc)", 0, 0},
+     "buffers from malloc or gloo_alloc (malloc)", 0, 0},
     {"collectives", 0, GLI_OPTION_TEXT, &given.collectives, "A,B,..",
      "only these", 0, 0},
     {"min", 0, GLI_OPTION_BYTES, &given.min, "BYTES", "shortest vector (4)", 1,
@@ -32,13 +32,13 @@ static const gli_option options[] = {
     {"max", 0, GLI_OPTION_BYTES, &given.max, "BYTES", "longest (64M)", 1,
      MAX_BYTES},
     {"factor", 0, GLI_OPTION_INTEGER, &given.factor, "F",
-     "each size F times the one before (4)", 2, 1 << 20},
+     "factor from each size to the next (4)", 2, 1 << 20},
     {"report", 0, GLI_OPTION_FLAG, &given.report, NULL,
-     "print a table in Markdown of how good the choices are, and no file; of "
-     "these files, if any are named, without measuring",
+     "print a Markdown table of the quality of the choices instead of a file; "
+     "for the FILEs, if any, without measuring",
      0, 0},
     {"output", 'o', GLI_OPTION_TEXT, &given.output, "FILE",
-     "write the tuning file there; else it follows the table", 0, 0},
+     "file for the tuning file (after the table)", 0, 0},
 };
 
 static const gli_command command = {
@@ -47,12 +47,16 @@ static const gli_command command = {
         "gloo run -n N -- gloo tune [options]\n"
         "       gloo tune --report FILE...",
     .about =
-        "Measures every algorithm of every collective on these ranks, with\n"
-        "float32 sums, and checks the results. Prints for each size what the\n"
-        "library would choose and what was best, and writes the best into a\n"
-        "file for GLOO_TUNING_FILE. What it says holds for this number of\n"
-        "ranks, within one host or not; such files can be put together.\n"
-        "Algorithms that are far behind are not measured at longer sizes.\n",
+        "Measures every algorithm of every collective on these ranks with\n"
+        "float32 sums, and checks the results. Prints the library's choice "
+        "and\n"
+        "the best algorithm for each size, and writes the best into a file "
+        "for\n"
+        "GLOO_TUNING_FILE. Its entries hold for this number of ranks, within "
+        "one\n"
+        "host or across hosts; several files can be concatenated. Algorithms "
+        "that\n"
+        "are far behind are not measured at larger sizes.\n",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
 };
@@ -71,8 +75,8 @@ static bool check_collectives(void) {
     if (!known) {
       int width = length < 64 ? (int)length : 64;
       gli_usage_error(&command,
-                      "option --collectives: '%.*s' is nothing that can be "
-                      "measured",
+                      "option --collectives: '%.*s' is not a collective that "
+                      "can be measured",
                       width, at);
       return false;
     }
@@ -85,12 +89,12 @@ static bool check_settings(gli_bench_call *call) {
   bool shared = strcmp(given.memory, "gloo_alloc") == 0;
   if (!shared && strcmp(given.memory, "malloc") != 0) {
     gli_usage_error(&command,
-                    "option --memory: '%s' is none of malloc, gloo_alloc",
+                    "option --memory: '%s' is not one of malloc, gloo_alloc",
                     given.memory);
     return false;
   }
   if (given.report && given.output != NULL) {
-    gli_usage_error(&command, "--report writes no file: leave out --output");
+    gli_usage_error(&command, "--report writes no file: omit --output");
     return false;
   }
   if (given.min > given.max) {
@@ -101,9 +105,8 @@ static bool check_settings(gli_bench_call *call) {
     given.transport = gli_environment_read("GLOO_TRANSPORT");
   if (given.transport == NULL) given.transport = "auto";
   if (strcmp(given.transport, "inproc") == 0) {
-    gli_usage_error(&command,
-                    "the ranks are processes, and inproc is for "
-                    "threads");
+    gli_usage_error(
+        &command, "the ranks are processes, but inproc connects only threads");
     return false;
   }
   call->dtype = GLOO_FLOAT32;
@@ -220,8 +223,8 @@ int gli_tool_tune(int argc, char **argv) {
   bool good = gloo_context_size(rank.context) > 1;
   if (!good) {
     fprintf(stderr,
-            "gloo tune: one rank has nothing to choose; start several, "
-            "as in: gloo run -n 4 -- gloo tune\n");
+            "gloo tune: one rank has no choices; start several: gloo run -n 4 "
+            "-- gloo tune\n");
   } else if (gli_meeting_open(&rank.meeting, rank.context, &error) != GLOO_OK) {
     good = gli_bench_complain(gloo_context_rank(rank.context), &error);
   } else {

@@ -117,7 +117,8 @@ static bool with_buffers(field *f, uint64_t bytes, gli_tune_point *point) {
   if (c != NULL) gli_case_destroy(c);
   free(c);
   if (!good) {
-    fprintf(stderr, "gloo tune: no memory for buffers of %" PRIu64 " bytes\n",
+    fprintf(stderr,
+            "gloo tune: out of memory for buffers of %" PRIu64 " bytes\n",
             bytes);
     return false;
   }

@@ -80,7 +80,7 @@ static bool read_times(reader *r, gli_tune_point *p) {
   for (const char *before = "; "; skip(r, before); before = ", ") {
     size_t i;
     if (!read_word(r, name, sizeof name) || !find(p->collective, name, &i)) {
-      return complain(r, "there is no such algorithm");
+      return complain(r, "unknown algorithm");
     }
     if (!skip(r, " ") || !read_time(r, &p->us[i])) {
       return complain(r, "a time is missing");
@@ -102,13 +102,13 @@ static bool read_point(reader *r, gli_tune_point *p) {
   r->at = end;
   if (!skip(r, ": chosen ") || !read_word(r, name, sizeof name) ||
       !find(p->collective, name, &chosen)) {
-    return complain(r, "the algorithm that was chosen is missing");
+    return complain(r, "the chosen algorithm is missing");
   }
   p->choice = gli_tune_algorithm(p->collective, chosen);
   if (!read_times(r, p)) return false;
   p->choice_us = p->us[chosen];
   if (p->choice_us > 0) return true;
-  return complain(r, "there is no time of the one that was chosen");
+  return complain(r, "the chosen algorithm has no time");
 }
 
 /* Other comments, and choices, say nothing about times. */
@@ -123,7 +123,7 @@ static bool read_line(reader *r, gli_tune_source *from) {
   if (!gli_collective_from_name(name, &p.collective)) return true;
   if (!read_point(r, &p)) return false;
   if (table->n_points == GLI_TUNE_MAX_POINTS) {
-    return complain(r, "there are too many points");
+    return complain(r, "too many points");
   }
   table->points[table->n_points++] = p;
   return true;
@@ -142,7 +142,7 @@ bool gli_tune_read(const char *name, gli_tune_source *from) {
   }
   if (good && ferror(file)) good = complain(r, "cannot be read");
   if (good && (from->ranks == 0 || from->table.n_points == 0)) {
-    good = complain(r, "the file has no times of gloo tune");
+    good = complain(r, "the file has no times from gloo tune");
   }
   if (good) gli_tune_sort(&from->table);
   if (file != NULL) fclose(file);

@@ -37,7 +37,8 @@ void gli_tune_print(FILE *to, const gli_tune_table *table) {
   }
   fprintf(to, "\n");
   if (table->skipped > 0) {
-    fprintf(to, "# no time was left for %zu points\n", table->skipped);
+    fprintf(to, "# %zu points were not measured: the time was up\n",
+            table->skipped);
   }
 }
 

@@ -268,7 +268,7 @@ const char *gli_watch_state_words(gli_watch_state state) {
     case GLI_WATCH_STOPPED:
       return "is stopped";
     case GLI_WATCH_SILENT:
-      return "gives no answer";
+      return "does not answer";
     case GLI_WATCH_GONE:
       break;
   }

@@ -76,7 +76,7 @@ for compute in $places; do
   equal $? 0 && has "$out" '"verified": true' && has "$out" '"count": 20'
   result "20 allreduces at once, computing: $compute"
 done
-[ "$("$gloo" bench overlap --compute elsewhere 2>&1 | grep -c 'none of busy, spare, away')" -eq 1 ]
+[ "$("$gloo" bench overlap --compute elsewhere 2>&1 | grep -c 'not one of busy, spare, away')" -eq 1 ]
 result "somewhere else is refused"
 
 for ranks in processes threads; do

@@ -15,9 +15,16 @@ says() {
 }
 
 says 2 "usage: gloo COMMAND"
+says 0 "usage: gloo COMMAND" help
+says 0 "gloo_c 0." -V
+says 2 "gloo: unknown command 'bnech'; did you mean 'bench'?" bnech
+says 2 "gloo run: unknown option -np; did you mean -n N?" run -np 4 true
+says 2 "gloo run: unknown option -ranks; did you mean -n N?" run -ranks 4 true
+says 2 "gloo run: unknown option --rank; 'gloo run --help' lists them" run --rank 4 true
+says 127 "gloo run: cannot run 'no-such-program': not found in PATH" run -n 1 no-such-program
 says 0 "usage: gloo COMMAND" --help
 says 0 "gloo_c 0." --version
-says 2 "no command 'walk'; the commands are run, bench, plan, tune, doctor, trace, top, store, info" walk
+says 2 "unknown command 'walk'; the commands are run, bench, plan, tune, doctor, trace, top, store, info" walk
 for tool in run bench plan doctor trace top store info; do
   says 0 "usage: gloo" $tool --help
   says 2 "--frobnicate" $tool --frobnicate
@@ -27,7 +34,7 @@ says 0 "usage: gloo bench limits" bench limits --help
 # ---- values -----------------------------------------------------------------
 
 says 2 "option -n is required" run true
-says 2 "which program?" run -n 2
+says 2 "the program is missing" run -n 2
 says 2 "option --ranks: 'two' is not a whole number from 1 to" run -n two true
 says 2 "option --ranks: '0' is not" run -n0 true
 says 2 "option --ranks: '99999999999999999999' is not" run -n 99999999999999999999 true
@@ -35,21 +42,21 @@ says 2 "option --ranks needs a value" run -n
 says 2 "option --prefix takes no value" run --prefix=yes -n 1 true
 says 2 "option --grace-ms: '-1' is not" run -n 1 --grace-ms -1 true
 says 2 "option --port: '70000' is not a whole number from 1 to 65535" run -n 1 --port 70000 true
-says 2 "option --hosts: '-oX' is no name of a host" run -n 2 --hosts a,-oX true
-says 2 "option --hosts: '' is no name of a host" run -n 2 --hosts a, true
-says 2 "option --by: 'rsh' is none of ssh, srun, mpirun, mpiexec" run -n 2 --hosts a --by rsh true
-says 2 "1 ranks cannot be on 2 hosts" run -n 1 --hosts a,b true
-says 2 "--by belongs to --hosts" run -n 1 --by ssh true
-says 2 "--execute belongs to --hosts" run -n 1 --execute true
+says 2 "option --hosts: '-oX' is not a host name" run -n 2 --hosts a,-oX true
+says 2 "option --hosts: '' is not a host name" run -n 2 --hosts a, true
+says 2 "option --by: 'rsh' is not one of ssh, srun, mpirun, mpiexec" run -n 2 --hosts a --by rsh true
+says 2 "1 ranks cannot run on 2 hosts" run -n 1 --hosts a,b true
+says 2 "--by requires --hosts" run -n 1 --by ssh true
+says 2 "--execute requires --hosts" run -n 1 --execute true
 says 1 "host 'nosuch.invalid' does not resolve" store --host nosuch.invalid
-says 2 "which collective?" bench
-says 2 "collective: 'allreduse' is none of barrier, broadcast, allreduce" bench allreduse
-says 2 "option --dtype: 'float31' is none of int8," bench allreduce --dtype float31
-says 2 "option --op: 'plus' is none of sum," bench allreduce --op plus
-says 2 "there is no bxor of float32: bitwise operations are for integers" bench allreduce --op bxor
+says 2 "COLLECTIVE is missing" bench
+says 2 "collective: 'allreduse' is not one of barrier, broadcast, allreduce" bench allreduse
+says 2 "option --dtype: 'float31' is not one of int8," bench allreduce --dtype float31
+says 2 "option --op: 'plus' is not one of sum," bench allreduce --op plus
+says 2 "bxor is not defined for float32: bitwise operations apply to integers" bench allreduce --op bxor
 says 2 "option --op: exscan has no average" bench exscan --op average
-says 2 "option --algorithm: 'rings' is none of" bench allreduce --algorithm rings
-says 2 "sendrecv has none to choose from" bench sendrecv --algorithm ring
+says 2 "option --algorithm: 'rings' is not one of" bench allreduce --algorithm rings
+says 2 "sendrecv has no algorithms to choose from" bench sendrecv --algorithm ring
 says 2 "option --sizes: '4X' is not a size" bench allreduce --sizes 1K,4X
 says 2 "option --sizes: '' is not a size" bench allreduce --sizes 1K,
 says 2 "option --min: '4X' is not a size from 1 to 1024G" bench allreduce --min 4X
@@ -58,12 +65,12 @@ says 2 "give either --sizes or" bench allreduce --min 8 --sizes 4
 says 2 "option --time: '0' is not a number of seconds" bench allreduce --time 0
 says 2 "option --time: 'nan' is not a number of seconds" bench allreduce --time nan
 says 2 "option --buffers: '0' is neither" bench allreduce --buffers 0
-says 2 "option --memory: 'disk' is none of malloc, gloo_alloc" bench allreduce --memory disk
-says 2 "option --in-place: barrier has no such form" bench barrier --in-place
+says 2 "option --memory: 'disk' is not one of malloc, gloo_alloc" bench allreduce --memory disk
+says 2 "option --in-place: barrier cannot operate in place" bench barrier --in-place
 says 2 "option --threads needs --ranks" bench allreduce --threads
 says 2 "option --ranks needs --threads" bench allreduce --ranks 4
 says 2 "only one collective" bench allreduce barrier
-says 2 "there is no limit 'speed'" bench limits --only speed
+says 2 "unknown limit 'speed'" bench limits --only speed
 says 2 "takes no operands" info everything
 says 1 "carrier-pigeon" bench allreduce --ranks 2 --threads --transport carrier-pigeon
 out=$(RANK=0 WORLD_SIZE=4 "$gloo" bench allreduce --transport inproc 2>&1)
@@ -83,15 +90,15 @@ refuses() {
 }
 
 unset GLOO_TRANSPORT
-refuses GLOO_TRANSPORT=pigeon 'GLOO_TRANSPORT: there is no transport "pigeon"; known are: auto'
+refuses GLOO_TRANSPORT=pigeon 'GLOO_TRANSPORT: unknown transport "pigeon"; valid: auto'
 refuses GLOO_WAIT=nap 'GLOO_WAIT is "nap"; it must be adapt, spin'
 refuses GLOO_MEASURE=maybe "GLOO_MEASURE is 'maybe'; it may be 0 or 1"
 refuses GLOO_SHARED_BUFFERS=all "GLOO_SHARED_BUFFERS is 'all'; it may be 0 or 1"
-refuses GLOO_ALGORITHM=ring "GLOO_ALGORITHM, line 1: 'ring' is no collective"
+refuses GLOO_ALGORITHM=ring "GLOO_ALGORITHM: 'ring' is not a collective"
 refuses GLOO_TUNING_FILE="$scratch/none" "GLOO_TUNING_FILE: cannot open $scratch/none"
-refuses GLOO_SOCKET_IFNAME=none0 '"none0" with an address (from GLOO_SOCKET_IFNAME); there are:'
+refuses GLOO_SOCKET_IFNAME=none0 '"none0" with an address (from GLOO_SOCKET_IFNAME); available:'
 if "$gloo" bench barrier --iterations 1 --transport shm > "$scratch/shm" 2>&1; then
-  refuses GLOO_SHM_READ=often 'GLOO_SHM_READ is "often"; it must be "never" or the bytes'
+  refuses GLOO_SHM_READ=often 'GLOO_SHM_READ is "often"; it must be "never" or the smallest message'
 else
   skipped "GLOO_SHM_READ" "$(cat "$scratch/shm")"
 fi

@@ -27,7 +27,7 @@ equal $? 1 && has "$out" "the environment has RANK, but not WORLD_SIZE"
 result "variables that are missing"
 
 out=$(RANK=1 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=1 "$gloo" doctor --timeout 0.3)
-equal $? 1 && has "$out" "store      " && has "$out" "127.0.0.1:1 cannot be reached" &&
+equal $? 1 && has "$out" "store      " && has "$out" "cannot connect to the TCP store at 127.0.0.1:1" &&
   has "$out" "findings   rank 1: "
 result "a store that is not reached"
 

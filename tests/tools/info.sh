@@ -31,8 +31,8 @@ result "alone there are no pairs to show"
 if [ "$openssl" = with ]; then
   has "$out" "OpenSSL              3." && has "$("$gloo" info --json)" '"openssl": "3.'
   result "it says which OpenSSL there is"
-  has "$out" "over TCP             no TLS" && has "$(GLOO_TLS=1 "$gloo" info)" "TLS by the job's secret" &&
-    has "$(GLOO_TLS=1 GLOO_TLS_CERTIFICATE=/nowhere GLOO_TLS_AUTHORITY=/ "$gloo" info)" "certificate /nowhere cannot be read"
+  has "$out" "TLS over TCP         off (set GLOO_TLS=1)" && has "$(GLOO_TLS=1 "$gloo" info)" "TLS with the job secret" &&
+    has "$(GLOO_TLS=1 GLOO_TLS_CERTIFICATE=/nowhere GLOO_TLS_AUTHORITY=/ "$gloo" info)" "cannot read the certificate /nowhere"
   result "it says what goes over TCP is encrypted by"
   printf '%s\n' 'openssl_conf = all' '[all]' 'providers = list' '[list]' 'null = one' '[one]' 'activate = 1' \
     > "$scratch/openssl.cnf"

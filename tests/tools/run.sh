@@ -116,7 +116,7 @@ equal "$? $(echo "$out" | wc -l | tr -d ' ')" "1 1" && has "$out" "GLOO_JOB_SECR
 result "what is no secret is told once, without what it is"
 
 out=$(GLOO_SECURITY=on "$gloo" run -n 1 -- true 2>&1)
-equal $? 1 && has "$out" "GLOO_SECURITY is 'on'; it may be required, auth or off"
+equal $? 1 && has "$out" "GLOO_SECURITY is 'on'; valid: required, auth, off"
 result "GLOO_SECURITY may not be anything else"
 
 out=$(GLOO_SECURITY=required "$gloo" run -n 1 -- sh -c "$tell" 2>&1)
@@ -395,14 +395,14 @@ result "others may tell their own story within the grace"
 
 # shellcheck disable=SC2094  # ranks read what is said of others
 out=$("$gloo" run -n 4 --min-ranks 2 -- sh -c 'case $RANK in 1) kill -KILL $$ ;; 3) exit 5 ;; esac
-  until grep -q "goes on with 2" "$0"; do sleep 0.02; done; echo $RANK is there' "$scratch/err" 2> "$scratch/err")
+  until grep -q "continues with 2" "$0"; do sleep 0.02; done; echo $RANK is there' "$scratch/err" 2> "$scratch/err")
 equal "$? $(echo "$out" | sort | tr '\n' ',')" "0 0 is there,2 is there,"
-result "a job goes on with the ranks that it needs"
-has "$(cat "$scratch/err")" "goes on with 3" && has "$(cat "$scratch/err")" "goes on with 2"
+result "a job continues with the ranks that it needs"
+has "$(cat "$scratch/err")" "continues with 3" && has "$(cat "$scratch/err")" "continues with 2"
 result "and says how many are left"
 # shellcheck disable=SC2094  # rank 2 reads what is said of rank 1
 "$gloo" run -n 3 --min-ranks 2 --grace-ms 50 -- sh -c 'case $RANK in 1) exit 11 ;;
-  2) until grep -q "goes on with 2" "$0"; do sleep 0.02; done; exit 12 ;; esac; sleep 600' "$scratch/err" 2> "$scratch/err"
+  2) until grep -q "continues with 2" "$0"; do sleep 0.02; done; exit 12 ;; esac; sleep 600' "$scratch/err" 2> "$scratch/err"
 equal $? 12
 result "but not with fewer"
 

@@ -53,7 +53,7 @@ wait_until() {
 # Has this build of $gloo what only Linux has?
 # shellcheck disable=SC2154
 has_linux() {
-  case $("$gloo" info) in *"takes what only Linux has"*) return 1 ;; esac
+  case $("$gloo" info) in *"which requires Linux"*) return 1 ;; esac
 }
 
 gone() {

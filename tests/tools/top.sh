@@ -13,7 +13,7 @@ out=$("$gloo" top "$scratch/none" 2>&1)
 equal $? 2 && has "$out" "No such file"
 result "a directory that is not there"
 out=$("$gloo" top --pid 1 "$scratch/s" 2>&1)
-equal $? 2 && has "$out" "one directory, --pid or --job"
+equal $? 2 && has "$out" "only one of DIRECTORY, --pid and --job"
 result "a directory and a process"
 
 GLOO_METRICS=$scratch/s "$gloo" run -n 3 -- "$rank" busy 1 > "$scratch/said" 2>&1 &

@@ -77,29 +77,29 @@ refused() {
   result "refused: ${3:-$2}"
 }
 head='{"gloo_trace": 1, "rank": 0, "size": 2, "wall_ns": 5, "monotonic_ns": 5'
-refused '' "cut off" "nothing"
+refused '' "truncated" "nothing"
 refused 'hello' "no value, at byte 0"
-refused '{}' "it is no trace"
-refused '[1, 2]' "it is no trace" "a list"
-refused '{"gloo_trace": 2}' "newer version"
-refused "$head" "cut off, at byte"
-refused "$head}" 'no "operations"'
-refused "$head, \"operations\": []} x" "something behind the end"
+refused '{}' "not a trace"
+refused '[1, 2]' "not a trace" "a list"
+refused '{"gloo_trace": 2}' "newer than this command"
+refused "$head" "truncated, at byte"
+refused "$head}" '"operations" is missing'
+refused "$head, \"operations\": []} x" "data after the end"
 refused "$head, \"operations\": [{}]}" 'without a "call"'
 refused "$head, \"operations\": [{\"call\": \"barrier\"}]}" 'without a "state"'
 refused "$head, \"operations\": [{\"call\": \"barrier\", \"state\": \"started\"}]}" "without a time"
-refused "$head, \"operations\": [{\"call\": \"send\", \"peer\": 2, \"state\": \"started\", \"started_ns\": 1}]}" "rank that there is not"
+refused "$head, \"operations\": [{\"call\": \"send\", \"peer\": 2, \"state\": \"started\", \"started_ns\": 1}]}" "rank that does not exist"
 refused "$head, \"operations\": [{\"call\": \"send\", \"waits_for\": [-1], \"state\": \"started\", \"started_ns\": 1}]}" \
-  "rank that there is not" "waiting for a rank below 0"
+  "rank that does not exist" "waiting for a rank below 0"
 refused '{"gloo_trace": 1, "rank": 2, "size": 2}' '"rank" or "size"'
 refused '{"gloo_trace": 1, "rank": 0, "size": 70000}' '"rank" or "size"' "too many ranks"
 refused '{"gloo_trace": 1, "rank": 0, "size": 1, "wall_ns": 9223372036854775807, "monotonic_ns": 0}' '"wall_ns"'
-refused "$(printf '%64s' '' | tr ' ' '[')" "too deep"
+refused "$(printf '%64s' '' | tr ' ' '[')" "too deeply"
 out=$("$gloo" trace "$scratch/none" 2>&1)
 equal $? 2 && has "$out" "No such file"
 result "refused: a file that is not there"
 out=$("$gloo" trace 2>&1)
-equal $? 2 && has "$out" "which files?"
+equal $? 2 && has "$out" "no files"
 result "refused: no files"
 
 # Every beginning of a real one.

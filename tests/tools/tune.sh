@@ -71,14 +71,14 @@ failed $? && equal "$(echo "$out" | grep -c 'rank 1 does not promise shared buff
 result "all ranks say which promises no shared buffers"
 
 out=$("$gloo" info --ranks 4 2>&1)
-equal $? 2 && has "$out" "belongs to --tuning"
+equal $? 2 && has "$out" "requires --tuning"
 result "--ranks goes with --tuning only"
 
 # ---- tables of choices ----------------------------------------------------------
 
 printf 'allreduce:0-=ring\nbroadcast:0-=rings\n' > "$scratch/wrong"
 out=$(GLOO_TUNING_FILE=$scratch/wrong "$gloo" run -n 2 -- "$gloo" bench barrier --iterations 1 2>&1)
-failed $? && has "$out" "$scratch/wrong, line 2: 'rings' is no algorithm of broadcast; known are: binomial"
+failed $? && has "$out" "$scratch/wrong, line 2: 'rings' is not an algorithm of broadcast; valid: binomial"
 result "a mistake in a file is named with file, line and word"
 
 out=$(GLOO_TUNING_FILE=$scratch/absent "$gloo" run -n 2 -- "$gloo" bench barrier --iterations 1 2>&1)
@@ -89,12 +89,12 @@ result "a file that is not there is an error"
 mkfifo "$scratch/pipe"
 for other in "$scratch/pipe" "$scratch" /dev/null; do
   out=$(GLOO_TUNING_FILE=$other timeout 60 "$gloo" info --tuning --ranks 4 2>&1)
-  failed $? && has "$out" "GLOO_TUNING_FILE: $other is not a regular file; name one that"
+  failed $? && has "$out" "GLOO_TUNING_FILE: $other is not a regular file; name one"
   result "$other, which is no regular file, is refused"
 done
 
 out=$(GLOO_ALGORITHM="allreduce:0-=fast" "$gloo" run -n 2 -- "$gloo" bench barrier --iterations 1 2>&1)
-failed $? && has "$out" "GLOO_ALGORITHM, line 1: 'fast' is no algorithm of allreduce"
+failed $? && has "$out" "GLOO_ALGORITHM: 'fast' is not an algorithm of allreduce"
 result "a mistake in the variable is named"
 
 # The shell that this is for is yet to come:
@@ -164,11 +164,11 @@ wrong() {
   out=$("$gloo" tune --report "$scratch/bad" 2>&1)
   equal $? 1 && equal "$out" "gloo tune: $scratch/bad, line 7: $1"
 }
-wrong "there is no such algorithm" "# scan 8: chosen linear; ring 5 us" &&
-  wrong "the algorithm that was chosen is missing" "# scan 8: chosen ring; linear 5 us" &&
-  wrong "the algorithm that was chosen is missing" "# scan 8: linear 5 us" &&
+wrong "unknown algorithm" "# scan 8: chosen linear; ring 5 us" &&
+  wrong "the chosen algorithm is missing" "# scan 8: chosen ring; linear 5 us" &&
+  wrong "the chosen algorithm is missing" "# scan 8: linear 5 us" &&
   wrong "a number of bytes is missing" "# scan many: chosen linear; linear 5 us" &&
-  wrong "there is no time of the one that was chosen" "# scan 8: chosen linear; recursive_doubling 5 us" &&
+  wrong "the chosen algorithm has no time" "# scan 8: chosen linear; recursive_doubling 5 us" &&
   wrong "a time is missing" "# scan 8: chosen linear; linear -5 us" &&
   wrong "a time is missing" "# scan 8: chosen linear; linear nan us" &&
   wrong "times are expected" "# scan 8: chosen linear; linear 5 us or so" &&
@@ -177,7 +177,7 @@ wrong "there is no such algorithm" "# scan 8: chosen linear; ring 5 us" &&
 result "a line that it did not write is named"
 
 out=$("$gloo" tune --report "$scratch/wrong" 2>&1)
-equal $? 1 && has "$out" "the file has no times of gloo tune"
+equal $? 1 && has "$out" "the file has no times from gloo tune"
 result "a file without times is refused"
 out=$("$gloo" tune --report "$scratch/absent" 2>&1)
 equal $? 1 && has "$out" "cannot read $scratch/absent"
@@ -206,13 +206,13 @@ out=$("$gloo" tune 2>&1)
 equal $? 1 && has "$out" "gloo run -n 4 -- gloo tune"
 result "one rank alone is told what to do"
 out=$("$gloo" tune --collectives allreduce,some 2>&1)
-equal $? 2 && has "$out" "'some' is nothing that can be measured"
+equal $? 2 && has "$out" "'some' is not a collective that can be measured"
 result "unknown collectives are refused"
 out=$("$gloo" tune --collectives gatherv 2>&1)
-equal $? 2 && has "$out" "'gatherv' is nothing that can be measured"
+equal $? 2 && has "$out" "'gatherv' is not a collective that can be measured"
 result "nor is there anything to measure where there is no choice"
 out=$("$gloo" tune --memory rom 2>&1)
-equal $? 2 && has "$out" "'rom' is none of malloc, gloo_alloc"
+equal $? 2 && has "$out" "'rom' is not one of malloc, gloo_alloc"
 result "unknown memory is refused"
 
 finish
