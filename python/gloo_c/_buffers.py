@@ -59,7 +59,7 @@ def dtype_number(dtype: str) -> int:
     try:
         return DTYPES[dtype]
     except (KeyError, TypeError):
-        raise ValueError(f"there is no type {dtype!r}; there are {', '.join(DTYPES)}") from None
+        raise ValueError(f"unknown type {dtype!r}; valid: {', '.join(DTYPES)}") from None
 
 
 def _kind(thing: Any) -> str:
@@ -69,25 +69,24 @@ def _kind(thing: Any) -> str:
 
 
 def _read_only(thing: Any) -> TypeError:
-    return TypeError(f"this {_kind(thing)} is read-only, and the call would write to it; "
-                     "pass an array that may be written, or another output")
+    return TypeError(f"this {_kind(thing)} is read-only, but the call writes to it; "
+                     "pass a writable array, or another output")
 
 
 def _scattered(thing: Any) -> ValueError:
-    return ValueError(f"this {_kind(thing)} is not contiguous: its elements do not lie one behind "
-                      "the other, in C order; pass a contiguous copy of it")
+    return ValueError(f"this {_kind(thing)} is not contiguous in C "
+                      "order; pass a contiguous copy")
 
 
 def _no_array(thing: Any) -> TypeError:
-    return TypeError(f"cannot use {_kind(thing)} {thing!r:.40} as an array; convert numbers by "
-                     "numpy.array(numbers, dtype=\"float32\"), which then holds the result. The library "
-                     "takes arrays of numpy, torch and array.array, bytearrays, memoryviews, bytes "
-                     "as inputs, and objects with DLPack")
+    return TypeError(f"cannot use {_kind(thing)} {thing!r:.40}: expected an array (numpy, torch CPU tensor, "
+                     "buffer such as array.array or bytearray, DLPack); convert numbers with "
+                     "numpy.array(numbers, dtype=\"float32\")")
 
 
 def _no_dtype(thing: Any, name: str) -> TypeError:
-    return TypeError(f"the library has no elements of type {name} (in this {_kind(thing)}); "
-                     f"it has {', '.join(DTYPES)}")
+    return TypeError(f"type {name} of this {_kind(thing)} is not supported; "
+                     f"valid: {', '.join(DTYPES)}")
 
 
 # ---- numpy, and what has its buffers -----------------------------------------------------------
@@ -176,12 +175,12 @@ def _torch(tensor: Any, writable: bool) -> Memory:
             raise _no_dtype(tensor, name)
         dtype = _torch_dtypes[tensor.dtype] = DTYPES[name]
     if tensor.device.type != "cpu":
-        raise TypeError(f"this tensor is on {tensor.device}; the library reads memory of the CPU "
-                        "only")
+        raise TypeError(f"this tensor is on {tensor.device}; the library reads only CPU "
+                        "memory")
     if str(tensor.layout) != "torch.strided" or not tensor.is_contiguous():
         raise _scattered(tensor)
     if tensor.is_conj() or tensor.is_neg():
-        raise ValueError("this tensor is a view that computes its elements; resolve it first "
+        raise ValueError("this tensor is a lazy view; resolve it first "
                          "(resolve_conj, resolve_neg)")
     return ffi.cast(_VOID, tensor.data_ptr()), tensor.numel(), dtype, tensor
 
@@ -204,7 +203,7 @@ def _product(shape: Iterable[int]) -> int:
     total = 1
     for length in shape:
         if length < 0:
-            raise ValueError("an array has a length below 0")
+            raise ValueError("an array has a negative length")
         total *= length
     return total
 
@@ -230,7 +229,7 @@ def _array_interface(thing: Any, writable: bool) -> Memory:
         raise _read_only(thing)
     begin = operator.index(told.get("offset", 0))
     if not view.c_contiguous or begin < 0 or begin + count * each > view.nbytes:
-        raise ValueError(f"the memory of this {_kind(thing)} is not as long as it says")
+        raise ValueError(f"the memory of this {_kind(thing)} is shorter than its shape")
     return ffi.cast("char *", _address(view)) + begin, count, dtype, view
 
 
@@ -269,8 +268,8 @@ def _dl_types() -> Any:
 def _dlpack(thing: Any, writable: bool) -> Memory:
     device = thing.__dlpack_device__()
     if device[0] not in (1, 3, 11):  # memory of the CPU, also where a GPU reaches it
-        raise TypeError(f"this {_kind(thing)} is not in memory of the CPU, which is all that the "
-                        "library reads")
+        raise TypeError(f"this {_kind(thing)} is not in CPU memory; copy it there "
+                        "first")
     Tensor, Versioned, pointer, valid = _dl_types()
     try:
         capsule = thing.__dlpack__(max_version=(1, 0))
@@ -280,14 +279,14 @@ def _dlpack(thing: Any, writable: bool) -> Memory:
     if valid(capsule, b"dltensor_versioned"):
         managed = Versioned.from_address(pointer(capsule, b"dltensor_versioned"))
         if managed.major != 1:
-            raise TypeError(f"this {_kind(thing)} speaks DLPack {managed.major}, not 1")
+            raise TypeError(f"this {_kind(thing)} uses DLPack {managed.major}, not 1")
         tensor, read_only = managed.tensor, bool(managed.flags & 1)
     elif valid(capsule, b"dltensor"):
         # Which does not tell whether it may be written: arrays that may not say so elsewhere.
         tensor = Tensor.from_address(pointer(capsule, b"dltensor"))
         read_only = type(thing).__module__.partition(".")[0] in ("jax", "jaxlib")
     else:
-        raise TypeError(f"what this {_kind(thing)} gives as DLPack is none")
+        raise TypeError(f"this {_kind(thing)} did not return a DLPack capsule")
     if writable and read_only:
         raise _read_only(thing)
     kind = _DL_KINDS.get(tensor.code, f"DLPack type {tensor.code}")
@@ -324,7 +323,7 @@ def _has_buffer(thing: Any) -> bool:
 def _find_reader(thing: Any) -> Reader:
     bases = [f"{base.__module__.partition('.')[0]}.{base.__name__}" for base in type(thing).__mro__]
     if "numpy.MaskedArray" in bases:
-        raise TypeError("a masked array is no array of elements alone; pass its data")
+        raise TypeError("a masked array cannot be used; pass its data")
     if "numpy.ndarray" in bases:
         return _numpy
     if "numpy.generic" in bases:

@@ -66,7 +66,7 @@ def op_number(op: str | CustomOp) -> int:
     try:
         return OPS[op]
     except (KeyError, TypeError):
-        raise ValueError(f"there is no operation {op!r}; there are {', '.join(OPS)}") from None
+        raise ValueError(f"unknown operation {op!r}; valid: {', '.join(OPS)}") from None
 
 
 def options_of(call: Call) -> tuple[Any, Any]:
@@ -96,7 +96,7 @@ def options_of(call: Call) -> tuple[Any, Any]:
         elif name == "matched_by_init":
             options.matched_by_init = bool(value)
         else:
-            raise TypeError(f"{call.name} has no option {name!r}; there are "
+            raise TypeError(f"{call.name} has no option {name!r}; valid: "
                             f"{', '.join(Options.__annotations__)}")
     if custom is not None:
         if custom._pointer is None:
@@ -155,8 +155,8 @@ def forms(prepare: Callable[Concatenate[C, P], Call]) -> tuple[
         return self._begin(prepare(self, *args, **kwargs), "_init")
 
     for form, ending, how in (
-            (blocking, "", "Returns when this rank is done, with the output."),
-            (start, "_start", "Returns at once, with a Request to wait for."),
+            (blocking, "", "Blocks until this rank is done, and returns the output."),
+            (start, "_start", "Returns a Request at once."),
             (in_asyncio, "_async", "Starts it, and returns a future of the running loop; to "
                                    "cancel that does not cancel the operation."),
             (init, "_init", "Returns a Request that can be started any number of times.")):

@@ -58,8 +58,8 @@ def _share(name: str, what: str, count: int, ranks: int) -> int:
     """The length of a block, of an array that has one for each rank."""
     each, rest = divmod(count, ranks)
     if rest:
-        raise ValueError(f"{name}: the {what} has {counted(count, 'element')}, which is no whole number for "
-                         f"each of {ranks} ranks")
+        raise ValueError(f"{name}: the {what} has {counted(count, 'element')}, which cannot be divided among "
+                         f"{ranks} ranks")
     return each
 
 
@@ -80,7 +80,7 @@ def _list(name: str, what: str, arrays: Sequence[Array], writable: bool,
         raise ValueError(f"{name}: the list of {what}s is empty")
     for place, one in enumerate(found):
         if one[1:3] != found[0][1:3]:
-            raise ValueError(f"{name}: {what} {place} has another length or type than the first")
+            raise ValueError(f"{name}: {what} {place} differs from the first in length or type")
     pointers = ffi.new("void *[]", [one[0] for one in found])
     return pointers, found[0][1], found[0][2], [one[3] for one in found]
 
@@ -404,7 +404,7 @@ class Calls(Caller):
             pointers, given, type_given, keep = _list(name, "input", inputs, False)
             n_inputs = len(inputs)
             if outputs and (given, type_given) != (count * times, dtype):
-                raise ValueError(f"{name}: inputs and outputs do not fit in length or type")
+                raise ValueError(f"{name}: inputs and outputs differ in length or type")
             count, dtype = given if times == 1 else given // times, type_given
         elif times != 1:
             count = _share(name, "output", count, times)
@@ -452,13 +452,13 @@ class Calls(Caller):
         places, held, dtype, keep = _list("allgather_multi", "output", outputs, True)
         if isinstance(inputs, int):
             if inputs < 1:
-                raise ValueError("allgather_multi: there are no inputs")
+                raise ValueError("allgather_multi: the list of inputs is empty")
             each = _share("allgather_multi", "output", held, self.size * inputs)
             return Call("allgather_multi", (NULL, inputs, places, len(outputs), each, dtype), keep,
                         outputs, options)
         pointers, count, type_given, kept = _list("allgather_multi", "input", inputs, False)
         if type_given != dtype or count * len(inputs) * self.size != held:
-            raise ValueError("allgather_multi: inputs and outputs do not fit in length or type")
+            raise ValueError("allgather_multi: inputs and outputs differ in length or type")
         return Call("allgather_multi", (pointers, len(inputs), places, len(outputs), count, dtype),
                     (keep, kept), outputs, options)
 
@@ -499,7 +499,7 @@ class Calls(Caller):
         if from_ is not None and into is not None:
             same_dtype(from_, into)
         if (from_ is None and to != NO_RANK) or (into is None and source != NO_RANK):
-            raise TypeError("sendrecv: a rank was given without its array")
+            raise TypeError("sendrecv: a rank needs an array")
         dtype = from_[2] if from_ else into[2] if into else lib.GLOO_UINT8
         return Call("sendrecv", (from_[0] if from_ else NULL, from_[1] if from_ else 0, to,
                                  into[0] if into else NULL, into[1] if into else 0, source, dtype),

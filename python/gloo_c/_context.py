@@ -36,7 +36,7 @@ _STORE = "a store of gloo_c, such as FileStore(directory); UrlStore(url) opens o
 def _held_by(device: Any) -> Any:
     if device is None:
         return None
-    an("device", device, Device, "a gloo_c.Device, or None for one of its own")
+    an("device", device, Device, "a gloo_c.Device, or None for a new one")
     return device._held()
 
 
@@ -213,7 +213,7 @@ class Context(Calls):
         """On which of the hosts a rank is, from 0."""
         found = int(lib.gloo_context_host(self._held().pointer, integer("rank", rank)))
         if found < 0:
-            raise ValueError(f"there is no rank {rank}")
+            raise ValueError(f"rank {rank} does not exist")
         return found
 
     @property
@@ -225,7 +225,7 @@ class Context(Calls):
         """The rank that `rank` has in the context that groups were made of."""
         found = int(lib.gloo_context_world_rank(self._held().pointer, integer("rank", rank)))
         if found < 0:
-            raise ValueError(f"there is no rank {rank}")
+            raise ValueError(f"rank {rank} does not exist")
         return found
 
     def translate(self, rank: int, other: Context) -> int | None:

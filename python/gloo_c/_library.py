@@ -62,7 +62,7 @@ def alloc(size: int) -> memoryview:
     `numpy.frombuffer(alloc(4 * n), "float32")`. For large arrays that are kept; it is freed with
     the last array that uses it."""
     if size < 0:
-        raise ValueError("memory of less than 0 bytes")
+        raise ValueError("a negative number of bytes")
     place = ffi.new("void **")
     checked(lib.gloo_alloc, size, place)
     kept = ffi.gc(ffi.cast("char *", place[0]), lib.gloo_free)
@@ -85,7 +85,7 @@ def py_log(level: int, line: Any, _user: Any) -> None:
 def set_log_level(level: str) -> None:
     """The lowest level that is written: debug, info, warn, error, off."""
     if level not in LEVELS:
-        raise ValueError(f"there is no level {level!r}; there are {', '.join(LEVELS)}")
+        raise ValueError(f"unknown level {level!r}; valid: {', '.join(LEVELS)}")
     lib.gloo_log_set_level(LEVELS[level])
 
 

@@ -66,7 +66,7 @@ def _count(token: int, request: Request, change: int) -> None:
 def _report(function: Callable[[Request], object]) -> None:
     """Tells sys.unraisablehook of the exception of a function. Python's own hook takes only what the
     interpreter makes, so in its place the exception is printed here."""
-    said = "Exception ignored in a function that is called when a request is over"
+    said = "Exception ignored in a completion callback"
     if sys.unraisablehook is sys.__unraisablehook__:
         print(f"{said}: {function!r}\n{traceback.format_exc()}", end="", file=sys.stderr)
         return
@@ -171,7 +171,7 @@ class Request:
         while self._look(lib.gloo_request_wait,
                          max(1, min(_SLICE, end - time.monotonic_ns()))) is not None:
             if time.monotonic_ns() >= end:
-                raise InProgressError(f"it is not over after {timeout:g} s, and goes on",
+                raise InProgressError(f"the operation did not complete within {timeout:g} s, and continues",
                                       lib.GLOO_IN_PROGRESS)
         return self._outcome()
 
@@ -187,7 +187,7 @@ class Request:
     def result(self) -> Any:
         """What `wait` returns, of a request that is over."""
         if not self.done():
-            raise InProgressError("it is not over", lib.GLOO_IN_PROGRESS)
+            raise InProgressError("the operation is still pending", lib.GLOO_IN_PROGRESS)
         return self._outcome()
 
     @property
@@ -199,7 +199,7 @@ class Request:
         """Start a persistent request once more. Returns itself."""
         handle, context = self._handle, self._context._handle
         if not self._persistent or handle is None:
-            raise ValueError("only what was made by an ..._init can be started again")
+            raise ValueError("only requests from ..._init can be started again")
         if context is None:
             raise self._context._closed()
         if self._ended is None:
@@ -237,7 +237,7 @@ class Request:
             function(self)
             return
         if handle.token:
-            raise ValueError("this request has such a function already")
+            raise ValueError("this request already has a callback")
         handle.token = token = next(_tokens)
         if self._persistent:
             self._function, _repeated[token] = function, self
@@ -309,7 +309,7 @@ def wait_any(requests: Sequence[Request | None], timeout: float | None = None) -
             raise failure(status, error)
         del held
         if end is not None and status == lib.GLOO_IN_PROGRESS and time.monotonic_ns() >= end:
-            raise InProgressError(f"none is over after {timeout:g} s", lib.GLOO_IN_PROGRESS)
+            raise InProgressError(f"no operation completed within {timeout:g} s", lib.GLOO_IN_PROGRESS)
 
 
 def wait_all(requests: Sequence[Request | None], timeout: float | None = None) -> list[Any]:

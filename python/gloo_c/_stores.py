@@ -299,7 +299,7 @@ def _compare_and_set(functions: Any, key: Any, expected: Any, expected_bytes: in
     if current != ffi.NULL:
         _handed(current, holds)
     if not done:
-        raise _errors.CompareError("it holds another value", lib.GLOO_ERR_COMPARE)
+        raise _errors.CompareError("it has another value", lib.GLOO_ERR_COMPARE)
 
 
 @_callback

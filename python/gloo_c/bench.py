@@ -48,7 +48,7 @@ def prepared(context: gloo_c.Context, collective: str, length: int) -> Callable[
         return lambda: context.reduce_scatter(whole, part)
     if collective == "barrier":
         return context.barrier
-    raise SystemExit(f"{collective} is not measured; there are {', '.join(COLLECTIVES)}")
+    raise SystemExit(f"{collective} cannot be measured; valid: {', '.join(COLLECTIVES)}")
 
 
 COLLECTIVES = ["allreduce", "broadcast", "reduce", "allgather", "reduce_scatter", "alltoall",
@@ -84,7 +84,7 @@ def bytes_of(text: str) -> int:
     try:
         size = int(text[:-1] if unit > 1 else text) * unit
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no size such as 4, 64K or 16M") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is not a size such as 4, 64K or 16M") from None
     if not 4 <= size <= 4 << 30:
         raise argparse.ArgumentTypeError(f"{text!r} is not from 4 bytes to 4 GiB")
     return size
@@ -135,13 +135,13 @@ def main() -> int:
                         help=f"of {', '.join(COLLECTIVES)} (allreduce)")
     parser.add_argument("--sizes", type=lambda text: [bytes_of(one) for one in text.split(",")],
                         default=SIZES, metavar="BYTES,...", help="such as 4,64K,16M")
-    parser.add_argument("--seconds", type=float, default=0.3, help="for each line (0.3)")
+    parser.add_argument("--seconds", type=float, default=0.3, help="measuring time per line (0.3)")
     parser.add_argument("--svg", metavar="FILE", help="draw it (needs matplotlib)")
     parser.add_argument("--png", metavar="FILE", help="draw it (needs matplotlib)")
     options = parser.parse_args()
     unknown = [name for name in options.collectives if name not in COLLECTIVES]
     if unknown:
-        parser.error(f"{unknown[0]} is not measured; there are {', '.join(COLLECTIVES)}")
+        parser.error(f"{unknown[0]} cannot be measured; valid: {', '.join(COLLECTIVES)}")
     with gloo_c.init() as context:
         results = [measure(context, collective, size, options.seconds)
                    for collective in options.collectives or ["allreduce"]

@@ -98,7 +98,7 @@ class Rank:
         except OSError as error:
             raise UnreadableError(f"{path}: {error.strerror}") from None
         except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
-            raise UnreadableError(f"{path} is no file of GLOO_TRACE_DIR: {error!r}") from None
+            raise UnreadableError(f"{path} is not a trace file: {error!r}") from None
 
 
 def read(paths: list[Path]) -> dict[int, Rank]:
@@ -188,7 +188,7 @@ def convert(ranks: dict[int, Rank]) -> dict[int, dict[str, Any]]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m gloo_c.flight_recorder",
-                                     description="Turn what ranks remember into what PyTorch's flight "
+                                     description="Convert traces of ranks to the format that PyTorch's flight "
                                                  "recorder analyzer (torchfrtrace) reads.")
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="a rank's, of GLOO_TRACE_DIR")
     parser.add_argument("--output", required=True, type=Path, metavar="DIRECTORY",
@@ -207,7 +207,7 @@ def main() -> int:
         return 2
     missing = sorted(set(range(max(one.size for one in ranks.values()))) - set(ranks))
     if missing:
-        print(f"no file of ranks {', '.join(map(str, missing))}: torchfrtrace needs --allow-incomplete-ranks",
+        print(f"no file from ranks {', '.join(map(str, missing))}: torchfrtrace needs --allow-incomplete-ranks",
               file=sys.stderr)
     return 0
 

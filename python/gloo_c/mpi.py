@@ -176,7 +176,7 @@ def _part(spec: Spec) -> _Part:
     if rest and isinstance(rest[-1], str):
         dtype = rest.pop()
         if array is not None and memory(array, False)[2] != DTYPES.get(dtype):
-            raise TypeError(f"the array has not the type {dtype} that its list says")
+            raise TypeError(f"the array does not have the type {dtype} of its list")
     if rest and rest[-1] is None and len(rest) > 1:
         rest.pop()
     counts = rest[0] if rest else None
@@ -483,7 +483,7 @@ def _combine(op: str | Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
         LXOR: lambda a, b: bool(a) != bool(b), BAND: lambda a, b: a & b, BOR: lambda a, b: a | b,
         BXOR: lambda a, b: a ^ b}
     if op not in found:
-        raise ValueError(f"there is no operation {op!r} for objects")
+        raise ValueError(f"operation {op!r} is not available for objects")
     return found[op]
 
 

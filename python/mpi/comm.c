@@ -81,7 +81,7 @@ bool mpi_begin(mpi_call *call, const char *function, mpi_handle handle) {
     const char *why = mpi_not_there();
     if (why == NULL && handle == 0) why = mpi_comm_null_is();
     call->failed = mpi_fail(MPIABI_ERR_COMM, function, "%s",
-                            why != NULL ? why : "this is no communicator");
+                            why != NULL ? why : "not a valid communicator");
     return false;
   }
   call->comm = comm;
@@ -110,7 +110,7 @@ bool mpi_take_type(mpi_call *call, mpi_handle type, gloo_dtype *dtype) {
     return true;
   }
   call->failed = mpi_fail_aloud(
-      MPIABI_ERR_TYPE, call->function, "%s is no type that gloo_c has",
+      MPIABI_ERR_TYPE, call->function, "%s is not a type that gloo_c supports",
       index < mpi_types_count ? mpi_types[index].name : "this");
   return false;
 }
@@ -121,9 +121,10 @@ bool mpi_take_op(mpi_call *call, mpi_handle op, gloo_op *reduction) {
     *reduction = (gloo_op)mpi_ops[index].meaning;
     return true;
   }
-  call->failed = mpi_fail_aloud(
-      MPIABI_ERR_OP, call->function, "%s is no operation that gloo_c has",
-      index < mpi_ops_count ? mpi_ops[index].name : "this");
+  call->failed =
+      mpi_fail_aloud(MPIABI_ERR_OP, call->function,
+                     "%s is not an operation that gloo_c supports",
+                     index < mpi_ops_count ? mpi_ops[index].name : "this");
   return false;
 }
 

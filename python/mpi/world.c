@@ -18,7 +18,7 @@ static struct {
   pthread_mutex_t lock;
   enum mpi_phase phase;
   int64_t timeout_ns;
-  char failure[MPI_STRING_BYTES]; /* why MPI_Init has failed */
+  char failure[MPI_STRING_BYTES]; /* why MPI_Init failed */
   char unmade[MPI_STRING_BYTES];  /* why a communicator was not made */
 } mpi_world = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -113,7 +113,7 @@ static bool mpi_world_add(gloo_context *context, gloo_error *error) {
     gloo_context_destroy(self);
   }
   gloo_context_destroy(context);
-  snprintf(error->message, sizeof error->message, "there is no memory left");
+  snprintf(error->message, sizeof error->message, "out of memory");
   return false;
 }
 
@@ -143,7 +143,7 @@ int MPIABI_Init_thread(int *argc, char ***argv, int required, int *provided) {
     } else {
       /* JAX does not look at the result, but at that of its first call. */
       snprintf(mpi_world.failure, sizeof mpi_world.failure,
-               "MPI_Init has failed: %s", error.message);
+               "MPI_Init failed: %s", error.message);
       result =
           mpi_fail_aloud(MPIABI_ERR_OTHER, "MPI_Init", "%s", error.message);
     }
@@ -227,8 +227,7 @@ static int mpi_group_add(mpi_call *call, int color, int key,
   if (group != NULL) *handle = mpi_comm_add(group, 0);
   if (group != NULL && *handle == 0) {
     gloo_context_destroy(group);
-    call->failed =
-        mpi_fail(MPIABI_ERR_NO_MEM, call->function, "there is no memory left");
+    call->failed = mpi_fail(MPIABI_ERR_NO_MEM, call->function, "out of memory");
   }
   if (status != GLOO_OK) {
     mpi_comm_unmade(call);
@@ -265,5 +264,5 @@ int MPIABI_Comm_free(mpi_handle *comm) {
                     "this communicator goes with MPI_Finalize");
   }
   if (mpi_comm_drop(handle) || mpi_not_there() != NULL) return MPIABI_SUCCESS;
-  return mpi_fail(MPIABI_ERR_COMM, "MPI_Comm_free", "this is no communicator");
+  return mpi_fail(MPIABI_ERR_COMM, "MPI_Comm_free", "not a valid communicator");
 }

@@ -113,7 +113,7 @@ with gloo_c.Context(0, 1, gloo_c.MemoryStore(), device=gloo_c.Device("inproc")) 
     request.wait()
 """], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0
-    assert "a function that is called when a request is over" in done.stderr
+    assert "a completion callback" in done.stderr
     assert "ValueError: lunch" in done.stderr and "cffi" not in done.stderr, done.stderr
 
 

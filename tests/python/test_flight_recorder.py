@@ -140,6 +140,6 @@ def test_files_that_are_none_are_named(tmp_path):
         status, said = convert(tmp_path, "--output", "new", *names)
         assert status == 2 and names[-1] in said and "Traceback" not in said, said
     status, said = convert(tmp_path, "--output", "new", "good")
-    assert status == 0 and "no file of ranks 1" in said, said
+    assert status == 0 and "no file from ranks 1" in said, said
     status, said = convert(tmp_path, "--output", "new", "good")
     assert status == 2 and "new: File exists" in said, said

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-WORDS = "GLOO_SECURITY is required, and there is no secret"
+WORDS = "GLOO_SECURITY=required, but no job secret is set"
 OWN = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}
 PROGRAMS = {
     "init": """

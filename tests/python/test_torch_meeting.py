@@ -130,7 +130,7 @@ def test_meeting_that_another_group_of_the_server_has_is_not_taken_for_the_own()
     theirs = dist.HashStore()
     port = meet(tcp_store(), 0, name="other")._record.port
     theirs.set(meeting.KEY, record(port=port))
-    with pytest.raises(ConnectionError, match="rank 0 has not come"):
+    with pytest.raises(ConnectionError, match="rank 0 has not started"):
         meet(theirs, 1, timeout=0.5)
 
 
@@ -138,12 +138,12 @@ def test_two_processes_of_one_rank_are_told(monkeypatch):
     monkeypatch.setattr(meeting, "_TAKEN", 0.2)
     theirs = dist.HashStore()
     met(theirs)
-    with pytest.raises(ConnectionError, match="rank 1 of this group is there already: two processes"):
+    with pytest.raises(ConnectionError, match="two processes claim rank 1 of this group"):
         meet(theirs, 1, timeout=600.0)
 
 
 def test_rank_0_that_does_not_come_is_named():
-    with pytest.raises(TimeoutError, match="rank 0 of the group has not come within 0.1 s"):
+    with pytest.raises(TimeoutError, match="rank 0 of the group has not started within 0.1 s"):
         meet(tcp_store(), 1, timeout=0.1)
 
 
@@ -484,5 +484,5 @@ def test_two_jobs_with_secrets_that_differ_are_told(first, second, words, tmp_pa
     told = sides[1].communicate(timeout=240)[0]
     sides[0].communicate(timeout=120)
     assert told.startswith("AuthError ") and words in told, told
-    assert "each `gloo run` makes a secret for its own ranks alone" in told
+    assert "each `gloo run` generates a secret for its own ranks" in told
     assert "GLOO_JOB_SECRET to the same for both" in told

@@ -20,7 +20,7 @@ FLOATS = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
 WHOLE = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.uint16, torch.uint32,
          torch.uint64]
 COMPLEX = [torch.complex64, torch.complex128]
-# Types that are only moved: the library has no arithmetic on the last ones.
+# Types that are only moved: the library has has no arithmetic the last ones.
 MOVED = [*FLOATS, *WHOLE, *COMPLEX, torch.bool, torch.float8_e4m3fn, torch.float8_e5m2,
          torch.complex32, torch.float8_e4m3fnuz]
 NAMES = {"ids": lambda value: str(value).removeprefix("torch.")}
@@ -419,7 +419,7 @@ def test_a_mismatch_is_told_on_both_ranks():
     for error in on(2, body, errors=True):
         assert isinstance(error, BackendError) and isinstance(error, dist.DistBackendError)
         assert isinstance(error, gloo_c.GlooError) and error.rank is None
-        assert "cannot be told" in str(error)
+        assert "cannot tell which" in str(error)
         assert "3 x float32" in str(error) and "4 x float32" in str(error)
 
 
@@ -455,7 +455,7 @@ def test_a_group_that_was_shut_down_says_so():
     (lambda g: g.all_to_all_single(torch.empty(3), torch.empty(3), [], []), "cannot be divided"),
     (lambda g: g.all_to_all_single(torch.empty(4), torch.empty(4), [1, 2], [2, 2]), "split sizes"),
     (lambda g: g.alltoall([torch.empty(1)], [torch.empty(1)] * 2), "number of outputs is 1; expected 2"),
-    (lambda g: g.allreduce([torch.empty(2, dtype=torch.complex32)]), "no arithmetic on"),
+    (lambda g: g.allreduce([torch.empty(2, dtype=torch.complex32)]), "has no arithmetic"),
     (lambda g: g.broadcast([torch.eye(2).to_sparse()]), "layout"),
     (lambda g: g.send([torch.empty(1)], 2), "peer 2 is not a rank"),
 ])

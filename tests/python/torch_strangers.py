@@ -252,7 +252,7 @@ def beside(folder, network, turn, way, at, security, what):
         return dict(zip(PARTS, said)), statuses, text.read().decode(errors="replace")
 
 
-NO_SECRET = "GLOO_SECURITY is required, and there is no secret"
+NO_SECRET = "GLOO_SECURITY=required, but no job secret is set"
 # mp.spawn shows what one rank says: it may be one that lost PyTorch's store because rank 0 had ended.
 STORE_ENDED = "Did the remote server shutdown or crash?"
 PORT_TAKEN = ("EADDRINUSE", "address already in use", "Address already in use", "ermission denied", "belongs to user")

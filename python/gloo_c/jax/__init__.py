@@ -47,7 +47,7 @@ def library() -> str:
     """The path of the library that JAX loads in place of an MPI."""
     found = Path(str(resources.files("gloo_c"))) / "libgloo_c_mpi.so"
     if not found.is_file():
-        raise FileNotFoundError(f"{found} is not there: this gloo_c was installed without it")
+        raise FileNotFoundError(f"{found} does not exist: this gloo_c was installed without it")
     return str(found)
 
 

@@ -39,8 +39,8 @@ try:
                 _effects.control_flow_allowed_effects, _effects.remat_allowed_effects,
                 _effects.custom_derivatives_allowed_effects)
 except (ImportError, AttributeError) as error:
-    raise ImportError(f"gloo_c.jax does not know this version of JAX, {jax.__version__}: its "
-                      f"ordered effects are not where they were in 0.10 ({error})") from error
+    raise ImportError(f"gloo_c.jax does not support JAX {jax.__version__}: its "
+                      f"ordered effects have moved since 0.10 ({error})") from error
 
 # The enum of python/xla/handler.h.
 ALLREDUCE, ALLGATHER, REDUCE_SCATTER, ALLTOALL, BROADCAST, SENDRECV, BARRIER = range(7)
@@ -97,7 +97,7 @@ def _key(context: Context) -> Key:
     handle = context._held()  # raises when it was closed
     number = int(lib.xla_context_add(handle.pointer))
     if number == 0:
-        raise MemoryError("there is no memory left for a context")
+        raise MemoryError("out of memory for a context")
     key = Key(number, context.rank, context.size)
     _held[number] = handle
     handle.closers.append(functools.partial(_let_go, number))
@@ -173,8 +173,8 @@ _TOKEN = np.dtype("uint32")
 def _chained_abstract(*arrays: Any, call: int, key: Key, **_: Any) -> Any:
     *given, token = arrays
     if token.shape != () or token.dtype != _TOKEN:
-        raise TypeError(f"what was passed as a token is an array of {token.dtype} with shape "
-                        f"{token.shape}; gloo_c.jax.token() makes the first one")
+        raise TypeError(f"the token is an array of {token.dtype} with shape "
+                        f"{token.shape}; gloo_c.jax.token() creates the first one")
     results = [jax.core.ShapedArray(_shape_after(call, x.shape, key.size), x.dtype) for x in given]
     return [*results, jax.core.ShapedArray((), _TOKEN)]
 
@@ -200,12 +200,12 @@ _mlir.register_lowering(_chained, _chained_lower, platform="cpu")
 
 def _chained_jvp(primals: Any, tangents: Any, *, call: int, **_: Any) -> Any:
     raise NotImplementedError(f"gloo_c.jax.{_NAMES[call]}: calls with a token have no derivatives, "
-                              "for those of several calls would have no order; leave it out")
+                              "because derivatives of several calls have no order; omit it")
 
 
 def _chained_batch(arrays: Any, dims: Any, **params: Any) -> Any:
     if dims[-1] is not None:
-        raise ValueError("a token cannot be an array that vmap goes along")
+        raise ValueError("vmap cannot map over a token")
     if len(arrays) == 1:
         return _chained.bind(*arrays, **params), [None]
     moved, result = _batched(params["call"], arrays[0], dims[0])
@@ -312,7 +312,7 @@ def _each(tree: Any, context: Context, call: int, chain: Any, *, check: bool = F
 
 def _number_of(op: str) -> int:
     if op not in OPS or op == "scaled_sum":
-        raise ValueError(f"there is no operation {op!r} here; there are "
+        raise ValueError(f"unknown operation {op!r}; valid: "
                          f"{', '.join(name for name in OPS if name != 'scaled_sum')}")
     return OPS[op]
 
@@ -321,7 +321,7 @@ def _rank_of(rank: int | None, size: int) -> int:
     if rank is None:
         return NO_RANK
     if not 0 <= rank < size:
-        raise ValueError(f"there is no rank {rank}")
+        raise ValueError(f"rank {rank} does not exist")
     return int(rank)
 
 
@@ -372,7 +372,7 @@ def permute(x: Any, context: Context, pairs: Sequence[tuple[int, int]], *, token
     givers, takers = [a for a, _ in pairs], [b for _, b in pairs]
     for ranks in (givers, takers):
         if len(set(ranks)) < len(ranks):
-            raise ValueError("a rank is there twice on one side of the pairs")
+            raise ValueError("a rank is listed twice on one side of the pairs")
         for rank in ranks:
             _rank_of(rank, context.size)
     to, source = dict(pairs).get(context.rank), {b: a for a, b in pairs}.get(context.rank)

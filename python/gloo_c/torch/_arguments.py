@@ -63,7 +63,7 @@ def listed(what: str, tensors: Any) -> list[Tensor]:
 
 def none(what: str, of_what: str, given: Sequence[Any], root: int) -> None:
     if len(given) > 0:
-        raise ArgumentError(f"{what}: there are {of_what} at a rank other than the root, {root}; pass "
+        raise ArgumentError(f"{what}: {of_what} must be empty on ranks other than the root, {root}; pass "
                             "an empty list there")
 
 

@@ -305,12 +305,12 @@ class Caller:
         """Type, operation and factor of a reduction."""
         number = DTYPES.get(tensor.dtype)
         if number is None:
-            raise TensorTypeError(f"{what}: there is no arithmetic on {tensor.dtype}")
+            raise TensorTypeError(f"{what}: {tensor.dtype} has no arithmetic")
         given = opts.reduceOp
         kind = getattr(given, "op", given)
         op = (BOOL_OPS if tensor.dtype is torch.bool else OPS).get(kind)
         if op is None:
-            raise TensorTypeError(f"{what}: there is no {kind} of {tensor.dtype}")
+            raise TensorTypeError(f"{what}: {kind} is not defined for {tensor.dtype}")
         if op != lib.GLOO_SCALED_SUM:
             return number, op, None
         factor = given.factor

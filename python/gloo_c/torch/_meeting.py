@@ -45,9 +45,9 @@ _TAKEN = 30.0
 _LOCAL_OF = {"0.0.0.0": LOOPBACK, "::": "::1"}  # where processes of this host reach who listens there
 # What the library says of secrets that differ, and what that means for a group.
 _SECRETS = {
-    "has another secret than": "rank 0 and this rank hold different job secrets",
-    "asks for the job's secret": "rank 0 holds a job secret, and this rank holds none",
-    "does not show that it knows": "this rank holds a job secret, and rank 0 holds none",
+    "has a different secret": "rank 0 and this rank hold different job secrets",
+    "requires the job secret": "rank 0 holds a job secret, and this rank holds none",
+    "did not prove knowledge": "this rank holds a job secret, and rank 0 holds none",
 }
 # File systems whose files only one kernel can reach.
 _LOCAL_FILE_SYSTEMS = frozenset(("btrfs", "ext2", "ext3", "ext4", "f2fs", "overlay", "ramfs", "tmpfs", "xfs", "zfs"))
@@ -73,7 +73,7 @@ def parse(said: bytes) -> Record:
     written them."""
     words = bytes(said[:_RECORD_BYTES + 1]).decode("ascii", "replace").split(" ")
     if len(said) > _RECORD_BYTES or len(words) != 6:
-        raise _odd(said, "it is no record")
+        raise _odd(said, "it is not a record")
     version, host, token, port, local, remote = words
     if version != _VERSION:
         raise _odd(said, f"its version is not {_VERSION}; all ranks must use one version of gloo_c")
@@ -88,7 +88,7 @@ def parse(said: bytes) -> Record:
 
 def _odd(said: bytes, why: str) -> ConnectionError:
     shown = bytes(said[:40])
-    return ConnectionError(f"PyTorch's store has {shown!r} where rank 0 says where the ranks meet, and {why}: "
+    return ConnectionError(f"PyTorch's store has {shown!r} instead of the record of rank 0, and {why}: "
                            "another program has changed it, or another version of gloo_c has written it")
 
 
@@ -290,7 +290,7 @@ def _place_of(said: bytes, here: bool) -> tuple[Record, str]:
     """Returns the record in what PyTorch's store has, and the address in it that is for this process."""
     if said.startswith(b"! "):
         why = said[2:_RECORD_BYTES].decode("utf-8", "replace")
-        raise ConnectionError(f"rank 0 cannot serve the store in which the ranks meet: {why}")
+        raise ConnectionError(f"rank 0 cannot serve the store: {why}")
     record = parse(said)
     if record.host == host_identity():
         return record, record.local
@@ -298,10 +298,10 @@ def _place_of(said: bytes, here: bool) -> tuple[Record, str]:
         raise ConnectionError(
             "all ranks of this group are on one host, and PyTorch's store says that rank 0 is on another one: "
             "another program has changed it, or ranks are in different network namespaces (containers): set "
-            "GLOO_JOB_SECRET, and MASTER_ADDR to an address that all of them reach")
+            "GLOO_JOB_SECRET, and MASTER_ADDR to an address that all ranks can reach")
     if not record.remote:
         raise ConnectionError(
-            "rank 0 listens for processes of its own host alone, and this rank is on another host or in another "
+            "rank 0 accepts only processes of its own host, but this rank is on another host or in another "
             "network namespace: set MASTER_ADDR to an address of rank 0's host that this rank reaches")
     return record, record.remote
 
@@ -326,8 +326,8 @@ def _connect(at: str, record: Record, timeout: float, left: float) -> TcpStore:
         held = next((held for words, held in _SECRETS.items() if words in failure.message), None)
         if held is None:
             raise
-        raise _OtherSecret(f"{held}: each `gloo run` makes a secret for its own ranks alone. Set GLOO_JOB_SECRET to the "
-                           f"same for both, before they are started ({failure.message})", failure.status) from failure
+        raise _OtherSecret(f"{held}: each `gloo run` generates a secret for its own ranks. Set the same "
+                           f"GLOO_JOB_SECRET for both before starting them ({failure.message})", failure.status) from failure
 
 
 def _join(said: bytes, rank: int, name: str, timeout: float, left: float, here: bool) -> Store:
@@ -339,11 +339,11 @@ def _join(said: bytes, rank: int, name: str, timeout: float, left: float, here: 
     try:
         keys.get(_OPEN, 0.0)
     except GlooError as failure:
-        raise _Stale("PyTorch's store has the record of an earlier group of this name, whose ranks have met: rank 0 "
-                     "has not come to the one that is made now") from failure
+        raise _Stale("PyTorch's store has the record of an earlier, complete group of this name: rank 0 has not "
+                     "started the new one") from failure
     if claims > 1:
-        raise _Taken(f"rank {rank} of this group is there already: two processes were given this rank, or rank 0 has "
-                     "not left the group that it was in before")
+        raise _Taken(f"two processes claim rank {rank} of this group, or rank 0 "
+                     "has not left its previous group")
     return keys
 
 
@@ -365,8 +365,8 @@ def _reach(functions: Any, rank: int, name: str, timeout: float, here: bool) -> 
         try:
             said = functions.get(KEY, max(deadline - time.monotonic(), 0.001))
         except TimeoutError as failure:
-            raise TimeoutError(f"rank 0 of the group has not come within {timeout:g} s: PyTorch's store has no record of "
-                               "where the ranks meet") from failure
+            raise TimeoutError(f"rank 0 of the group has not started within {timeout:g} s: PyTorch's store has no "
+                               "record of it") from failure
         if said != before:
             before, since = said, time.monotonic()
         try:

@@ -60,7 +60,7 @@ class Reductions(Caller):
         returns, also where it is asked to be asynchronous."""
         kind = getattr(opts.reduceOp, "op", opts.reduceOp)
         if kind not in (KINDS.SUM, KINDS.AVG):
-            raise TensorTypeError(f"all_reduce: there is no {kind} of sparse tensors")
+            raise TensorTypeError(f"all_reduce: {kind} is not defined for sparse tensors")
         for number, tensor in enumerate(tensors):
             if tensor.shape != tensors[0].shape:
                 raise ArgumentError(f"all_reduce: tensor {number} has the shape {list(tensor.shape)}, "

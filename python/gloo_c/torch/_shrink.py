@@ -72,7 +72,7 @@ def _end_all_but(context: Context) -> None:
         if other is context or other.closed:
             continue
         try:
-            other.abort("a rank goes on with the ranks that are left (gloo_c.torch.shrink)")
+            other.abort("a rank continues with the surviving ranks (gloo_c.torch.shrink)")
         except (GlooError, ValueError):  # it was closed meanwhile, or has failed
             pass
 

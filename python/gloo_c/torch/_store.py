@@ -28,7 +28,7 @@ class C10dStore:
     def wait(self, keys: list[str], timeout: float | None) -> None:
         if timeout is not None and timeout <= 0:
             if not self._store.check(keys):
-                raise TimeoutError(f"{keys} are not there")
+                raise TimeoutError(f"{keys} do not exist")
             return
         limit = _LONG if timeout is None else max(timedelta(seconds=timeout), timedelta(milliseconds=1))
         try:
@@ -47,7 +47,7 @@ class C10dStore:
                 return
         except RuntimeError:
             raise ConnectionError(str(error)) from error
-        raise TimeoutError(f"{keys} are not there: {error}") from error
+        raise TimeoutError(f"{keys} do not exist: {error}") from error
 
     def add(self, key: str, amount: int) -> int:
         return int(self._store.add(key, amount))

@@ -39,7 +39,7 @@ def input_of(tensor: Tensor) -> Tensor:
         return tensor
     if tensor.layout is not torch.strided:
         raise TensorTypeError(f"a tensor of layout {tensor.layout} cannot be sent: only allreduce "
-                              "takes sparse ones")
+                              "accepts sparse ones")
     return tensor.detach().resolve_conj().resolve_neg().cpu().contiguous()
 
 

@@ -256,7 +256,7 @@ class Deferred(_Pending):
             deadline = time.monotonic() + timeout.total_seconds()
             if not self._begun.wait(timeout.total_seconds()):
                 raise backend_error(InProgressError(
-                    f"it is not over after {timeout.total_seconds():g} s, and goes on",
+                    f"the operation did not complete within {timeout.total_seconds():g} s, and continues",
                     int(lib.GLOO_IN_PROGRESS)))
             timeout = timedelta(seconds=max(deadline - time.monotonic(), 1e-6))
         if self._work is None:

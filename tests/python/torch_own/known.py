@@ -1,7 +1,7 @@
 """Tests of PyTorch's that gloo passes and gloo_c does not: why, and what they fail with (a pattern)."""
 
 WORDS = "the test looks for the words of gloo's own message"
-NOT_IN_TIME = r"AssertionError: \"[^\"]*\" does not match \"[^\"]*barrier #\d+ did not complete within"
+NOT_IN_TIME = r"AssertionError: \"[^\"]*\" does not match \"[^\"]*barrier #\d+ timed out after"
 LATE = WORDS, NOT_IN_TIME
 ALL_LATE = f"{WORDS}, and for the first rank that is late, or all; gloo_c names one of them", NOT_IN_TIME
 NAME = "C++ asks the group for its name, and gets gloo_c", r"String comparison failed: 'gloo_c' != 'gloo'"
