@@ -26,7 +26,7 @@
  *   send an empty message for each.
  * Errors. Invalid arguments are refused at once, before anything is sent:
  *   GLOO_ERR_ROOT, GLOO_ERR_RANK, GLOO_ERR_COUNT, GLOO_ERR_DTYPE, GLOO_ERR_OP
- *   and GLOO_ERR_BUFFER name the argument; GLOO_ERR_INVALID: no context,
+ *   and GLOO_ERR_BUFFER name the argument; GLOO_ERR_INVALID: `context` or
  *   `request` is NULL, options without their size, or a call from within a
  *   custom operation; GLOO_ERR_UNSUPPORTED: an operation that is not defined
  *   for the type, an algorithm that does not keep the order, an option of a
@@ -85,39 +85,44 @@ extern "C" {
 /* Passed as `input` to operate in place: the output buffer holds the input. */
 #define GLOO_IN_PLACE ((const void *)(uintptr_t)1)
 
-/* Options of a call; inputs only. Zero is the default of every field. All
- * option structs of the library start with their size, from which the library
- * knows the fields that the program was compiled with: fields of a newer
- * library are 0 for an older program, and fields of a newer program must be 0,
- * or an older library refuses the call with GLOO_ERR_UNSUPPORTED. */
+/* Options of a call; inputs only. Zero is the default of every field. Every
+ * option struct of the library starts with its size, which identifies the
+ * fields that the program was compiled with: fields that an older program lacks
+ * count as 0, and a nonzero field that an older library lacks makes it refuse
+ * the call with GLOO_ERR_UNSUPPORTED. */
 typedef struct gloo_options {
   size_t struct_size;
-  int64_t timeout_ns;      /* GLOO_TIMEOUT_DEFAULT: the context's */
-  const char *algorithm;   /* by name, see `gloo plan --list`; NULL: chosen by
-                              size and ranks. All ranks must agree */
-  uint32_t tag;            /* orders operations separately per tag */
-  gloo_custom_op *custom;  /* the operation of GLOO_CUSTOM; all ranks must pass
-                              the same, as far as it is known by its name */
-  const void *custom_type; /* handed to the function of that operation; stays
-                             the caller's, for as long as the request is used */
-  size_t custom_element_bytes; /* of GLOO_OPAQUE, where the operation leaves it
-                                  open */
-  const double *factor; /* of GLOO_SCALED_SUM; read by the call, may differ
-                           between ranks */
-  int matched_by_init;  /* of `_init`, collectives only: match this request with
-                           the requests that the other ranks made with this
-                           option, in the order in which they made them (as in
-                           MPI), not in the order of starts. All ranks must
-                           agree, or they wait for each other until the
-                           deadline */
-  int ordered;  /* combine in the order of ranks, see above; where the order of
-                   operations shows (sums and products of floats and complex
-                   numbers, custom ones) algorithms that do not keep it cannot be
-                   named: GLOO_ERR_UNSUPPORTED. All ranks must agree. It costs
-                   rounds on many ranks, not bytes, where vectors are long */
-  void *stream; /* CUDA: the stream (a CUstream or cudaStream_t) in whose order
-                   buffers of GPUs are read and written; NULL: the legacy
-                   default stream. See below */
+  /* Timeout of the operation, ns; GLOO_TIMEOUT_DEFAULT: that of the context. */
+  int64_t timeout_ns;
+  /* Name of an algorithm, see `gloo plan --list`; must be the same on all
+   * ranks. NULL: chosen by size and ranks. */
+  const char *algorithm;
+  /* Operations with the same tag match in the order of their calls. */
+  uint32_t tag;
+  /* Operation of GLOO_CUSTOM; must have the same name, element size and
+   * commutativity on all ranks. */
+  gloo_custom_op *custom;
+  /* Passed to the function of that operation. The caller keeps it valid as long
+   * as the request is used. */
+  const void *custom_type;
+  /* Size of an element of GLOO_OPAQUE, for operations without a size. */
+  size_t custom_element_bytes;
+  /* Factor of GLOO_SCALED_SUM, read by the call; may differ between ranks. */
+  const double *factor;
+  /* `_init` of collectives only: nonzero matches this request with those that
+   * the other ranks made with this option, in the order of their creation (as
+   * in MPI) instead of the order of starts. Must be the same on all ranks, or
+   * they wait for each other until the deadline. */
+  int matched_by_init;
+  /* Nonzero combines inputs in rank order, see above; must be the same on all
+   * ranks. Where the order affects the result (sums and products of floats and
+   * complex numbers, custom operations), naming an algorithm that does not keep
+   * it gives GLOO_ERR_UNSUPPORTED. Long vectors on many ranks take more rounds,
+   * not more bytes. */
+  int ordered;
+  /* CUDA: the stream (a CUstream or cudaStream_t) that orders accesses to GPU
+   * buffers; NULL: the legacy default stream. See GPUs above. */
+  void *stream;
 } gloo_options;
 #define GLOO_OPTIONS_INIT \
   { sizeof(gloo_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
@@ -126,8 +131,8 @@ typedef struct gloo_options {
 
 /* Block until every rank has entered the barrier.
  * Errors: GLOO_ERR_INVALID, GLOO_ERR_UNSUPPORTED, GLOO_ERR_NOT_FOUND when
- * refused; those that poison the context, see the head of this file.
- * Threads: any, with a tag for each that starts operations. Ownership: *request
+ * refused; errors that poison the context, see the head of this file.
+ * Threads: any, with a separate tag for each thread. Ownership: *request
  * is the caller's.
  * Cost: empty messages: by dissemination (Hensgen, Finkel and Manber 1988) in
  * ceil(log2 P) rounds, through one rank, or in a single round from all to all.
@@ -149,8 +154,8 @@ GLOO_API gloo_status gloo_barrier_init(gloo_context *context,
  * Shape: input `count` elements, read at the root only; output `count`.
  * Errors: GLOO_ERR_ROOT, GLOO_ERR_COUNT, GLOO_ERR_DTYPE, GLOO_ERR_BUFFER,
  * GLOO_ERR_INVALID, GLOO_ERR_UNSUPPORTED, GLOO_ERR_NOT_FOUND when refused;
- * those that poison the context, see the head of this file.
- * Threads: any, with a tag for each that starts operations. Ownership: buffers
+ * errors that poison the context, see the head of this file.
+ * Threads: any, with a separate tag for each thread. Ownership: buffers
  * and *request are the caller's.
  * Cost: ceil(log2 P) rounds by a binomial tree; long vectors are scattered and
  * gathered, and no rank sends more than 2 (P-1)/P of the vector (Barnett et al.
@@ -178,8 +183,8 @@ GLOO_API gloo_status gloo_broadcast_init(gloo_context *context,
  * Shape: input and output `count` elements each.
  * Errors: GLOO_ERR_COUNT, GLOO_ERR_DTYPE, GLOO_ERR_OP, GLOO_ERR_BUFFER,
  * GLOO_ERR_INVALID, GLOO_ERR_UNSUPPORTED, GLOO_ERR_NOT_FOUND when refused;
- * those that poison the context, see the head of this file.
- * Threads: any, with a tag for each that starts operations. Ownership: buffers
+ * errors that poison the context, see the head of this file.
+ * Threads: any, with a separate tag for each thread. Ownership: buffers
  * and *request are the caller's.
  * Cost: ceil(log2 P) rounds for short vectors; 2 (P-1)/P of a long one from
  * each rank (Rabenseifner 2004, Patarasuk and Yuan 2009). */
@@ -203,11 +208,11 @@ GLOO_API gloo_status gloo_allreduce_init(
  * Shape: input P * count elements, output `count`; in place P * count.
  * Errors: GLOO_ERR_COUNT, GLOO_ERR_DTYPE, GLOO_ERR_OP, GLOO_ERR_BUFFER,
  * GLOO_ERR_INVALID, GLOO_ERR_UNSUPPORTED, GLOO_ERR_NOT_FOUND when refused;
- * those that poison the context, see the head of this file.
- * Threads: any, with a tag for each that starts operations. Ownership: buffers
+ * errors that poison the context, see the head of this file.
+ * Threads: any, with a separate tag for each thread. Ownership: buffers
  * and *request are the caller's.
  * Cost: (P-1) * count elements from each rank, in ceil(log2 P) rounds (Träff
- * 2024) or fewer; where messages are dear, by way of one rank. */
+ * 2024) or fewer; through one rank where messages are expensive. */
 GLOO_API gloo_status gloo_reduce_scatter(gloo_context *context,
                                          const void *input, void *output,
                                          size_t count, gloo_dtype dtype,
@@ -227,13 +232,13 @@ GLOO_API gloo_status gloo_reduce_scatter_init(
  * already at element r * count of its output.
  * Shape: input `count` elements, output P * count.
  * Errors: GLOO_ERR_COUNT, GLOO_ERR_DTYPE, GLOO_ERR_BUFFER, GLOO_ERR_INVALID,
- * GLOO_ERR_UNSUPPORTED, GLOO_ERR_NOT_FOUND when refused; those that poison the
- * context, see the head of this file.
- * Threads: any, with a tag for each that starts operations. Ownership: buffers
+ * GLOO_ERR_UNSUPPORTED, GLOO_ERR_NOT_FOUND when refused; errors that poison
+ * the context, see the head of this file.
+ * Threads: any, with a separate tag for each thread. Ownership: buffers
  * and *request are the caller's.
  * Cost: (P-1) * count elements from each rank, in ceil(log2 P) rounds (Bruck et
- * al. 1997, Träff 2024) or fewer; where messages are dear, by way of one rank.
- */
+ * al. 1997, Träff 2024) or fewer; through one rank where messages are
+ * expensive. */
 GLOO_API gloo_status gloo_allgather(gloo_context *context, const void *input,
                                     void *output, size_t count,
                                     gloo_dtype dtype,
@@ -253,13 +258,13 @@ GLOO_API gloo_status gloo_allgather_init(gloo_context *context,
                                          gloo_error *error);
 
 /* Every rank sends a block to every rank: block j of rank i's input becomes
- * block i of rank j's output. In place: output holds the input; this takes as
- * much memory again for as long as the request exists.
- * Shape: input and output P blocks of `count` elements, one behind the other.
+ * block i of rank j's output. In place: output holds the input; the request
+ * allocates as much memory again for its lifetime.
+ * Shape: input and output P contiguous blocks of `count` elements.
  * Errors: GLOO_ERR_COUNT, GLOO_ERR_DTYPE, GLOO_ERR_BUFFER, GLOO_ERR_INVALID,
- * GLOO_ERR_UNSUPPORTED, GLOO_ERR_NOT_FOUND when refused; those that poison the
- * context, see the head of this file.
- * Threads: any, with a tag for each that starts operations. Ownership: buffers
+ * GLOO_ERR_UNSUPPORTED, GLOO_ERR_NOT_FOUND when refused; errors that poison
+ * the context, see the head of this file.
+ * Threads: any, with a separate tag for each thread. Ownership: buffers
  * and *request are the caller's.
  * Cost: (P-1) * count elements from each rank; short blocks on many ranks more,
  * in ceil(log2 P) rounds (Bruck et al. 1997). */
@@ -281,13 +286,13 @@ GLOO_API gloo_status gloo_alltoall_init(gloo_context *context,
                                         gloo_error *error);
 
 /* Combine all ranks' inputs element by element; the root gets the result. Other
- * ranks' outputs may be NULL, and are left alone. In place: output holds the
- * input; at other ranks too, where it is only read.
+ * ranks' outputs may be NULL, and are not written. In place: output holds the
+ * input, also on the other ranks, which only read it.
  * Shape: input `count` elements, the root's output `count`.
  * Errors: GLOO_ERR_ROOT, GLOO_ERR_COUNT, GLOO_ERR_DTYPE, GLOO_ERR_OP,
  * GLOO_ERR_BUFFER, GLOO_ERR_INVALID, GLOO_ERR_UNSUPPORTED, GLOO_ERR_NOT_FOUND
- * when refused; those that poison the context, see the head of this file.
- * Threads: any, with a tag for each that starts operations. Ownership: buffers
+ * when refused; errors that poison the context, see the head of this file.
+ * Threads: any, with a separate tag for each thread. Ownership: buffers
  * and *request are the caller's.
  * Cost: ceil(log2 P) rounds by a binomial tree; long vectors by reduce-scatter
  * and gather (Rabenseifner 2004). */
@@ -315,8 +320,8 @@ GLOO_API gloo_status gloo_reduce_init(gloo_context *context, const void *input,
  * Shape: input and output `count` elements each.
  * Errors: GLOO_ERR_COUNT, GLOO_ERR_DTYPE, GLOO_ERR_OP, GLOO_ERR_BUFFER,
  * GLOO_ERR_INVALID, GLOO_ERR_UNSUPPORTED, GLOO_ERR_NOT_FOUND when refused;
- * those that poison the context, see the head of this file.
- * Threads: any, with a tag for each that starts operations. Ownership: buffers
+ * errors that poison the context, see the head of this file.
+ * Threads: any, with a separate tag for each thread. Ownership: buffers
  * and *request are the caller's.
  * Cost: ceil(log2 P) rounds (Hillis and Steele 1986), or from rank to rank for
  * long vectors. */
@@ -336,12 +341,12 @@ GLOO_API gloo_status gloo_scan_init(gloo_context *context, const void *input,
                                     gloo_request **request, gloo_error *error);
 
 /* gloo_scan without this rank's own input: rank r's output gets input 0 op ...
- * op input r - 1. Rank 0's output is left alone.
+ * op input r - 1. Rank 0's output is not written.
  * Shape: input and output `count` elements each.
  * Errors: GLOO_ERR_COUNT, GLOO_ERR_DTYPE, GLOO_ERR_OP, GLOO_ERR_BUFFER,
  * GLOO_ERR_INVALID, GLOO_ERR_UNSUPPORTED, GLOO_ERR_NOT_FOUND when refused;
- * those that poison the context, see the head of this file.
- * Threads: any, with a tag for each that starts operations. Ownership: buffers
+ * errors that poison the context, see the head of this file.
+ * Threads: any, with a separate tag for each thread. Ownership: buffers
  * and *request are the caller's.
  * Cost: that of gloo_scan. */
 GLOO_API gloo_status gloo_exscan(gloo_context *context, const void *input,
@@ -362,13 +367,13 @@ GLOO_API gloo_status gloo_exscan_init(gloo_context *context, const void *input,
                                       gloo_error *error);
 
 /* The root gets all inputs, in rank order. Other ranks' outputs may be NULL,
- * and are left alone. In place, at the root only: its input is already at
+ * and are not written. In place, at the root only: its input is already at
  * element root * count of its output.
  * Shape: input `count` elements, the root's output P * count.
  * Errors: GLOO_ERR_ROOT, GLOO_ERR_COUNT, GLOO_ERR_DTYPE, GLOO_ERR_BUFFER,
  * GLOO_ERR_INVALID, GLOO_ERR_UNSUPPORTED, GLOO_ERR_NOT_FOUND when refused;
- * those that poison the context, see the head of this file.
- * Threads: any, with a tag for each that starts operations. Ownership: buffers
+ * errors that poison the context, see the head of this file.
+ * Threads: any, with a separate tag for each thread. Ownership: buffers
  * and *request are the caller's.
  * Cost: ceil(log2 P) rounds by a binomial tree, or straight to the root for
  * long blocks. */
@@ -396,8 +401,8 @@ GLOO_API gloo_status gloo_gather_init(gloo_context *context, const void *input,
  * root's in place P * count.
  * Errors: GLOO_ERR_ROOT, GLOO_ERR_COUNT, GLOO_ERR_DTYPE, GLOO_ERR_BUFFER,
  * GLOO_ERR_INVALID, GLOO_ERR_UNSUPPORTED, GLOO_ERR_NOT_FOUND when refused;
- * those that poison the context, see the head of this file.
- * Threads: any, with a tag for each that starts operations. Ownership: buffers
+ * errors that poison the context, see the head of this file.
+ * Threads: any, with a separate tag for each thread. Ownership: buffers
  * and *request are the caller's.
  * Cost: ceil(log2 P) rounds by a binomial tree, or straight from the root for
  * long blocks. */
@@ -423,23 +428,23 @@ GLOO_API gloo_status gloo_scatter_init(gloo_context *context, const void *input,
 /* Counts and displacements are in elements, one for each rank; they are read
  * before the call returns. With NULL displacements the blocks are contiguous in
  * rank order. Zero counts are legal. Output blocks must not overlap
- * (GLOO_ERR_COUNT), and gaps between them are left alone.
+ * (GLOO_ERR_COUNT), and gaps between them are not written.
  *
  * If all ranks pass the same counts (allgatherv, reduce_scatterv), a rank with
  * a different list gives GLOO_ERR_MISMATCH on every rank. If a length is known
  * to two ranks only (gatherv, scatterv, alltoallv), one of the two gets the
  * error when their lengths differ, and the message names both. To detect this,
- * empty blocks are sent, too. */
+ * empty blocks are also sent. */
 
 /* gloo_allgather of inputs that differ in length: rank r's goes to element
  * displacements[r] of every rank's output. In place: it is already there.
  * Shape: lists have P entries, in elements. Rank r's input has counts[r]
  * elements; the output reaches to the end of its last block.
  * Errors: GLOO_ERR_COUNT, GLOO_ERR_DTYPE, GLOO_ERR_BUFFER, GLOO_ERR_INVALID,
- * GLOO_ERR_UNSUPPORTED, GLOO_ERR_NOT_FOUND when refused; those that poison the
- * context, see the head of this file.
- * Threads: any, with a tag for each that starts operations. Ownership: buffers
- * and *request are the caller's; lists may go when the call returns.
+ * GLOO_ERR_UNSUPPORTED, GLOO_ERR_NOT_FOUND when refused; errors that poison
+ * the context, see the head of this file.
+ * Threads: any, with a separate tag for each thread. Ownership: buffers
+ * and *request are the caller's; lists are needed during the call only.
  * Cost: that of gloo_allgather. */
 GLOO_API gloo_status gloo_allgatherv(gloo_context *context, const void *input,
                                      void *output, const size_t *counts,
@@ -464,9 +469,9 @@ GLOO_API gloo_status gloo_allgatherv_init(
  * counts[r].
  * Errors: GLOO_ERR_COUNT, GLOO_ERR_DTYPE, GLOO_ERR_OP, GLOO_ERR_BUFFER,
  * GLOO_ERR_INVALID, GLOO_ERR_UNSUPPORTED, GLOO_ERR_NOT_FOUND when refused;
- * those that poison the context, see the head of this file.
- * Threads: any, with a tag for each that starts operations. Ownership: buffers
- * and *request are the caller's; lists may go when the call returns.
+ * errors that poison the context, see the head of this file.
+ * Threads: any, with a separate tag for each thread. Ownership: buffers
+ * and *request are the caller's; lists are needed during the call only.
  * Cost: that of gloo_reduce_scatter. */
 GLOO_API gloo_status gloo_reduce_scatterv(gloo_context *context,
                                           const void *input, void *output,
@@ -491,9 +496,9 @@ GLOO_API gloo_status gloo_reduce_scatterv_init(
  * input has input_count elements.
  * Errors: GLOO_ERR_ROOT, GLOO_ERR_COUNT, GLOO_ERR_DTYPE, GLOO_ERR_BUFFER,
  * GLOO_ERR_INVALID, GLOO_ERR_UNSUPPORTED, GLOO_ERR_NOT_FOUND when refused;
- * those that poison the context, see the head of this file.
- * Threads: any, with a tag for each that starts operations. Ownership: buffers
- * and *request are the caller's; lists may go when the call returns.
+ * errors that poison the context, see the head of this file.
+ * Threads: any, with a separate tag for each thread. Ownership: buffers
+ * and *request are the caller's; lists are needed during the call only.
  * Cost: one message from each rank to the root. */
 GLOO_API gloo_status gloo_gatherv(gloo_context *context, const void *input,
                                   size_t input_count, void *output,
@@ -520,9 +525,9 @@ GLOO_API gloo_status gloo_gatherv_init(
  * output has output_count elements.
  * Errors: GLOO_ERR_ROOT, GLOO_ERR_COUNT, GLOO_ERR_DTYPE, GLOO_ERR_BUFFER,
  * GLOO_ERR_INVALID, GLOO_ERR_UNSUPPORTED, GLOO_ERR_NOT_FOUND when refused;
- * those that poison the context, see the head of this file.
- * Threads: any, with a tag for each that starts operations. Ownership: buffers
- * and *request are the caller's; lists may go when the call returns.
+ * errors that poison the context, see the head of this file.
+ * Threads: any, with a separate tag for each thread. Ownership: buffers
+ * and *request are the caller's; lists are needed during the call only.
  * Cost: one message from the root to each rank. */
 GLOO_API gloo_status gloo_scatterv(gloo_context *context, const void *input,
                                    const size_t *counts,
@@ -542,17 +547,17 @@ GLOO_API gloo_status gloo_scatterv_init(
     gloo_request **request, gloo_error *error);
 
 /* gloo_alltoall in blocks that differ in length: rank i sends rank j the
- * input_counts[j] elements from input_displacements[j] on, and rank j puts them
- * at output_displacements[i], where output_counts[i] must equal that. In place
- * (GLOO_IN_PLACE only): what is sent is where what comes in goes, as the output
- * lists say; the input lists are not read.
+ * input_counts[j] elements at input_displacements[j], and rank j stores them at
+ * output_displacements[i]; its output_counts[i] must equal that count. In place
+ * (GLOO_IN_PLACE only): each incoming block replaces the block sent to the same
+ * rank; the output lists describe both, and the input lists are not read.
  * Shape: lists have P entries, in elements.
  * Errors: GLOO_ERR_COUNT, GLOO_ERR_DTYPE, GLOO_ERR_BUFFER, GLOO_ERR_INVALID,
- * GLOO_ERR_UNSUPPORTED, GLOO_ERR_NOT_FOUND when refused; those that poison the
- * context, see the head of this file.
- * Threads: any, with a tag for each that starts operations. Ownership: buffers
- * and *request are the caller's; lists may go when the call returns.
- * Cost: one message from each rank to each other one. */
+ * GLOO_ERR_UNSUPPORTED, GLOO_ERR_NOT_FOUND when refused; errors that poison
+ * the context, see the head of this file.
+ * Threads: any, with a separate tag for each thread. Ownership: buffers
+ * and *request are the caller's; lists are needed during the call only.
+ * Cost: one message from each rank to every other rank. */
 GLOO_API gloo_status gloo_alltoallv(
     gloo_context *context, const void *input, const size_t *input_counts,
     const size_t *input_displacements, void *output,
@@ -574,18 +579,18 @@ GLOO_API gloo_status gloo_alltoallv_init(
 /* ---- point to point ------------------------------------------------------ */
 
 /* Send to rank `peer` (may be this rank). Completes when the buffer may be
- * reused, which may be before the peer receives. It is delivered without
- * further calls, unless the process ends before gloo_context_destroy, or the
- * device has no helper thread. Messages between two ranks with the same tag
- * arrive in the order they were started. options->tag is the message's tag;
+ * reused, which may be before the peer receives. The message is delivered
+ * without further calls, unless the process exits before gloo_context_destroy,
+ * or the device has no helper thread. Messages between two ranks with the same
+ * tag arrive in the order they were started. options->tag is the message's tag;
  * options->algorithm must be NULL.
  * Shape: input `count` elements.
  * Errors: GLOO_ERR_RANK, GLOO_ERR_COUNT, GLOO_ERR_DTYPE, GLOO_ERR_BUFFER,
  * GLOO_ERR_INVALID, GLOO_ERR_UNSUPPORTED, GLOO_ERR_NOT_FOUND when refused;
- * those that poison the context, see the head of this file.
- * Threads: any, with a tag for each that starts operations. Ownership: buffers
+ * errors that poison the context, see the head of this file.
+ * Threads: any, with a separate tag for each thread. Ownership: buffers
  * and *request are the caller's.
- * Cost: one message; a long one is asked for first. */
+ * Cost: one message; a long one is preceded by a request and a grant. */
 GLOO_API gloo_status gloo_send(gloo_context *context, const void *input,
                                size_t count, gloo_dtype dtype, int peer,
                                const gloo_options *options, gloo_error *error);
@@ -598,13 +603,13 @@ GLOO_API gloo_status gloo_send_init(gloo_context *context, const void *input,
                                     const gloo_options *options,
                                     gloo_request **request, gloo_error *error);
 
-/* Receive from rank `peer`. The message must have the same count and type;
- * another one is a GLOO_ERR_MISMATCH.
+/* Receive from rank `peer`. A message with a different count or type gives
+ * GLOO_ERR_MISMATCH.
  * Shape: output `count` elements.
  * Errors: GLOO_ERR_RANK, GLOO_ERR_COUNT, GLOO_ERR_DTYPE, GLOO_ERR_BUFFER,
  * GLOO_ERR_INVALID, GLOO_ERR_UNSUPPORTED, GLOO_ERR_NOT_FOUND when refused;
- * those that poison the context, see the head of this file.
- * Threads: any, with a tag for each that starts operations. Ownership: buffers
+ * errors that poison the context, see the head of this file.
+ * Threads: any, with a separate tag for each thread. Ownership: buffers
  * and *request are the caller's. */
 GLOO_API gloo_status gloo_recv(gloo_context *context, void *output,
                                size_t count, gloo_dtype dtype, int peer,
@@ -623,8 +628,8 @@ GLOO_API gloo_status gloo_recv_init(gloo_context *context, void *output,
  * Shape: output `count` elements; peers has n_peers ranks.
  * Errors: GLOO_ERR_RANK, GLOO_ERR_COUNT, GLOO_ERR_DTYPE, GLOO_ERR_BUFFER,
  * GLOO_ERR_INVALID, GLOO_ERR_UNSUPPORTED, GLOO_ERR_NOT_FOUND when refused;
- * those that poison the context, see the head of this file.
- * Threads: any, with a tag for each that starts operations. Ownership: buffers
+ * errors that poison the context, see the head of this file.
+ * Threads: any, with a separate tag for each thread. Ownership: buffers
  * and *request are the caller's; the list is copied. */
 GLOO_API gloo_status gloo_recv_any(gloo_context *context, void *output,
                                    size_t count, gloo_dtype dtype,
@@ -646,16 +651,16 @@ GLOO_API gloo_status gloo_recv_any_init(gloo_context *context, void *output,
 
 /* Send to rank `to` and receive from rank `from` at the same time, so that
  * pairs and rings of ranks that call it do not wait for each other's receive.
- * Either rank may be GLOO_NO_RANK (nothing in that direction) or this rank;
- * both may be the same. In place, `output` holds what is sent, and has room for
- * the longer of the two messages; the operation then keeps a copy of what it
- * sends. The messages are ordinary ones: the other end may also be a gloo_send
- * or gloo_recv. Its source is the rank that it has received from.
+ * Either rank may be GLOO_NO_RANK (no message in that direction) or this rank;
+ * both may be the same. In place, `output` holds the outgoing message and has
+ * room for the longer of the two; the operation then copies what it sends. The
+ * messages are ordinary: the other end may also call gloo_send or gloo_recv.
+ * The source of the request is the rank from which it received.
  * Shape: input send_count elements, output recv_count.
  * Errors: GLOO_ERR_RANK, GLOO_ERR_COUNT, GLOO_ERR_DTYPE, GLOO_ERR_BUFFER,
  * GLOO_ERR_INVALID, GLOO_ERR_UNSUPPORTED, GLOO_ERR_NOT_FOUND when refused;
- * those that poison the context, see the head of this file.
- * Threads: any, with a tag for each that starts operations. Ownership: buffers
+ * errors that poison the context, see the head of this file.
+ * Threads: any, with a separate tag for each thread. Ownership: buffers
  * and *request are the caller's. */
 #define GLOO_NO_RANK (-1)
 GLOO_API gloo_status gloo_sendrecv(gloo_context *context, const void *input,

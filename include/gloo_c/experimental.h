@@ -1,10 +1,9 @@
-/* Experimental functions, which may change. A program that includes this
- * header, which gloo_c.h does not, may have to be changed for any new version,
- * also for one with the same major number. Declarations in the other headers
- * are kept, or marked with GLOO_DEPRECATED at least one minor version before
- * they are removed.
+/* Experimental functions, which may change. gloo_c.h does not include this
+ * header. A program that includes it may need changes for any new version, even
+ * with the same major number. Declarations in the other headers stay, or are
+ * marked with GLOO_DEPRECATED at least one minor version before their removal.
  *
- * So far nothing is experimental.
+ * Nothing is experimental at present.
  *
  * Example:
  *

@@ -132,8 +132,7 @@ GLOO_API gloo_status gloo_alltoall_list_init(
     size_t count, gloo_dtype dtype, const gloo_options *options,
     gloo_request **request, gloo_error *error);
 
-/* gloo_reduce_scatter of a vector in separate parts. An in-place form does not
- * exist.
+/* gloo_reduce_scatter of a vector in separate parts. Not available in place.
  * Shape: `inputs` is P pointers to `count` elements each; the inputs[r] of all
  * ranks are combined into the output of rank r, `count` elements.
  * Errors: GLOO_ERR_DTYPE, GLOO_ERR_OP, GLOO_ERR_COUNT (too large),

@@ -1,4 +1,4 @@
-/* Logging. Lines go to standard error unless the program takes them over.
+/* Logging. Lines go to standard error unless the program sets a sink.
  *
  * Example:
  *
@@ -23,19 +23,19 @@ typedef enum gloo_log_level {
   GLOO_LOG_OFF = 4
 } gloo_log_level;
 
-/* Receives one line without a newline. May be called from any thread that is
- * inside the library, and from its helper threads; must not call back. */
+/* Receives one line without a newline. May be called from any thread in the
+ * library and from its helper threads; must not call the library. */
 typedef void (*gloo_log_fn)(gloo_log_level level, const char *line, void *user);
 
-/* Set the lowest level that is written; other numbers are clamped. The default
- * is GLOO_LOG_WARN, or what the environment variable GLOO_LOG_LEVEL says
- * (debug, info, warn, error, off; read at the first line). Errors: none.
- * Threads: any, any time. Ownership: nothing stays. */
+/* Set the lowest level that is written; values out of range are clamped. The
+ * default is GLOO_LOG_LEVEL from the environment (debug, info, warn, error,
+ * off; read at the first line), or GLOO_LOG_WARN.
+ * Errors: none. Threads: any, at any time. Ownership: none. */
 GLOO_API void gloo_log_set_level(gloo_log_level level);
 
-/* Send lines to `fn` instead of standard error; NULL restores that.
+/* Send lines to `fn` instead of standard error; NULL restores standard error.
  * Errors: none. Threads: before other threads use the library.
- * Ownership: `user` stays the caller's, and must be there as long as `fn` is
+ * Ownership: `user` stays the caller's, and must stay valid as long as `fn` is
  * set. */
 GLOO_API void gloo_log_set_sink(gloo_log_fn fn, void *user);
 

@@ -3,32 +3,32 @@
  * A message between two processes is copied at least twice: into shared memory,
  * and out of it. Memory from gloo_alloc is shared from the start. Collectives
  * on such buffers move large messages without these copies, and the fastest
- * algorithms (allreduce and others on one host) are chosen for it alone. Each
+ * algorithms (allreduce and others on one host) are chosen only for it. Each
  * rank decides for itself whether to use it; results are the same. A program
- * with all large buffers in it sets `shared_buffers` in gloo_context_options,
- * and gets more of the algorithms for shared buffers. Between hosts RDMA
- * devices read and write it in place; elsewhere, and within one process, it is
- * ordinary memory.
+ * that allocates all large buffers this way sets `shared_buffers` in
+ * gloo_context_options to get more of the algorithms for shared buffers.
+ * Between hosts RDMA devices read and write it in place. Otherwise, and within
+ * one process, it is ordinary memory.
  *
  * Use it for large buffers that a program keeps: gradients, activations. Each
  * allocation takes whole pages; allocations of up to 64 KiB share regions of 1
- * MiB, larger ones have their own region. A region takes a file descriptor (the
- * library leaves a quarter of the process's limit free), its pages are
- * populated when the call returns (about 0.3 ms per MiB, a tenth of that with
- * huge pages, which the library asks for and gets if
- * /sys/kernel/mm/transparent_hugepage/shmem_enabled is "advise"), and each peer
- * maps it with the first large message from it.
+ * MiB, larger ones have their own region. A region needs a file descriptor (the
+ * library leaves a quarter of the process's limit free). Its pages are
+ * populated when the call returns, which takes about 0.3 ms per MiB, or a tenth
+ * of that with huge pages; the library requests these and gets them if
+ * /sys/kernel/mm/transparent_hugepage/shmem_enabled is "advise". Each peer maps
+ * a region with the first large message from it.
  *
  * Peers. Other ranks of the same user can read and write the whole region. The
  * library does so only within the ranges and the time of an operation. When an
- * operation ends with an error, the memory that it had exposed is cut off from
- * them, so nothing is written after it has returned; other allocations of that
- * region stay valid, but are not exposed to peers any more.
+ * operation ends with an error, peers lose access to the memory that it had
+ * exposed, so nothing is written after it has returned; other allocations of
+ * that region stay valid, but are no longer exposed to peers.
  *
  * fork. Parent and child share the same memory, not copies: each reads what the
  * other writes. A child may use it, also with its own contexts, and free its
- * own view of it, which other ranks do not notice. The system frees the pages
- * when both have. A program that is run by exec has none of it.
+ * own mapping without an effect on other ranks. The system frees the pages when
+ * both have freed them. A program run by exec has no such memory.
  *
  * Example:
  *
@@ -58,24 +58,24 @@ extern "C" {
  * If memory cannot be shared (limits on open files, file sizes or memory;
  * systems other than Linux) this is ordinary memory, with the same guarantees
  * but without the speed; the reason is logged once at level warn.
- * Shape: at least `bytes` bytes, from the start of a page.
+ * Shape: at least `bytes` bytes, aligned to a page.
  * Errors: GLOO_ERR_NO_MEMORY if neither kind is available, GLOO_ERR_INVALID if
  * `memory` is NULL.
  * Threads: any; before a context exists, and after. Ownership: *memory is the
- * caller's; gloo_free.
+ * caller's; free it with gloo_free.
  * Cost: about 0.3 ms per MiB, for its pages. */
 GLOO_API gloo_status gloo_alloc(size_t bytes, void **memory, gloo_error *error);
 
 /* Free memory of gloo_alloc; NULL is ignored. No operation may be using it, and
  * persistent operations on it must not be started again. The system frees the
- * pages when the ranks that have mapped it have unmapped it: after this call,
- * when first this rank and then they wait for an operation of a context that
- * they share, or destroy that.
+ * pages when all ranks that have mapped it have unmapped it: after this call
+ * this rank, and then they, must wait for an operation of a shared context, or
+ * destroy that context.
  * Shape: the address that gloo_alloc returned.
  * Errors: none. Threads: any. Ownership: the memory is invalid afterwards. */
 GLOO_API void gloo_free(void *memory);
 
-/* ---- memory of the program's own ----------------------------------------- */
+/* ---- registered memory --------------------------------------------------- */
 
 /* Register `bytes` bytes at `memory` for RDMA devices: long-lived memory from
  * malloc, a mapping, or a framework's allocator. Between ranks that communicate
@@ -87,21 +87,21 @@ GLOO_API void gloo_free(void *memory);
  * Until it is deregistered the range must stay mapped as it is. If the program
  * unmaps it, moves it or gives its pages back (free, realloc, munmap, mremap,
  * madvise with MADV_DONTNEED, MADV_FREE or MADV_REMOVE), devices keep pages
- * that the program does not see any more: messages then have wrong contents,
- * without an error. So deregister a buffer before freeing it.
+ * that the program no longer sees: messages then have wrong contents, without
+ * an error. So deregister a buffer before freeing it.
  *
  * A device registers the memory, and locks its pages, with its first long
  * message there. If it cannot (RLIMIT_MEMLOCK, memory that is not writable)
  * messages are copied as before, and a line at level info is logged once.
  *
- * Peers that got access to a buffer in this way can write to the whole range
- * until it is deregistered. The library does so only within the buffers and the
+ * Peers with access to a buffer can write to its whole range until it is
+ * deregistered. The library does so only within the buffers and the
  * time of an operation; after an error the connection with that access is
  * closed.
  *
  * fork. A child has copies of the memory, and of the registration: it may use
  * both with its own contexts. Before Linux 5.12 a child lacks the pages that a
- * device had locked, with everything on them: align ranges to pages there.
+ * device has locked, including other data on them: align ranges to pages.
  *
  * Shape: any address and length, but no byte may be in another registered range
  * or in memory of gloo_alloc.

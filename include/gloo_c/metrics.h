@@ -1,10 +1,10 @@
-/* Counters of a context: calls, bytes and time since it was made, traffic with
- * each rank, and the ranks that the others waited for.
+/* Counters of a context: calls, bytes and time since its creation, traffic with
+ * each rank, and the ranks for which others waited.
  *
- * A root context counts for itself and all groups made of it; a group returns
- * the same figures. Counting is always on and costs some nanoseconds an
- * operation. With GLOO_METRICS every process also serves them, as OpenMetrics
- * text, at a Unix socket in the directory that the variable names:
+ * A root context counts for itself and all its groups; a group returns the same
+ * values. Counting is always on and costs some nanoseconds per operation. With
+ * GLOO_METRICS=DIRECTORY every process also serves the counters, as OpenMetrics
+ * text, on a Unix socket in that directory:
  *
  *     GLOO_METRICS=sockets gloo run -n 4 -- ./program
  *     curl --unix-socket sockets/gloo-metrics-rank0-pid4711.sock http://rank/
@@ -35,8 +35,8 @@ extern "C" {
 
 /* Completed operations, by call and algorithm. `bytes` sums the longest buffer
  * of each on this rank. `nanoseconds` sums their times from start to end:
- * mostly waiting for other ranks, and operations that overlap count separately.
- * An operation that had all it needed when it started counts as 0. */
+ * mostly waiting for other ranks, and overlapping operations count separately.
+ * An operation that completed within its start counts as 0. */
 typedef struct gloo_call_totals {
   const char *call;      /* a collective; "send" or "receive" */
   const char *algorithm; /* "" for messages */
@@ -59,8 +59,8 @@ GLOO_API gloo_status gloo_context_call_totals(gloo_context *context,
  * not counted. `late` counts the collectives of more than about 50 microseconds
  * whose last missing message was one of that rank, and `late_nanoseconds` their
  * time. In most algorithms a rank gets messages from few others, so the
- * neighbours of a late rank name it, and are named by theirs: `gloo trace`
- * compares when all ranks started. */
+ * neighbours of a late rank blame it and are themselves blamed by theirs; `gloo
+ * trace` compares the start times of all ranks. */
 typedef struct gloo_peer_totals {
   uint64_t messages_sent, bytes_sent;
   uint64_t messages_received, bytes_received;
@@ -83,12 +83,11 @@ GLOO_API gloo_status gloo_context_metrics(gloo_context *context,
                                           gloo_trace_fn write, void *user,
                                           gloo_error *error);
 
-/* Free the memory that a context, its root context and all groups of it keep
- * for later calls: plans of collectives, their operations and scratch buffers.
- * It is bounded without this call (some 20 MB of plans, as much of operations,
- * 64 MiB of scratch), and gloo_context_metrics shows it as gloo_kept_bytes.
- * Pending and prepared operations and connections are not touched; later calls
- * allocate what they need.
+/* Free the memory that a context, its root context and all its groups cache for
+ * later calls: plans of collectives, operations and scratch buffers. The caches
+ * are bounded without this call (about 20 MB of plans, 20 MB of operations and
+ * 64 MiB of scratch), and gloo_context_metrics reports them as gloo_kept_bytes.
+ * Pending and prepared operations and connections are not affected.
  * Errors: GLOO_ERR_INVALID (NULL, or in a custom operation), GLOO_ERR_FORKED.
  * Threads: any. Ownership: the context stays the caller's. Cost: nothing is
  * sent. */

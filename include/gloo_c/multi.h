@@ -7,18 +7,18 @@
  * the length of the one buffer in the call without `_multi`. In a reduction the
  * numbers of inputs and outputs may differ between ranks. Each input is read
  * once: inputs are combined piece by piece, in the order of the list, while
- * finished pieces are sent. 16-bit and 8-bit floats are rounded once in that.
- * Extra outputs are copies of the first. GLOO_AVERAGE is not available. The
- * factor of GLOO_SCALED_SUM is that of the rank: its inputs are added, and the
- * sum is multiplied; for 16-bit and 8-bit floats each input is multiplied, in
- * float32, and then added.
+ * finished pieces are sent. 16-bit and 8-bit floats are rounded once in this
+ * step. Further outputs are copies of the first. GLOO_AVERAGE is not available.
+ * GLOO_SCALED_SUM multiplies the sum of a rank's inputs by the rank's factor;
+ * for 16-bit and 8-bit floats it multiplies each input, in float32, and then
+ * adds.
  *
  * In place: `inputs` is NULL (n_inputs is not read), and each output holds an
  * input, unless documented otherwise below; or both lists are the same. No
- * output may overlap anything else. Memory: a reduction whose result has no
- * room for the combined input (gloo_reduce_scatter_multi, and gloo_reduce_multi
- * on other ranks than the root) allocates that room for as long as the request
- * exists; scaled sums of 16-bit and 8-bit floats allocate inputs and results as
+ * output may overlap another buffer. Memory: a reduction whose output cannot
+ * hold the combined input (gloo_reduce_scatter_multi, and gloo_reduce_multi on
+ * ranks other than the root) allocates it for the lifetime of the request;
+ * scaled sums of 16-bit and 8-bit floats allocate inputs and results as
  * float32.
  *
  * Example:
@@ -46,8 +46,8 @@ extern "C" {
  * Shape: n_inputs inputs and n_outputs outputs of `count` elements each.
  * Errors: GLOO_ERR_COUNT, GLOO_ERR_DTYPE, GLOO_ERR_OP, GLOO_ERR_BUFFER,
  * GLOO_ERR_INVALID, GLOO_ERR_UNSUPPORTED, GLOO_ERR_NOT_FOUND when refused;
- * those that poison the context, see the head of collectives.h.
- * Threads: any, with a tag for each that starts operations. Ownership: buffers
+ * errors that poison the context, see the head of collectives.h.
+ * Threads: any, with a separate tag for each thread. Ownership: buffers
  * and *request are the caller's; lists are copied.
  * Cost: that of gloo_allreduce, and one pass over the inputs of a rank. */
 GLOO_API gloo_status gloo_allreduce_multi(
@@ -66,12 +66,12 @@ GLOO_API gloo_status gloo_allreduce_multi_init(
     gloo_error *error);
 
 /* gloo_reduce of the inputs of all ranks together; every output of the root
- * gets the result. Other ranks' outputs are left alone, and there may be none.
+ * gets the result. Other ranks' outputs are not written, and may be absent.
  * Shape: n_inputs inputs and n_outputs outputs of `count` elements each.
  * Errors: GLOO_ERR_ROOT, GLOO_ERR_COUNT, GLOO_ERR_DTYPE, GLOO_ERR_OP,
  * GLOO_ERR_BUFFER, GLOO_ERR_INVALID, GLOO_ERR_UNSUPPORTED, GLOO_ERR_NOT_FOUND
- * when refused; those that poison the context, see the head of collectives.h.
- * Threads: any, with a tag for each that starts operations. Ownership: buffers
+ * when refused; errors that poison the context, see the head of collectives.h.
+ * Threads: any, with a separate tag for each thread. Ownership: buffers
  * and *request are the caller's; lists are copied.
  * Cost: that of gloo_reduce, and one pass over the inputs of a rank. */
 GLOO_API gloo_status gloo_reduce_multi(
@@ -95,8 +95,8 @@ GLOO_API gloo_status gloo_reduce_multi_init(
  * in place of P * count.
  * Errors: GLOO_ERR_COUNT, GLOO_ERR_DTYPE, GLOO_ERR_OP, GLOO_ERR_BUFFER,
  * GLOO_ERR_INVALID, GLOO_ERR_UNSUPPORTED, GLOO_ERR_NOT_FOUND when refused;
- * those that poison the context, see the head of collectives.h.
- * Threads: any, with a tag for each that starts operations. Ownership: buffers
+ * errors that poison the context, see the head of collectives.h.
+ * Threads: any, with a separate tag for each thread. Ownership: buffers
  * and *request are the caller's; lists are copied.
  * Cost: that of gloo_reduce_scatter, and one pass over the inputs of a rank. */
 GLOO_API gloo_status gloo_reduce_scatter_multi(
@@ -120,8 +120,8 @@ GLOO_API gloo_status gloo_reduce_scatter_multi_init(
  * `count`.
  * Errors: GLOO_ERR_ROOT, GLOO_ERR_COUNT, GLOO_ERR_DTYPE, GLOO_ERR_BUFFER,
  * GLOO_ERR_INVALID, GLOO_ERR_UNSUPPORTED, GLOO_ERR_NOT_FOUND when refused;
- * those that poison the context, see the head of collectives.h.
- * Threads: any, with a tag for each that starts operations. Ownership: buffers
+ * errors that poison the context, see the head of collectives.h.
+ * Threads: any, with a separate tag for each thread. Ownership: buffers
  * and *request are the caller's; lists are copied.
  * Cost: that of gloo_broadcast, and a copy for each further output. */
 GLOO_API gloo_status gloo_broadcast_multi(
@@ -137,17 +137,17 @@ GLOO_API gloo_status gloo_broadcast_multi_init(
     size_t n_outputs, size_t count, gloo_dtype dtype, int root,
     const gloo_options *options, gloo_request **request, gloo_error *error);
 
-/* gloo_allgather of several inputs, of which all ranks have the same number:
- * every output gets those of rank 0 one behind the other, then those of rank 1,
- * and so on. In place: they are in the first output, where they belong;
- * n_inputs says how many.
+/* gloo_allgather of several inputs, the same number on all ranks: every output
+ * gets those of rank 0 one after the other, then those of rank 1, and so on. In
+ * place: the inputs are in the first output, at their places; n_inputs is their
+ * number.
  * Shape: n_inputs inputs of `count` elements, n_outputs outputs of P * n_inputs
  * * count.
  * Errors: GLOO_ERR_COUNT, GLOO_ERR_DTYPE, GLOO_ERR_BUFFER, GLOO_ERR_INVALID,
- * GLOO_ERR_UNSUPPORTED, GLOO_ERR_NOT_FOUND when refused; those that poison the
+ * GLOO_ERR_UNSUPPORTED, GLOO_ERR_NOT_FOUND when refused; errors that poison the
  * context, see the head of collectives.h.
- * Threads: any, with a tag for each that starts operations. Ownership: buffers
- * and *request are the caller's; lists are copied.
+ * Threads: any, with a separate tag for each thread. Ownership: buffers and
+ * *request are the caller's; lists are copied.
  * Cost: that of gloo_allgather, and a copy for each further output. */
 GLOO_API gloo_status gloo_allgather_multi(
     gloo_context *context, const void *const *inputs, size_t n_inputs,

@@ -58,23 +58,22 @@ typedef enum gloo_status {
 
 #define GLOO_ERROR_MESSAGE_BYTES 512
 
-/* Details of a failure. A plain value that the caller owns: copy it freely. It
- * needs no initialisation. Functions that take one take it last, accept NULL,
- * and fill it on failure only.
+/* Details of a failure: a plain value that the caller owns and may copy freely.
+ * It needs no initialisation. Functions take it as the last argument, accept
+ * NULL, and fill it on failure only.
  *
  * `struct_size` is sizeof(gloo_error) as the library was compiled. The size of
  *   the struct never changes; fields that a newer header defines in place of
  *   `reserved` are zero if the library is older.
- * `cause` is the status by which a program decides what to do next. It equals
+ * `cause` is the status on which a program bases its next step. It equals
  *   `status`, except for GLOO_ERR_POISONED: then it is the status that made the
  *   context unusable, such as GLOO_ERR_TIMEOUT or GLOO_ERR_PEER, and never
  *   GLOO_ERR_POISONED.
  * `rank` is the rank at fault, as the context of the call numbers it; -1 if no
  *   single rank is at fault, or if it is not in that context (a group fails
- *   with the context that it was made of).
- * `root_rank` is the same rank as the root context numbers it (the context that
- *   was not made of another), which messages use, too; -1 if no single rank is
- *   at fault.
+ *   with its parent context).
+ * `root_rank` is the same rank as the root context numbers it (the context
+ *   without a parent), as in messages; -1 if no single rank is at fault.
  * `message` is one sentence with the failure, its place and the remedy. */
 typedef struct gloo_error {
   size_t struct_size;
@@ -95,8 +94,8 @@ typedef struct gloo_error {
 #define GLOO_TIMEOUT_NONE ((int64_t)-1)
 #define GLOO_TIMEOUT_NOW ((int64_t)1)
 
-/* The text of a status. Never NULL; unknown values give "unknown status".
- * Errors: none. Threads: any, any time. Ownership: a static string. */
+/* Return the text of a status; "unknown status" for unknown values, never NULL.
+ * Errors: none. Threads: any, at any time. Ownership: a static string. */
 GLOO_API const char *gloo_status_string(gloo_status status);
 
 #ifdef __cplusplus

@@ -8,15 +8,15 @@
  * may be NULL, and is filled on failure only. Timeouts are as status.h
  * documents; GLOO_TIMEOUT_DEFAULT is GLOO_START_TIMEOUT, or 30 s. Returned
  * values are allocated with malloc and belong to the caller: release them with
- * free(). A store belongs to the process that made it, see context.h: in a
- * forked child all calls fail with GLOO_ERR_FORKED, also for the program's own
- * stores, whose callbacks, `destroy` included, are not called there.
+ * free(). A store belongs to the process that created it, see context.h: in a
+ * forked child all calls fail with GLOO_ERR_FORKED. Callbacks are not called in
+ * the child, not even `destroy`.
  *
  * Errors of all operations: GLOO_ERR_INVALID (an argument that is NULL, empty
  * or too long), GLOO_ERR_FORKED, GLOO_ERR_NO_MEMORY; for files GLOO_ERR_IO and
- * GLOO_ERR_TIMEOUT (their lock); over TCP GLOO_ERR_PEER (the server ended, or
- * did not answer 0.4 s after the timeout), GLOO_ERR_PROTOCOL; and what
- * callbacks return.
+ * GLOO_ERR_TIMEOUT (their lock); over TCP GLOO_ERR_PEER (the server exited, or
+ * did not answer within 0.4 s after the timeout), GLOO_ERR_PROTOCOL; and the
+ * results of callbacks.
  *
  * Example:
  *
@@ -50,9 +50,9 @@ extern "C" {
 
 typedef struct gloo_store gloo_store;
 
-/* Bytes that a store holds. Those of a store's answer are released by free. */
+/* Bytes in a store. Release those that a store returns with free(). */
 typedef struct gloo_value {
-  void *data; /* malloc'ed, NULL when bytes is 0 */
+  void *data; /* malloc'ed; NULL if bytes is 0 */
   size_t bytes;
 } gloo_value;
 
@@ -73,12 +73,12 @@ typedef struct gloo_store_file_options {
 #define GLOO_STORE_FILE_OPTIONS_INIT \
   { sizeof(gloo_store_file_options), 0, 0, 0 }
 
-/* Create a store in a directory that all ranks can reach. A directory of
- * another job or epoch is refused; records that an earlier start of the same
- * job and epoch left there are an error on all ranks that meet there.
+/* Create a store in a directory that all ranks can access. A directory of
+ * another job or epoch is refused; records left over from an earlier start of
+ * the same job and epoch are an error on all ranks.
  * Errors: GLOO_ERR_STALE (another job or epoch), GLOO_ERR_INVALID (no
- * directory; a symbolic link; a directory that another user owns or may write),
- * GLOO_ERR_UNSUPPORTED (options of a newer version), GLOO_ERR_IO,
+ * directory, a symbolic link, or a directory that another user owns or can
+ * write to), GLOO_ERR_UNSUPPORTED (options of a newer version), GLOO_ERR_IO,
  * GLOO_ERR_TIMEOUT (its lock), GLOO_ERR_NO_MEMORY.
  * Threads: any. Ownership: *store is the caller's; options are copied.
  * Cost: a file per key; a waiting rank polls. */
@@ -89,29 +89,32 @@ gloo_store_file_create(const gloo_store_file_options *options,
 typedef struct gloo_store_tcp_options {
   size_t struct_size;
   const char *host; /* address of the server; required */
-  uint16_t port;    /* 0 with `serve`: pick a free one, see ..._port() */
-  int serve;        /* nonzero: this process runs the server as well */
-  const char *job;  /* a client of another job or epoch is refused */
+  uint16_t port;    /* 0 with `serve`: any free port, see gloo_store_tcp_port */
+  int serve;        /* nonzero: this process also runs the server */
+  const char *job;  /* clients of another job or epoch are refused */
   uint64_t epoch;
-  int64_t timeout_ns; /* for looking up and connecting, retried until then, and
-                         for each operation that has none of its own */
-  const void *secret; /* by which server and clients know one another, as in
-                         gloo_context_options; NULL: the environment's */
+  /* Timeout of the lookup and the connection, which are retried until then, and
+   * of operations without their own timeout, ns. */
+  int64_t timeout_ns;
+  /* Secret by which server and clients authenticate each other, as in
+   * gloo_context_options; NULL: from the environment. */
+  const void *secret;
   size_t secret_bytes;
-  const gloo_tls_options *tls; /* encryption, the same at server and clients;
-                                  NULL: the environment's */
+  /* Encryption, the same on server and clients; NULL: from the environment. */
+  const gloo_tls_options *tls;
 } gloo_store_tcp_options;
 #define GLOO_STORE_TCP_OPTIONS_INIT \
   { sizeof(gloo_store_tcp_options), 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
-/* A store kept by one process and reached over TCP (IPv4 or IPv6). The server
- * binds `host` only. It lives until the store that serves it is destroyed.
- * Errors: GLOO_ERR_INVALID (no host, a client without port), GLOO_ERR_ADDRESS
- * (the host does not resolve, the port is taken), GLOO_ERR_TIMEOUT (no server
- * answers there), GLOO_ERR_STALE (another job or epoch), GLOO_ERR_AUTH (server
- * or client has no secret, or the other's is not the same, or of another job or
- * epoch), GLOO_ERR_UNSUPPORTED (options of a newer version),
- * GLOO_ERR_NO_MEMORY, GLOO_ERR_IO; of TLS see tls.h.
+/* Create a TCP store (IPv4 or IPv6): start its server in this process with
+ * `serve`, or connect to it. The server binds only `host`, and runs until the
+ * store with `serve` is destroyed.
+ * Errors: GLOO_ERR_INVALID (no host, or a client without a port),
+ * GLOO_ERR_ADDRESS (the host does not resolve, or the port is in use),
+ * GLOO_ERR_TIMEOUT (no server answers), GLOO_ERR_STALE (another job or epoch),
+ * GLOO_ERR_AUTH (a missing or different secret, job or epoch),
+ * GLOO_ERR_UNSUPPORTED (options of a newer version), GLOO_ERR_NO_MEMORY,
+ * GLOO_ERR_IO, and the TLS errors of tls.h.
  * Threads: any; a client blocks until it is connected. Ownership: *store is the
  * caller's; options are copied.
  * Cost: a thread in the process that serves; one connection per client, and a
@@ -119,32 +122,33 @@ typedef struct gloo_store_tcp_options {
 GLOO_API gloo_status
 gloo_store_tcp_create(const gloo_store_tcp_options *options, gloo_store **store,
                       gloo_error *error);
-/* The port the server listens on.
+/* Return the port of the server.
  * Errors: 0 for other kinds of stores, and for NULL. Threads: any. Ownership:
  * the store stays the caller's. */
 GLOO_API uint16_t gloo_store_tcp_port(const gloo_store *store);
 
 /* Open a store by its URL:
  *
- *   file:///folder        as gloo_store_file_create, of no job
- *   tcp://host:port       a client of a server: `gloo store`, or a process with
- *                         `serve` in its gloo_store_tcp_options, of no job
- *   redis://user:password@host:port/prefix
- *                         a Redis server, see docs/guide/launchers.md; all but
- *                         the host may be left out
- *   c10d://host:port/prefix
- *                         a TCPStore of PyTorch, such as torchrun's agent keeps
- *   pmi: and pmix:        a TCP store that rank 0 serves, and of which mpiexec
- *                         or mpirun tells the others; as often on each rank
- *   env:                  what the launcher of the job says (docs/guide/
- *                         launchers.md): where gloo_init meets, too. For a job
- *                         of one rank a store in memory
+ *     file:///folder     as gloo_store_file_create, without a job
+ *     tcp://host:port    a client of `gloo store`, or of a process with `serve`
+ *                        in its gloo_store_tcp_options, without a job
+ *     redis://user:password@host:port/prefix
+ *                        a Redis server, see docs/guide/launchers.md; only the
+ *                        host is required
+ *     c10d://host:port/prefix
+ *                        a TCPStore of PyTorch, such as torchrun's
+ *     pmi: and pmix:     a TCP store served by rank 0, whose address mpiexec or
+ *                        mpirun publishes; every rank must open it the same
+ *                        number of times
+ *     env:               the store of the job's launcher, as in gloo_init
+ *                        (docs/guide/launchers.md); in memory for one rank
  *
- * A character that would not be itself there is written as %XX; addresses of
- * IPv6 stand in brackets. Connecting is tried until the time is up.
- * Errors: GLOO_ERR_INVALID (says what is wrong with the URL, or the password),
- * GLOO_ERR_UNSUPPORTED (this build has no such store; no library of PMIx), and
- * those of gloo_store_tcp_create or gloo_store_file_create.
+ * Write special characters as %XX, and IPv6 addresses in brackets. Connecting
+ * is retried until the timeout.
+ * Errors: GLOO_ERR_INVALID (the message names the mistake in the URL, or the
+ * password), GLOO_ERR_UNSUPPORTED (this build has no such store, or the PMIx
+ * library is missing), and those of gloo_store_tcp_create or
+ * gloo_store_file_create.
  * Threads: any; blocks until it is connected. Ownership: *store is the
  * caller's; the text is copied. */
 GLOO_API gloo_status gloo_store_open(const char *url, int64_t timeout_ns,
@@ -160,15 +164,15 @@ GLOO_API gloo_status gloo_store_prefix_create(gloo_store *base,
                                               gloo_store **store,
                                               gloo_error *error);
 
-/* A host program's own store. Each callback returns a gloo_status, may be
- * called from any thread, and gets `user`. set, get and wait are required;
- * those left NULL make the matching call fail with GLOO_ERR_UNSUPPORTED
- * (without multi_get and multi_set each key is got and set alone: a store that
- * is reached over a network should have them). get and multi_get must hand out
- * malloc'ed memory; they wait for the keys. `values` comes in zeroed, and is
- * freed here whatever they return. Their `timeout_ns` is never
- * GLOO_TIMEOUT_DEFAULT: below 0 there is no limit, and GLOO_TIMEOUT_NOW is not
- * to wait. */
+/* A store of the host program. Each callback returns a gloo_status, may be
+ * called from any thread, and gets `user`. set, get and wait are required. An
+ * operation whose callback is NULL fails with GLOO_ERR_UNSUPPORTED, except that
+ * without multi_get and multi_set keys are read and set one by one: provide
+ * both if the store is reached over a network. get and multi_get wait for the
+ * keys and must return malloc'ed memory. `values` is zeroed before the call,
+ * and the library frees it whatever the result. `timeout_ns` is never
+ * GLOO_TIMEOUT_DEFAULT: a negative value is no limit, and GLOO_TIMEOUT_NOW does
+ * not wait. */
 typedef struct gloo_store_callbacks {
   size_t struct_size;
   void *user;
@@ -194,24 +198,24 @@ typedef struct gloo_store_callbacks {
                            const gloo_value *values, size_t n_keys);
 } gloo_store_callbacks;
 
-/* Make a store of callbacks. `destroy` is called when the store is destroyed.
- * Errors: GLOO_ERR_INVALID (set, get or wait is NULL, or no place for it),
+/* Create a store of callbacks. `destroy` is called when the store is destroyed.
+ * Errors: GLOO_ERR_INVALID (set, get, wait or `store` is NULL),
  * GLOO_ERR_UNSUPPORTED (callbacks of a newer version), GLOO_ERR_NO_MEMORY.
  * Threads: any. Ownership: *store is the caller's; the struct is copied; `user`
- * must be there until the store is destroyed. */
+ * must stay valid until the store is destroyed. */
 GLOO_API gloo_status
 gloo_store_callbacks_create(const gloo_store_callbacks *callbacks,
                             gloo_store **store, gloo_error *error);
 
-/* Close a store. NULL is allowed.
- * Errors: none. Threads: no other thread may use it. Ownership: the handle is
- * not valid any more. */
+/* Destroy a store. NULL is allowed.
+ * Errors: none. Threads: no other thread may use the store. Ownership: the
+ * handle is invalid afterwards. */
 GLOO_API void gloo_store_destroy(gloo_store *store);
 
 /* ---- operations ---------------------------------------------------------- */
 
-/* Set `key`, whatever it held.
- * Shape: data has `bytes` bytes; NULL when there are none.
+/* Set `key`, replacing its value if it has one.
+ * Shape: data has `bytes` bytes; may be NULL if `bytes` is 0.
  * Errors: those of all operations (head of this file).
  * Threads: any. Ownership: data stays the caller's and is copied. */
 GLOO_API gloo_status gloo_store_set(gloo_store *store, const char *key,
@@ -229,30 +233,29 @@ GLOO_API gloo_status gloo_store_get(gloo_store *store, const char *key,
 
 /* Wait until all keys exist.
  * Shape: keys has n_keys entries.
- * Errors: GLOO_ERR_TIMEOUT (names the keys that never came, as many as fit, and
- * how many more), those of all operations (head of this file).
+ * Errors: GLOO_ERR_TIMEOUT (names as many missing keys as fit, and the number
+ * of the others), those of all operations (head of this file).
  * Threads: any; blocks. Ownership: keys stay the caller's. */
 GLOO_API gloo_status gloo_store_wait(gloo_store *store, const char *const *keys,
                                      size_t n_keys, int64_t timeout_ns,
                                      gloo_error *error);
 
-/* Add to the decimal integer that `key` holds (0 when absent); `result` gets
- * the sum. Values are ASCII decimal, so that get reads them. Atomic.
- * Errors: GLOO_ERR_INVALID also when the key holds something else, or the sum
- * does not fit; GLOO_ERR_UNSUPPORTED (no such callback), those of all
- * operations (head of this file).
+/* Add to the decimal integer in `key` (0 if absent), atomically; `result` gets
+ * the sum. Values are ASCII decimal, so gloo_store_get can read them.
+ * Errors: GLOO_ERR_INVALID also if the value is not an integer, or the sum
+ * overflows; GLOO_ERR_UNSUPPORTED (no such callback), those of all operations
+ * (head of this file).
  * Threads: any. Ownership: *result is the caller's. */
 GLOO_API gloo_status gloo_store_add(gloo_store *store, const char *key,
                                     int64_t amount, int64_t *result,
                                     gloo_error *error);
 
-/* If `key` holds `expected` (or is absent and expected_bytes is 0), store
- * `desired`, atomically. `current` (may be NULL) gets what the key holds
- * afterwards, in both cases.
- * Shape: expected and desired have as many bytes as the arguments behind them
- * say.
- * Errors: GLOO_ERR_COMPARE (it holds something else), GLOO_ERR_UNSUPPORTED (no
- * such callback), those of all operations (head of this file).
+/* If the value of `key` is `expected` (or the key is absent and expected_bytes
+ * is 0), replace it by `desired`, atomically. `current` (may be NULL) gets the
+ * value afterwards, in both cases.
+ * Shape: expected has expected_bytes bytes, desired has desired_bytes.
+ * Errors: GLOO_ERR_COMPARE (another value), GLOO_ERR_UNSUPPORTED (no such
+ * callback), those of all operations (head of this file).
  * Threads: any. Ownership: arguments stay the caller's; current->data is the
  * caller's: free(). */
 GLOO_API gloo_status gloo_store_compare_and_set(
@@ -260,13 +263,13 @@ GLOO_API gloo_status gloo_store_compare_and_set(
     size_t expected_bytes, const void *desired, size_t desired_bytes,
     gloo_value *current, gloo_error *error);
 
-/* gloo_store_get or gloo_store_set of several keys; not atomic as a whole.
- * multi_get waits for all keys; on failure no value is handed out.
+/* gloo_store_get and gloo_store_set for several keys; not atomic as a whole.
+ * multi_get waits for all keys; on failure it returns no value.
  * Shape: keys and values have n_keys entries.
- * Errors: GLOO_ERR_TIMEOUT (multi_get; names the keys that never came), those
- * of all operations (head of this file).
- * Threads: any; multi_get blocks. Ownership: keys, and values that are set,
- * stay the caller's; values that are got are the caller's: free() each data. */
+ * Errors: GLOO_ERR_TIMEOUT (multi_get; names the missing keys), those of all
+ * operations (head of this file).
+ * Threads: any; multi_get blocks. Ownership: keys, and values to set, stay the
+ * caller's; values returned are the caller's: free() each data. */
 GLOO_API gloo_status gloo_store_multi_get(gloo_store *store,
                                           const char *const *keys,
                                           size_t n_keys, int64_t timeout_ns,
@@ -277,9 +280,9 @@ GLOO_API gloo_status gloo_store_multi_set(gloo_store *store,
                                           const gloo_value *values,
                                           size_t n_keys, gloo_error *error);
 
-/* Append to what `key` holds (nothing when absent), atomically.
- * Shape: data has `bytes` bytes; NULL when there are none.
- * Errors: GLOO_ERR_INVALID also when the value would be too long;
+/* Append to the value of `key` (empty if absent), atomically.
+ * Shape: data has `bytes` bytes; may be NULL if `bytes` is 0.
+ * Errors: GLOO_ERR_INVALID also if the value would be too long;
  * GLOO_ERR_UNSUPPORTED (no such callback), those of all operations (head of
  * this file).
  * Threads: any. Ownership: data stays the caller's and is copied. */

@@ -1,9 +1,9 @@
-/* TLS 1.3 for traffic over TCP, for networks that others can read or change.
- * docs/guide/security.md documents its guarantees, and when it is needed.
+/* TLS 1.3 for traffic over TCP, for networks that others can read or modify.
+ * docs/guide/security.md documents its guarantees, and when to use it.
  *
- * Traffic in shared memory is not encrypted: no network carries it. All ranks
- * of a job must agree. There is no fallback: a rank with TLS does not talk to a
- * rank without.
+ * Traffic in shared memory is not encrypted, because no network carries it. All
+ * ranks of a job must use the same settings. There is no fallback: a rank with
+ * TLS does not connect to a rank without.
  *
  * Errors of functions with these options: GLOO_ERR_UNSUPPORTED (a build without
  * OpenSSL 3), GLOO_ERR_INVALID (a missing file, a file that is not PEM, a key
@@ -43,24 +43,26 @@ extern "C" {
  * usage must allow both. */
 typedef struct gloo_tls_options {
   size_t struct_size;
-  int use; /* above 0: yes, below 0: no, 0: GLOO_TLS (1, 0), or else no */
-  const char *certificate; /* PEM file: this rank's, and any between it and the
-                              authority's; read again when it has changed, for
-                              connections from then on. NULL:
-                              GLOO_TLS_CERTIFICATE */
-  const char *key;         /* PEM file with its private key; NULL: GLOO_TLS_KEY,
-                              or the file of the certificate */
-  const char *authority;   /* whose certificates are believed: a PEM file, or a
-                              directory as `openssl rehash` makes it; NULL:
-                              GLOO_TLS_AUTHORITY. Required with a certificate */
-  const char
-      *name; /* of the host that peers' certificates may be for, such as
-                one that all of a job have; NULL: GLOO_TLS_NAME, or none.
-                A client of a TCP store also takes the name of its host */
-  /* Asked for the password of the key, where that has one. Writes up to `room`
-   * bytes and returns how many; below 0: there is none. Called by the thread
-   * that makes the device or the store, and by those that connect after the
-   * files have changed. It must not call the library. */
+  /* Positive: on, negative: off, 0: GLOO_TLS (1 or 0), off if unset. */
+  int use;
+  /* PEM file with the certificate of this rank and any intermediate
+   * certificates; reloaded for new connections after a change. NULL:
+   * GLOO_TLS_CERTIFICATE. */
+  const char *certificate;
+  /* PEM file with its private key; NULL: GLOO_TLS_KEY, or the certificate file.
+   */
+  const char *key;
+  /* Trusted authorities: a PEM file, or a directory prepared with `openssl
+   * rehash`; NULL: GLOO_TLS_AUTHORITY. Required with a certificate. */
+  const char *authority;
+  /* Host name that certificates of peers may have instead of their own, such as
+   * a name shared by all ranks of a job; NULL: GLOO_TLS_NAME, or none. A client
+   * of a TCP store also accepts the name of its host. */
+  const char *name;
+  /* Callback for the password of an encrypted key. Writes up to `room` bytes
+   * and returns their number, or a negative value for no password. Called by
+   * the thread that creates the device or the store, and by connecting threads
+   * after the files have changed. It must not call the library. */
   int (*password)(void *user, char *text, size_t room);
   void *user;
 } gloo_tls_options;

@@ -24,18 +24,19 @@ extern "C" {
  * are added in float32 and rounded to nearest even.
  *
  * complex64 and complex128 are two float32 or float64, the real part first, as
- * C's complex types are. A product is (ac - bd) + (ad + bc)i, computed as it
- * stands. Whichever part is NaN is the same quiet NaN.
+ * in C's complex types. A product is (ac - bd) + (ad + bc)i, evaluated as
+ * written. A part that is NaN is always the same quiet NaN.
  *
- * bool is a byte; any value but 0 is true, and results are 0 or 1.
+ * bool is a byte; any nonzero value is true, and results are 0 or 1.
  *
  * The 8-bit floats are those of the Open Compute Project (OFP8, 2023), added in
- * float32 and rounded to nearest even like the 16-bit ones. Nothing saturates:
- * what is too large becomes infinity in e5m2, and NaN in e4m3fn, which has no
- * infinity and whose largest number is 448 (so does 464 round to 448, and all
- * above to NaN). Every NaN that comes out is 0x7f in e4m3fn and 0x7e in e5m2.
+ * float32 and rounded to nearest even like the 16-bit ones. They do not
+ * saturate: values that are too large become infinity in e5m2 and NaN in
+ * e4m3fn, which has no infinity and whose largest value is 448 (up to 464
+ * rounds to 448, larger values to NaN). Every NaN result is 0x7f in e4m3fn and
+ * 0x7e in e5m2.
  *
- * The numbers travel between ranks: new types are added at the end. */
+ * Ranks send each other these numbers, so new types are added at the end. */
 #define GLOO_DTYPE_LIST(X)                  \
   X(GLOO_INT8, "int8", 1)                   \
   X(GLOO_INT16, "int16", 2)                 \
@@ -60,24 +61,23 @@ typedef enum gloo_dtype {
   GLOO_DTYPE_LIST(GLOO_DTYPE_ENUM)
 #undef GLOO_DTYPE_ENUM
       GLOO_DTYPE_COUNT,
-  GLOO_OPAQUE = 255 /* elements that only a custom operation knows, see
-                       custom_op.h; for reductions with such a one */
+  GLOO_OPAQUE = 255 /* elements of a custom operation, see custom_op.h */
 } gloo_dtype;
 
 /* X(constant, name). Integer sums and products wrap around. min and max
- * propagate NaN and order -0.0 below +0.0, so that the order of operands never
- * shows. The logical operations take any value but 0 for true and give 0 or 1;
- * the input of a single rank is no operation, and stays as it is.
- * average is the sum divided by the number of operands; on integers the sum
- * wraps around, and the quotient is truncated toward zero. Of 16-bit and 8-bit
- * floats it is made in float32 and rounded to the type once, after the
- * division, by every algorithm: where all numbers are finite (and ranks no more
- * than 65536), so is their average, however large their sum. An algorithm that
- * passes on sums of some of the ranks sends float32 then, two or four times the
- * bytes, and takes memory for input and result as float32; when none is named,
- * one is chosen with that in mind. Of float32, float64 and complex numbers the
- * sum is of the type itself: where it overflows, the average is infinite. A
- * scaled sum by 1.0 / P divides first.
+ * propagate NaN and order -0.0 below +0.0, so results do not depend on the
+ * order of operands. The logical operations treat any nonzero value as true and
+ * return 0 or 1; with a single rank the input is copied unchanged.
+ *
+ * average is the sum divided by the number of operands. On integers the sum
+ * wraps around, and the quotient is truncated toward zero. For 16-bit and 8-bit
+ * floats every algorithm computes it in float32 and rounds once, after the
+ * division: if all inputs are finite (and ranks at most 65536) so is the
+ * average, however large the sum. An algorithm that forwards partial sums then
+ * sends float32, two or four times the bytes, and allocates input and result as
+ * float32; the automatic choice takes this into account. For float32, float64
+ * and complex numbers the sum has the type itself: if it overflows, the average
+ * is infinite. A scaled sum with the factor 1.0 / P divides first.
  *
  *                      integers  floats  complex  bool
  *     sum, product        x        x        x
@@ -107,25 +107,24 @@ typedef enum gloo_op {
 
   /* Operations with a parameter in gloo_options:
    *
-   * Each rank's input is multiplied by its own `factor`, and the products are
-   * added: like a GLOO_SUM of scaled inputs. For floats and complex numbers,
-   * whose parts are both multiplied. A product is computed in float64 for
-   * float32 and float64, and rounded once to the type, to nearest even. For
-   * 16-bit and 8-bit floats products, with the factor rounded to float32, and
-   * their sum are float32, which ranks send each other (two or four times the
-   * bytes), and the result is rounded once. With a factor of 1.0 / n for a
-   * whole n up to 2^24, elements are divided by n. */
+   * The sum of the inputs, each multiplied by the `factor` of its rank, for
+   * floats and complex numbers (both parts are multiplied). For float32 and
+   * float64 a product is computed in float64 and rounded once to the type, to
+   * nearest even. For 16-bit and 8-bit floats the factor is rounded to float32,
+   * products and sums are float32, which ranks send each other (two or four
+   * times the bytes), and the result is rounded once. With a factor of 1.0 / n
+   * for an integer n up to 2^24, elements are divided by n. */
   GLOO_SCALED_SUM = 64,
   GLOO_CUSTOM = 65 /* the operation in `custom`, see custom_op.h */
 } gloo_op;
 
-/* Bytes of one element; 0 for an unknown type, and for GLOO_OPAQUE.
- * Errors: 0. Threads: any, any time. Ownership: nothing stays. */
+/* Return the bytes of an element; 0 for an unknown type and for GLOO_OPAQUE.
+ * Errors: 0. Threads: any, at any time. Ownership: none. */
 GLOO_API size_t gloo_dtype_size(gloo_dtype dtype);
 
-/* The name used in messages, options and files ("float32", "sum"); "unknown"
- * for a value that is not in the list.
- * Errors: none. Threads: any, any time. Ownership: static strings. */
+/* Return the name used in messages, options and files ("float32", "sum");
+ * "unknown" for values outside the list.
+ * Errors: none. Threads: any, at any time. Ownership: static strings. */
 GLOO_API const char *gloo_dtype_name(gloo_dtype dtype);
 GLOO_API const char *gloo_op_name(gloo_op op);
 

@@ -1,7 +1,7 @@
-/* The version of the headers, and of the library that is linked. A program that
- * was built with headers of 0.1.0 or later runs on every later library with the
- * same soname; while the major number is 0 the soname changes when a function
- * or struct does.
+/* The version of the headers, and of the library in use. A program built with
+ * headers of 0.1.0 or later runs on every later library with the same soname;
+ * while the major number is 0 the soname changes with every change of a
+ * function or struct.
  *
  * Example:
  *
@@ -28,9 +28,9 @@ extern "C" {
 #define GLOO_VERSION_NUMBER \
   GLOO_VERSION_OF(GLOO_VERSION_MAJOR, GLOO_VERSION_MINOR, GLOO_VERSION_PATCH)
 
-/* "MAJOR.MINOR.PATCH" of the library in use, and the same as a number like
- * GLOO_VERSION_NUMBER.
- * Errors: none. Threads: any, any time. Ownership: a static string. */
+/* Return "MAJOR.MINOR.PATCH" of the library in use, and the same as a number
+ * like GLOO_VERSION_NUMBER.
+ * Errors: none. Threads: any, at any time. Ownership: a static string. */
 GLOO_API const char *gloo_version(void);
 GLOO_API int gloo_version_number(void);
 

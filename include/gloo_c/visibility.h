@@ -1,5 +1,5 @@
-/* GLOO_API marks what the library exports, GLOO_DEPRECATED(text) what will go:
- * text says what to use instead.
+/* GLOO_API marks exported functions. GLOO_DEPRECATED(text) marks functions that
+ * will be removed; the text names their replacement.
  *
  * Example:
  *

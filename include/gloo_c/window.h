@@ -1,31 +1,31 @@
 /* Windows: memory of each rank that all ranks of a context access (remote
  * memory access, one-sided communication).
  *
- * All ranks of a context make a window together, each with its own memory of
- * any length. Then a rank may put bytes into the part of any rank, get bytes
+ * All ranks of a context create a window together, each with its own memory of
+ * any length. Then a rank can put bytes into the part of any rank, get bytes
  * from it, and change words of it with atomic operations, without that rank's
- * participation. A call begins an access, and a flush or a fence completes it;
+ * participation. A call starts an access, and a flush or a fence completes it;
  * until then the buffers belong to the library.
  *
- * Order. Only flushes order accesses: those before a flush are done before
- * those after it. If two ranks access the same bytes at the same time, and one
- * writes, they get bytes of either, unless both use atomic operations, which
- * are atomic to each other (not to puts and gets). With checksums
- * (GLOO_CHECKSUM), more than 16 bytes that are written while they travel count
- * as damaged, and the context fails. A rank that reads its own part sees the
- * puts of others once it knows of their flush, by a fence or by a message.
+ * Order. Only flushes order accesses: accesses before a flush complete before
+ * later ones start. If two ranks access the same bytes at the same time, and
+ * one writes, each byte is that of either, unless both use atomic operations,
+ * which are atomic to each other (not to puts and gets). With checksums
+ * (GLOO_CHECKSUM), more than 16 bytes that change while they are sent count as
+ * corrupt, and the context fails. A rank that reads its own part sees the puts
+ * of others once it knows of their flush, by a fence or by a message.
  *
- * Transport. Between processes of one host, memory from gloo_alloc (or memory
+ * Transport. Between processes on one host, memory from gloo_alloc (or memory
  * that the window allocates) is mapped: accesses are copies and atomic
- * instructions, without work by the owner. All other accesses travel in
- * messages that the owner's library serves: in its helper thread while the
- * owner computes; with `no_helper` in gloo_device_options only in its calls. An
- * atomic operation in messages costs a round trip.
+ * instructions, without work by the owner. All other accesses are messages that
+ * the owner's library serves: in its helper thread, or with `no_helper` in
+ * gloo_device_options only during its calls. An atomic operation in a message
+ * costs a round trip.
  *
  * GPU memory is refused (GLOO_ERR_BUFFER), as a window and as a buffer.
  *
- * Failures. All errors but refused arguments fail the context and all groups of
- * its family, on all ranks: see collectives.h. After a call has returned an
+ * Failures. All errors except refused arguments fail the context and all groups
+ * of its family, on all ranks: see collectives.h. After a call has returned an
  * error, the library touches neither the buffers of the calls nor the window's
  * memory.
  *
@@ -58,36 +58,39 @@ typedef struct gloo_window gloo_window;
 
 typedef struct gloo_window_options {
   size_t struct_size;
-  int64_t timeout_ns; /* of a flush, a fence and of making the window;
-                         GLOO_TIMEOUT_DEFAULT: that of the context */
-  uint32_t tag;       /* orders the making of windows and groups separately per
-                         tag */
+  /* Timeout of flushes, fences and the creation, ns; GLOO_TIMEOUT_DEFAULT: that
+   * of the context. */
+  int64_t timeout_ns;
+  /* Calls that create windows or groups with the same tag match in their
+   * order. */
+  uint32_t tag;
 } gloo_window_options;
 #define GLOO_WINDOW_OPTIONS_INIT \
   { sizeof(gloo_window_options), 0, 0 }
 
-/* Make a window over all ranks of the context. Blocks until all have called.
- * `memory` is what this rank exposes, `bytes` of it (0: nothing). With NULL the
- * library allocates it (gloo_alloc), filled with zeros, and frees it with the
- * window. *window is set on success only.
- * Shape: `memory` begins at a multiple of 8. Ranks may pass different lengths.
- * Errors: GLOO_ERR_INVALID (no context, `window` is NULL, unaligned memory) and
- * GLOO_ERR_UNSUPPORTED (options of a newer version): nothing was sent.
+/* Create a window over all ranks of the context. Blocks until all have called.
+ * This rank exposes `bytes` bytes of `memory` (0: none). If `memory` is NULL
+ * the library allocates it (gloo_alloc), filled with zeros, and frees it with
+ * the window. *window is set on success only.
+ * Shape: `memory` is aligned to 8 bytes. Ranks may pass different lengths.
+ * Errors: GLOO_ERR_INVALID (`context` or `window` is NULL, unaligned memory)
+ * and GLOO_ERR_UNSUPPORTED (options of a newer version): nothing was sent.
  * GLOO_ERR_NO_MEMORY, and those of gloo_context_split.
- * Threads: any, with a tag for each; blocks. Ownership: *window is the
- * caller's; the memory is in use until the window is destroyed. Cost: a group
- * (gloo_context_split) and an allgather of 16 bytes per rank. */
+ * Threads: any, with a separate tag for each thread; blocks.
+ * Ownership: *window is the caller's; the memory is in use until the window is
+ * destroyed.
+ * Cost: a group (gloo_context_split) and an allgather of 16 bytes per rank. */
 GLOO_API gloo_status gloo_window_create(gloo_context *context, void *memory,
                                         size_t bytes,
                                         const gloo_window_options *options,
                                         gloo_window **window,
                                         gloo_error *error);
 
-/* Destroy a window, on all ranks. The call begins with a fence, so no access is
- * pending on any rank. NULL is GLOO_OK. If the fence fails its error is
+/* Destroy a window, on all ranks. The call starts with a fence, so no access is
+ * pending on any rank. NULL gives GLOO_OK. If the fence fails its error is
  * returned, and the window is destroyed all the same.
  * Errors: those of gloo_window_fence.
- * Threads: any; no other thread may use it any more; blocks. Ownership: the
+ * Threads: any; no other thread may use the window; blocks. Ownership: the
  * window's memory is the caller's again, or freed if the library allocated it.
  */
 GLOO_API gloo_status gloo_window_destroy(gloo_window *window,
@@ -99,16 +102,18 @@ GLOO_API gloo_status gloo_window_destroy(gloo_window *window,
 GLOO_API void *gloo_window_memory(const gloo_window *window);
 GLOO_API size_t gloo_window_bytes(const gloo_window *window, int rank);
 
-/* Begin to copy `bytes` bytes from `from` to the part of `rank`, `offset` bytes
- * from its beginning, or from there to `to`. `rank` may be the caller's own.
+/* Start to copy `bytes` bytes from `from` to the part of `rank`, at `offset`
+ * bytes from its start (put), or from there to `to` (get). `rank` may be the
+ * caller's own.
  * Shape: offset + bytes is at most gloo_window_bytes of that rank.
- * Errors: GLOO_ERR_INVALID (NULL, beyond the end) and GLOO_ERR_RANK: nothing
- * was sent. GLOO_ERR_PEER (the rank has left or ended), GLOO_ERR_NO_MEMORY,
+ * Errors: GLOO_ERR_INVALID (NULL, or beyond the end) and GLOO_ERR_RANK: nothing
+ * was sent. GLOO_ERR_PEER (the rank has left or exited), GLOO_ERR_NO_MEMORY,
  * GLOO_ERR_POISONED, GLOO_ERR_FORKED.
- * Threads: any. Blocks only where 1,024 calls to that rank are under way: then
- * it waits for them, as gloo_window_flush does. Where the memory is mapped the
- * call is the copy. Ownership: buffers stay the caller's; `from` must stay as
- * it is, and `to` is not to be read, until a flush or a fence. */
+ * Threads: any. Blocks only if 1,024 calls to that rank are pending; then it
+ * waits for them, like gloo_window_flush. On mapped memory the call makes the
+ * copy.
+ * Ownership: buffers stay the caller's; until a flush or a fence `from` must
+ * not change, and `to` must not be read. */
 GLOO_API gloo_status gloo_window_put(gloo_window *window, int rank,
                                      uint64_t offset, const void *from,
                                      size_t bytes, gloo_error *error);
@@ -116,13 +121,15 @@ GLOO_API gloo_status gloo_window_get(gloo_window *window, int rank,
                                      uint64_t offset, void *to, size_t bytes,
                                      gloo_error *error);
 
-/* Begin an atomic operation on the 64-bit word (in the owner's byte order) that
- * is `offset` bytes from the beginning of the part of `rank`: add `value` to
- * it, modulo 2^64, or replace it by `desired` if it is `expected`. *before gets
- * what it was before; NULL: it is not wanted. Shape: offset is a multiple of 8,
- * and offset + 8 at most gloo_window_bytes.
- * Errors: as gloo_window_put. Threads: any. Ownership: *before is not to be
- * read, and must be there, until a flush or a fence. */
+/* Start an atomic operation on the 64-bit word (in the owner's byte order) at
+ * `offset` bytes from the start of the part of `rank`: add `value` modulo 2^64,
+ * or replace the word by `desired` if it equals `expected`. *before gets the
+ * previous value; `before` may be NULL.
+ * Shape: offset is a multiple of 8, and offset + 8 at most gloo_window_bytes.
+ * Errors: as gloo_window_put.
+ * Threads: any.
+ * Ownership: *before must stay valid, and must not be read, until a flush or a
+ * fence. */
 GLOO_API gloo_status gloo_window_fetch_add(gloo_window *window, int rank,
                                            uint64_t offset, uint64_t value,
                                            uint64_t *before, gloo_error *error);
