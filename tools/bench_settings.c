@@ -72,7 +72,8 @@ static const gli_command command = {
         "gloo run -n N -- gloo bench COLLECTIVE [options]\n"
         "       gloo bench COLLECTIVE --ranks N --threads [options]\n"
         "       gloo run -n N -- gloo bench overlap [options]\n"
-        "       gloo bench limits [options]",
+        "       gloo bench limits [options]\n"
+        "       gloo bench start [options]",
     .about =
         "COLLECTIVE is one of barrier, broadcast, reduce, allreduce, scan, "
         "exscan,\n"
