@@ -58,23 +58,23 @@ def map_names(text):
 
 
 def bad_pages(headers, exported, folder):
-    """Of man pages and anchors in HTML on the one hand, the map and the headers on the other."""
+    """Of man pages and anchors in Markdown on the one hand, the map and the headers on the other."""
     declared = {d.name for header in headers for d, _ in header.functions()}
     man = {path.stem for path in (folder / "man3").iterdir()}
-    texts = {path.name: path.read_text(encoding="utf-8") for path in (folder / "html").iterdir()}
+    texts = {path.name: path.read_text(encoding="utf-8") for path in (folder / "markdown").iterdir()}
     anchors = {f"{page}#{name}" for page, text in texts.items()
-               for name in re.findall(r'<a id="(\w+)"', text)}
-    in_html = {anchor.partition("#")[2] for anchor in anchors}
+               for found in re.findall(r'<a id="(\w+)"|\{ #(\w+) ', text) for name in found if name}
+    in_pages = {anchor.partition("#")[2] for anchor in anchors}
     yield from (f"there is no man page of {name}" for name in sorted(exported - man))
-    yield from (f"{name} is not in the pages of HTML" for name in sorted(exported - in_html))
+    yield from (f"{name} is not in the pages in Markdown" for name in sorted(exported - in_pages))
     yield from (f"a page of {name}, which no header declares" for name in sorted(man - declared))
     for page in sorted((folder / "man3").iterdir()):
         other = re.match(r"\.so man3/(\w+)\.3\n$", page.read_text(encoding="utf-8"))
         if other and other[1] not in man:
             yield f"{page.name} leads to {other[1]}, which is not there"
     for page, text in sorted(texts.items()):
-        for to in sorted(set(re.findall(r'href="([^"]+)"', text))):
-            if to not in anchors and to not in texts:
+        for to in sorted(set(re.findall(r"\]\(([^)\s]+)\)", text))):
+            if (page + to if to.startswith("#") else to) not in anchors and to not in texts:
                 yield f"{page}: a link to {to} leads nowhere"
 
 
@@ -134,11 +134,11 @@ def planted_comments(reference):
 def planted_pages(reference, folder):
     headers = [reference.Header("p.h", GOOD)]
     names = {"gloo_planted", "gloo_planted_start"}
-    (folder / "html").mkdir()
+    (folder / "markdown").mkdir()
     (folder / "man3").mkdir()
 
     def made():
-        reference.write_html(headers, "0", folder / "html")
+        reference.write_markdown(headers, "0", folder / "markdown")
         reference.write_man(headers, "0", folder / "man3")
 
     made()
@@ -154,7 +154,7 @@ def planted_pages(reference, folder):
     found = list(bad_pages(headers, names, folder))
     yield "planted: a page that leads nowhere", any("leads to" in line for line in found)
     made()
-    (folder / "html/index.html").write_text('<a href="p.h.html#gloo_gone">x</a>', encoding="utf-8")
+    (folder / "markdown/index.md").write_text("[x](p.h.md#gloo_gone)", encoding="utf-8")
     found = list(bad_pages(headers, names, folder))
     yield "planted: a link that leads nowhere", any("nowhere" in line for line in found)
 
