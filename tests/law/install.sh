@@ -14,7 +14,7 @@ install=$(sed -n 's/^ *COMMAND = \(.* install --no-rebuild\)$/\1/p' "$build/buil
 result "meson install works" "$scratch/messages"
 
 (cd "$scratch/root" && find . ! -type d) | sed 's|^.*/include/gloo_c/|include/gloo_c/|
-  s|^.*/pkgconfig/|pkgconfig/|; s|^.*/cmake/gloo_c/|cmake/|; s|^.*/man3/|man3/|; s|^.*/bin/|bin/|; s|^.*/\(libgloo_c\.[^/]*\)$|lib/\1|' |
+  s|^.*/pkgconfig/|pkgconfig/|; s|^.*/cmake/gloo_c/|cmake/|; s|^.*/man1/|man1/|; s|^.*/man3/|man3/|; s|^.*/bin/|bin/|; s|^.*/\(libgloo_c\.[^/]*\)$|lib/\1|' |
   LC_ALL=C sort >"$scratch/found"
 {
   echo bin/gloo
@@ -29,6 +29,7 @@ result "meson install works" "$scratch/messages"
   fi
   [ -d "$build/docs/man3" ] &&
     sed -n 's|^ *\(gloo_[a-z_0-9]*\);$|man3/\1.3|p' "$project/gloo_c.map"
+  [ -f "$build/tools/gloo.1" ] && echo man1/gloo.1
   echo pkgconfig/gloo_c.pc
 } | LC_ALL=C sort >"$scratch/expected"
 diff "$scratch/expected" "$scratch/found" >"$scratch/messages" 2>&1
