@@ -147,7 +147,7 @@ sources() { # suffixes...
 check_format() { sources c h | xargs clang-format --dry-run -Werror; }
 
 check_shell() {
-  shellcheck -x scripts/lib.sh scripts/test scripts/demo .ci/*.sh .ci/quick .ci/run \
+  shellcheck -x scripts/lib.sh scripts/test scripts/demo scripts/site .ci/*.sh .ci/quick .ci/run \
     .ci/emulated .ci/debian scripts/choices scripts/compare scripts/fuzz bench/compare/*.sh examples/*.sh &&
     find tests -name '*.sh' -exec shellcheck {} +
 }
@@ -186,6 +186,9 @@ check_abi() { scripts/abi || [ $? -eq 77 ]; }
 
 # 77: counts of this compiler cannot be compared.
 check_instructions() { bench/instructions --build build || [ $? -eq 77 ]; }
+
+# The site builds, without a broken link. It downloads its generator, and fails where it cannot.
+check_site() { scripts/site && PYTHONDONTWRITEBYTECODE=1 python3 tests/site/check.py . build-site/html; }
 
 # The checks before each commit; 1 when there is no build to go on with. The options
 # are more ones for scripts/test.

@@ -15,6 +15,11 @@ slices='1|launchers|^(tests/launchers/|tools/run|src/rendezvous/launch/)
 9|sanitizers|^$
 10|repeats|^src/(security|transport)[a-z_]*/tls'
 
+# What the site is made of. It takes half a minute, so a change of these calls for it
+# without the rest of its slice.
+# shellcheck disable=SC2034  # .ci/run reads it
+site_files='^(docs/|include/gloo_c/|tools/|[A-Z]+\.md$|mkdocs\.yml$|scripts/(site|reference|command-reference)$|tests/site/)'
+
 slice_field() { # number, field
   awk -F'|' -v number="$1" -v field="$2" '$1 == number {
     if (field < 3) print $field
@@ -63,6 +68,7 @@ slice_jax() { tested jax --suite=jax; }
 slice_rdma() { tested rdma --suite=ibv --without=matrix --without=jobs; }
 
 slice_packages() {
+  check "site" check_site
   suite debian .ci/debian
   tested consumers --suite=consumers --suite=growth
 }

@@ -17,6 +17,7 @@ eval "$(sed -n '/^address_each=(/,/)/p' "$1/.ci/run")"
 . "$2"
 suite() { echo "$name: ${*:2}"; }
 tested() { echo "$name: ${*:2}"; }
+check() { :; }
 chosen_by_tree() { echo $((part % $1)); }
 for number in {1..10}; do
   name=$(slice_field "$number" 2)
