@@ -1,4 +1,4 @@
-/* Fixed-width integers in bytes, little endian whatever the machine is. */
+/* Fixed-width integers as bytes, little-endian on every machine. */
 #ifndef GLI_CORE_BYTES_H
 #define GLI_CORE_BYTES_H
 
@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Is the first byte of a number in memory its highest? */
+/* Returns true if the machine is big-endian. */
 static inline bool gli_big_endian(void) {
   const union {
     uint32_t value;
@@ -15,7 +15,7 @@ static inline bool gli_big_endian(void) {
   return one.bytes[0] == 0;
 }
 
-/* Compilers make one store of a copy, but not always of stores of bytes. */
+/* memcpy, because compilers do not always merge byte stores into one store. */
 static inline void gli_put_u32(uint8_t *at, uint32_t value) {
   if (gli_big_endian()) {
     for (int i = 0; i < 4; i++) at[i] = (uint8_t)(value >> (8 * i));
@@ -30,7 +30,7 @@ static inline void gli_put_u64(uint8_t *at, uint64_t value) {
     memcpy(at, &value, sizeof value);
   }
 }
-/* Written out, for compilers see one load in that, but not in a loop. */
+/* Written out, because compilers recognise this as one load, but not a loop. */
 static inline uint32_t gli_get_u32(const uint8_t *at) {
   return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 |
          (uint32_t)at[3] << 24;

@@ -1,4 +1,4 @@
-/* The collectives by number and name; numbers travel in message headers. */
+/* Collectives by number and name; the numbers travel in message headers. */
 #ifndef GLI_CORE_COLLECTIVE_H
 #define GLI_CORE_COLLECTIVE_H
 
@@ -31,17 +31,17 @@ typedef enum gli_collective {
       GLI_COLLECTIVES
 } gli_collective;
 
-/* "allreduce"; "unknown" for a value that is not in the list. */
+/* Returns the name, such as "allreduce", or "unknown" for other values. */
 const char *gli_collective_name(gli_collective collective);
 bool gli_collective_from_name(const char *name, gli_collective *collective);
 bool gli_collective_reduces(gli_collective collective);
 bool gli_collective_rooted(gli_collective collective);
 
-/* Blocks of given lengths, one for each rank (allgatherv and the like). */
+/* Returns true if the caller gives a block length per rank (allgatherv ...). */
 bool gli_collective_counted(gli_collective collective);
 
-/* Of those, the ones where the length of a message is known to its two ranks
- * alone (gatherv, scatterv, alltoallv); in the others all ranks know all. */
+/* Returns true if only the two ranks of a message know its length (gatherv,
+ * scatterv, alltoallv). In the other ones all ranks know all lengths. */
 bool gli_collective_pairwise(gli_collective collective);
 
 #endif

@@ -1,4 +1,4 @@
-/* Cores on POSIX systems, with what Linux adds. */
+/* CPU cores on POSIX systems, with additions for Linux. */
 #if GLI_LINUX
 #define _GNU_SOURCE
 #endif

@@ -1,32 +1,33 @@
-/* Cores: how many there are for this process, and how to give one away. */
+/* Number of usable CPU cores, and ways to give up a core. */
 #ifndef GLI_CORE_CPU_H
 #define GLI_CORE_CPU_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Cores that this process may use at once: its affinity mask and, on Linux, the
- * CPU limit of its control group. At least 1. */
+/* Returns the number of cores that this process may use at once, at least 1:
+ * the smallest of the online cores, its affinity mask and, on Linux, the CPU
+ * limit of its control group. */
 unsigned gli_cpu_effective(void);
 
-/* Fills `mask` with these cores as bits, in the system's order; all zeros if
- * unknown. */
+/* Fills `mask` with the affinity mask of this process, in the system's bit
+ * order, or with zeros if it is unknown. */
 enum { GLI_CPU_MASK_BYTES = 128 };
 void gli_cpu_mask(uint8_t mask[GLI_CPU_MASK_BYTES]);
 
-/* Let another thread run on this core, if one is ready to. */
+/* Lets another runnable thread use this core. */
 void gli_cpu_yield(void);
 
-/* Sleep for a moment, some tens of microseconds. A thread that wakes up is put
- * on a core that is idle, if there is one. */
+/* Sleeps for some tens of microseconds. The scheduler places a thread that
+ * wakes up on an idle core, if one exists. */
 void gli_cpu_nap(void);
 
-/* Yielding may not let processes of other sessions run, and no other rank may
- * be in this one's: Linux shares out the cores between sessions (autogroup) and
- * this process leads one. */
+/* Returns true if yielding may not let other ranks run. Linux distributes cores
+ * among sessions (autogroup), and this process leads a session, so the other
+ * ranks may belong to different ones. */
 bool gli_cpu_yields_in_vain(void);
 
-/* Tell the core that this is a spin loop. */
+/* Tells the core that this is a spin loop. */
 static inline void gli_cpu_relax(void) {
 #if defined(__x86_64__) || defined(__i386__)
   __builtin_ia32_pause();
@@ -35,11 +36,11 @@ static inline void gli_cpu_relax(void) {
 #endif
 }
 
-/* CPU time that control groups leave to this process (cpu_quota.c, Linux):
- * whole cores, rounded up, of the tightest limit of the groups (version 1 and
- * 2) that this process is in; 0 when there is none. `root` is the directory in
- * which proc/self/cgroup and sys/fs/cgroup lie, "" for the real ones. What
- * cannot be read or understood is no limit. Any thread. */
+/* Returns the CPU time that control groups grant this process (cpu_quota.c,
+ * Linux), in whole cores, rounded up: the tightest limit of the groups (version
+ * 1 and 2) of this process, or 0 if none is set. `root` is the directory that
+ * holds proc/self/cgroup and sys/fs/cgroup, "" for the real ones. Unreadable or
+ * malformed files count as no limit. Any thread. */
 unsigned gli_cpu_quota(const char *root);
 
 #endif

@@ -15,7 +15,7 @@ static FILE *cpu_quota_open_in(const char *directory, const char *name) {
   return bytes < PATH_BYTES ? fopen(path, "re") : NULL;
 }
 
-/* Up to `n` numbers that a file begins with; returns how many there are. */
+/* Reads up to `n` numbers from the start of a file. Returns their count. */
 static int read_numbers(const char *directory, const char *name, long *numbers,
                         int n) {
   FILE *file = cpu_quota_open_in(directory, name);
@@ -26,21 +26,21 @@ static int read_numbers(const char *directory, const char *name, long *numbers,
   return found;
 }
 
-/* Microseconds of CPU time in so many of the clock. */
+/* Returns quota / period, rounded up; 0 if unlimited. */
 static unsigned cores_of(long quota, long period) {
   if (quota <= 0 || period <= 0) return 0;
   long cores = quota / period + (quota % period > 0);
   return cores < INT_MAX ? (unsigned)cores : 0;
 }
 
-/* "QUOTA PERIOD", or "max PERIOD". */
+/* Returns the limit of a version 2 group: "QUOTA PERIOD" or "max PERIOD". */
 static unsigned cores_2(const char *directory) {
   long numbers[2];
   if (read_numbers(directory, "cpu.max", numbers, 2) != 2) return 0;
   return cores_of(numbers[0], numbers[1]);
 }
 
-/* -1: no limit. */
+/* Returns the limit of a version 1 group. A quota of -1 means no limit. */
 static unsigned cores_1(const char *directory) {
   long quota, period;
   if (read_numbers(directory, "cpu.cfs_quota_us", &quota, 1) != 1) return 0;
@@ -53,9 +53,9 @@ static unsigned cpu_quota_tighter(unsigned a, unsigned b) {
   return a < b ? a : b;
 }
 
-/* The tightest limit from a group up to the root of its hierarchy. In a
- * container the first names may not exist; its own limit is then that of the
- * mounted root. */
+/* Returns the tightest limit from a group up to the root of its hierarchy. In a
+ * container the first paths may not exist; the container's limit is then that
+ * of the mounted root. */
 static unsigned cores_up_from(const char *root, const char *mount,
                               const char *group,
                               unsigned (*cores_in)(const char *directory)) {
@@ -71,7 +71,7 @@ static unsigned cores_up_from(const char *root, const char *mount,
   }
 }
 
-/* Is "cpu" in a list such as "cpu,cpuacct"? */
+/* Returns true if a list such as "cpu,cpuacct" contains "cpu". */
 static bool lists_cpu(const char *controllers) {
   for (const char *at = controllers; *at != 0;) {
     size_t length = strcspn(at, ",");
@@ -82,7 +82,7 @@ static bool lists_cpu(const char *controllers) {
   return false;
 }
 
-/* A line of /proc/self/cgroup: "HIERARCHY:CONTROLLERS:GROUP". */
+/* Returns the limit for "HIERARCHY:CONTROLLERS:GROUP", a line of the file. */
 static unsigned cores_of_line(const char *root, char *line) {
   char *controllers = strchr(line, ':');
   if (controllers == NULL) return 0;
@@ -94,7 +94,7 @@ static unsigned cores_of_line(const char *root, char *line) {
   if (strcmp(group, "/") == 0) group[0] = 0;
   if (controllers[0] == 0) return cores_up_from(root, "", group, cores_2);
   if (!lists_cpu(controllers)) return 0;
-  /* The hierarchy is mounted under all its names, or under one. */
+  /* The hierarchy may be mounted under all its controllers' names, or one. */
   char mount[LINE_BYTES + 1];
   snprintf(mount, sizeof mount, "/%s", controllers);
   return cpu_quota_tighter(cores_up_from(root, mount, group, cores_1),

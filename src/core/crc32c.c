@@ -1,8 +1,9 @@
-/* With the processor's instruction, which takes eight bytes and has its result
- * three cycles later: so long buffers are three lanes side by side, joined
- * afterwards (Gopal, Ozturk, Guilford et al., "Fast CRC computation for iSCSI
- * polynomial using CRC32 instruction", Intel 2011). Elsewhere with tables,
- * eight bytes at a time (Kounavis and Berry 2005). */
+/* CRC32C by the processor's instruction, which takes eight bytes and has a
+ * latency of three cycles. Long buffers are therefore processed as three
+ * parallel lanes, which are joined afterwards (Gopal, Ozturk, Guilford et al.,
+ * "Fast CRC computation for iSCSI polynomial using CRC32 instruction", Intel
+ * 2011). Processors without the instruction use tables, eight bytes at a time
+ * (Kounavis and Berry 2005). */
 #include "core/crc32c.h"
 
 #include <pthread.h>
@@ -20,16 +21,16 @@
 #define HAVE_INSTRUCTION
 #endif
 
-/* Polynomials have the coefficient of x^31 in bit 0. */
+/* Bit 0 of a polynomial is the coefficient of x^31. */
 #define POLYNOMIAL UINT32_C(0x82f63b78)
 #define ONE (UINT32_C(1) << 31)
 
 enum { SLICES = 8 };
 enum { LANES = 3, LONG_LANE = 4096, SHORT_LANE = 256 };
 
-/* What byte `b` of a remainder comes to when it is moved on: slices[k] by k + 1
- * bytes, from the last of its bytes; long_shift[i] by LONG_LANE, from byte i.
- */
+/* Remainders after appending zero bytes. slices[k][b] is the remainder `b`
+ * after k + 1 zero bytes; long_shift[i][b] is a remainder with byte i equal to
+ * `b` after LONG_LANE zero bytes (short_shift: SHORT_LANE). */
 static struct {
   uint32_t slices[SLICES][256];
   uint32_t long_shift[4][256], short_shift[4][256];
@@ -90,7 +91,7 @@ static uint32_t with_tables(uint32_t before, const void *data, size_t bytes) {
 
 #if defined(HAVE_INSTRUCTION)
 
-/* As assembly: then nothing else is compiled for processors that have it. */
+/* Inline assembly, so that other code does not require the instruction. */
 static inline uint64_t add_word(uint64_t r, const uint8_t *at) {
   uint64_t word;
   memcpy(&word, at, sizeof word);

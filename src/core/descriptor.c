@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { FIRST_OF_OURS = 3 }; /* after standard input, output and error */
+enum { FIRST_OF_OURS = 3 }; /* number after standard input, output and error */
 
 void gli_pipe_drain(int fd) {
   char byte;
@@ -162,7 +162,7 @@ int gli_fd_write_all(int fd, const char *data, size_t bytes) {
   while (bytes > 0) {
     ssize_t n = write(fd, data, bytes);
     if (n < 0 && errno == EINTR) continue;
-    if (n == 0) errno = EIO; /* else this might go on for ever */
+    if (n == 0) errno = EIO; /* prevents an endless loop */
     if (n <= 0) return -1;
     data += n;
     bytes -= (size_t)n;

@@ -30,7 +30,7 @@ gloo_status gli_switch_read(int option, const char *name, bool by_default,
 
 #define NS_PER_MS INT64_C(1000000)
 #define NS_PER_S INT64_C(1000000000)
-/* Eleven days, in seconds. */
+/* Longest time limit: eleven days, in seconds. */
 #define SECONDS_MAX INT64_C(1000000)
 
 static const gli_seconds timeout_start = {
@@ -40,7 +40,7 @@ static const gli_seconds timeout_operations = {
     "GLOO_TIMEOUT",    "none",        1, SECONDS_MAX * 1000,
     GLOO_TIMEOUT_NONE, GLI_TIMEOUT_NS};
 
-/* Seconds with up to nine decimals, as nanoseconds; -1 for other text. */
+/* Converts seconds with up to nine decimals to ns; -1 for other text. */
 static int64_t seconds_parse(const char *text) {
   int64_t ns = 0, unit = NS_PER_S;
   const char *at = text;
@@ -75,7 +75,7 @@ gloo_status gli_seconds_read(const gli_seconds *variable, int64_t *ns,
                   (double)variable->most_ms / 1e3, variable->none);
 }
 
-/* The program's limit, and the variable where it is GLOO_TIMEOUT_DEFAULT. */
+/* Uses the program's limit, or the variable if that is GLOO_TIMEOUT_DEFAULT. */
 static gloo_status timeout_resolve(const gli_seconds *variable,
                                    int64_t option_ns, int64_t *ns,
                                    gloo_error *error) {

@@ -1,5 +1,5 @@
-/* Environment variables: the one place where they are read, and the time limits
- * that a program leaves at GLOO_TIMEOUT_DEFAULT. */
+/* Environment variables, which only this file reads, and the time limits of a
+ * program that passes GLOO_TIMEOUT_DEFAULT. */
 #ifndef GLI_CORE_ENVIRONMENT_H
 #define GLI_CORE_ENVIRONMENT_H
 
@@ -8,35 +8,35 @@
 
 #include "gloo_c/status.h"
 
-/* NULL where it is not set, and where it is set to nothing: a script that says
- * NAME=$OTHER means the same with either. */
+/* Returns the value, or NULL if the variable is unset or empty: a script that
+ * sets NAME=$OTHER gets the same result in both cases. */
 const char *gli_environment_read(const char *name);
 
-/* Is something wanted? By `option` (above 0: yes, below: no), by the
- * environment variable `name` (1, 0) where that is 0, and by default otherwise.
- * GLOO_ERR_INVALID when the variable is something else. */
+/* Reads a switch: `option` if it is not 0 (positive: on, negative: off), else
+ * the environment variable `name` (1 or 0), else the default. Returns
+ * GLOO_ERR_INVALID for other values of the variable. */
 gloo_status gli_switch_read(int option, const char *name, bool by_default,
                             bool *wanted, gloo_error *error);
 
 /* ---- times --------------------------------------------------------------- */
 
-/* The default of both limits. */
+/* Default of both time limits. */
 #define GLI_TIMEOUT_NS INT64_C(30000000000)
 
-/* The range of a variable: seconds between `least_ms` and `most_ms`, or the
- * word `none`, which means `none_ns`. */
+/* Range of a variable: seconds between `least_ms` and `most_ms`, or the word
+ * `none`, which means `none_ns`. */
 typedef struct gli_seconds {
   const char *name, *none;
   int64_t least_ms, most_ms, none_ns, usual_ns;
 } gli_seconds;
 
-/* The variable's value; `usual_ns` where it is not set. The decimal point is a
- * dot in every locale. GLOO_ERR_INVALID for other values. */
+/* Gets the variable's value, or `usual_ns` if it is unset. The decimal point is
+ * a dot in every locale. Returns GLOO_ERR_INVALID for other values. */
 gloo_status gli_seconds_read(const gli_seconds *variable, int64_t *ns,
                              gloo_error *error);
 
-/* A time limit of a call of the program: `option_ns`, and where that is
- * GLOO_TIMEOUT_DEFAULT what the environment says of its kind. */
+/* Gets the time limit of a call: `option_ns`, or the value of the environment
+ * if that is GLOO_TIMEOUT_DEFAULT. */
 gloo_status gli_timeout_of_start(int64_t option_ns, int64_t *ns,
                                  gloo_error *error);
 gloo_status gli_timeout_of_operations(int64_t option_ns, int64_t *ns,

@@ -8,8 +8,8 @@
 #include "core/text.h"
 #include "gloo_c/status.h"
 
-/* Arguments may point into the message itself, hence the detour. They may also
- * be what a stranger wrote. */
+/* Copies from a separate buffer, because the arguments may point into the
+ * message itself. They may also contain text from untrusted peers. */
 static void set_message(gloo_error *error, char *text) {
   gli_make_printable(text);
   size_t length = strlen(text);

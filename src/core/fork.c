@@ -19,10 +19,10 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static bool registered;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static gli_fork_watch *watches[GLI_FORK_ORDERS];
-/* The thread that forks has `lock`: two may do so at the same time. */
+/* True if this thread holds `lock` for a fork; two threads may fork at once. */
 static _Thread_local bool holding;
 
-/* ---- whose it is --------------------------------------------------------- */
+/* ---- owners -------------------------------------------------------------- */
 
 gli_birth gli_birth_here(void) {
   return (gli_birth){atomic_load(&generation), (int64_t)getpid()};
@@ -66,7 +66,7 @@ void gli_fork_mutex(pthread_mutex_t *mutex, bool held) {
   *mutex = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 }
 
-/* To destroy one that threads wait for would wait for them. */
+/* Reinitialises it: destroying a condition with waiters would block. */
 void gli_fork_condition(pthread_cond_t *condition) {
   *condition = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
 }

@@ -1,16 +1,16 @@
-/* Hints to the compiler. */
+/* Compiler hints. */
 #ifndef GLI_CORE_HINTS_H
 #define GLI_CORE_HINTS_H
 
-/* A function that is seldom called, and then costs more than the call: kept out
- * of its callers, which need not save registers for it on their short ways. */
+/* Marks a function that is seldom called and then costs more than the call. It
+ * is not inlined, so that callers save no registers for it on short paths. */
 #ifdef __GNUC__
 #define GLI_COLD __attribute__((cold, noinline))
 #else
 #define GLI_COLD
 #endif
 
-/* A function that is kept out of its callers for the same reason, but is called
+/* Marks a function that is not inlined for the same reason, but is called
  * often. */
 #ifdef __GNUC__
 #define GLI_APART __attribute__((noinline))
@@ -18,8 +18,8 @@
 #define GLI_APART
 #endif
 
-/* A function that is inlined into all callers, because it costs less than the
- * call, or one caller is on the critical path. */
+/* Marks a function that is inlined into all callers, because it costs less than
+ * the call, or one caller is on the critical path. */
 #ifdef __GNUC__
 #define GLI_INLINE static inline __attribute__((always_inline))
 #else

@@ -1,5 +1,5 @@
-/* Errors that say what this process, or its host, has run out of. They are no
- * peer's fault: an error made of one names no other rank. */
+/* Errors of an exhausted resource of this process or its host. No peer causes
+ * them, so the resulting error names no other rank. */
 #ifndef GLI_CORE_LACK_H
 #define GLI_CORE_LACK_H
 
@@ -7,10 +7,10 @@
 
 #include "gloo_c/status.h"
 
-/* Is `code` (errno) about something that is missing here? */
+/* Returns true if `code` (errno) means that a local resource is exhausted. */
 bool gli_lacking(int code);
 
-/* GLOO_ERR_NO_MEMORY, or GLOO_ERR_IO for descriptors. */
+/* Returns GLOO_ERR_NO_MEMORY, or else GLOO_ERR_IO. */
 gloo_status gli_lack_status(int code);
 
 /* Returns a clause with the exhausted resource and its remedy, or

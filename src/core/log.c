@@ -28,8 +28,8 @@ static int level_from_name(const char *name) {
   return LEVEL_UNSET;
 }
 
-/* Several threads may get here with the first line: one thread sets the level,
- * and warns if the variable is invalid. */
+/* Sets the level from the environment. Several threads may log the first line
+ * at once: one of them sets the level, and warns if the variable is invalid. */
 static int level_from_environment(void) {
   const char *name = gli_environment_read("GLOO_LOG_LEVEL");
   int named = name != NULL ? level_from_name(name) : -1;
@@ -66,8 +66,8 @@ void gloo_log_set_sink(gloo_log_fn fn, void *user) {
   sink_user = user;
 }
 
-/* One write per line, so that lines of threads and processes do not mix. A line
- * that cannot be written is lost: there is no other place to tell it. */
+/* Writes a line with one call, so that lines of threads and processes do not
+ * mix. A failure cannot be reported anywhere, so the line is lost. */
 static void write_line(const char *line, size_t length) {
   ssize_t written;
   do {
@@ -82,11 +82,11 @@ void gli_log(gloo_log_level level, const char *format, ...) {
   if (!gli_log_enabled(level)) return;
   int head = snprintf(line, sizeof line, "gloo_c %s [%ld] ", level_tags[level],
                       (long)getpid());
-  size_t room = sizeof line - 1 - (size_t)head; /* one for the newline */
+  size_t room = sizeof line - 1 - (size_t)head; /* room for the newline */
   va_start(arguments, format);
   if (vsnprintf(line + head, room, format, arguments) < 0) line[head] = '\0';
   va_end(arguments);
-  gli_make_printable(line); /* text of others must not break or fake lines */
+  gli_make_printable(line); /* text from peers must not break or fake lines */
   if (sink != NULL) {
     sink(level, line, sink_user);
   } else {

@@ -1,4 +1,4 @@
-/* Writing log lines; the public half is gloo_c/log.h. */
+/* Log output; gloo_c/log.h is the public part. */
 #ifndef GLI_CORE_LOG_H
 #define GLI_CORE_LOG_H
 
@@ -7,10 +7,10 @@
 #include "core/error.h"
 #include "gloo_c/log.h"
 
-/* Would a line of this level be written? For lines that cost work to make. */
+/* Returns true if a line of this level would be written. */
 bool gli_log_enabled(gloo_log_level level);
 
-/* Write one line. No newline at the end of `format`. */
+/* Writes one line. `format` has no newline at the end. */
 void gli_log(gloo_log_level level, const char *format, ...) GLI_PRINTF(2, 3);
 
 #endif

@@ -1,4 +1,4 @@
-/* Linux: /proc/meminfo, and control groups of version 1 and 2. */
+/* Remaining memory on Linux: /proc/meminfo, control groups version 1 and 2. */
 #include "core/memory_left.h"
 
 #if GLI_LINUX
@@ -10,9 +10,9 @@
 
 enum { PATH_BYTES = 640, GROUP_BYTES = 512 };
 
-/* File names of a version. */
+/* File names of one version of control groups. */
 typedef struct group_files {
-  const char *mark; /* of its line in /proc/self/cgroup */
+  const char *mark; /* marker of its line in /proc/self/cgroup */
   const char *mount, *limit, *usage;
   const char *cached[2]; /* fields of memory.stat */
 } group_files;
@@ -36,7 +36,7 @@ static FILE *memory_left_open_in(const char *directory, const char *name) {
   return bytes < PATH_BYTES ? fopen(path, "re") : NULL;
 }
 
-/* UINT64_MAX when there is no number: "max", or no such file. */
+/* Returns UINT64_MAX if the file does not exist, or holds no number ("max"). */
 static uint64_t memory_left_read_number(const char *directory,
                                         const char *name) {
   FILE *file = memory_left_open_in(directory, name);
@@ -47,7 +47,7 @@ static uint64_t memory_left_read_number(const char *directory,
   return value;
 }
 
-/* Returns the number after a name in a file of such lines, or 0. */
+/* Returns the number after `name` in a file of names and numbers, or 0. */
 static uint64_t read_field(const char *directory, const char *file_name,
                            const char *name) {
   FILE *file = memory_left_open_in(directory, file_name);
@@ -70,7 +70,7 @@ static uint64_t memory_left_minus(uint64_t a, uint64_t b) {
 
 static uint64_t left_in(const char *directory, const group_files *files) {
   uint64_t limit = memory_left_read_number(directory, files->limit);
-  if (limit > UINT64_MAX / 4) return UINT64_MAX; /* none */
+  if (limit > UINT64_MAX / 4) return UINT64_MAX; /* no limit */
   uint64_t used = memory_left_read_number(directory, files->usage);
   if (used == UINT64_MAX) return UINT64_MAX;
   for (int i = 0; i < 2; i++)
@@ -79,7 +79,7 @@ static uint64_t left_in(const char *directory, const group_files *files) {
   return memory_left_minus(limit, used);
 }
 
-/* The group of this process, "/" at the top. */
+/* Finds the control group of this process, "/" for the root. */
 static bool find_control_group(const char *mark, char group[GROUP_BYTES]) {
   FILE *file = fopen("/proc/self/cgroup", "re");
   if (file == NULL) return false;
@@ -95,8 +95,8 @@ static bool find_control_group(const char *mark, char group[GROUP_BYTES]) {
   return group[0] == '/';
 }
 
-/* The tightest limit on the way to the root. In a container the first names may
- * not exist; its own limit is then that of the mounted root. */
+/* Returns the least memory left in a group of this process, or an ancestor. In
+ * a container the first paths may not exist, only the mounted root. */
 static uint64_t left_in_groups(const group_files *files) {
   char group[GROUP_BYTES], path[PATH_BYTES];
   uint64_t least = UINT64_MAX;

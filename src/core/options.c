@@ -1,4 +1,4 @@
-/* The version of the library, and option structs of other versions. */
+/* Version of the library, and option structs of other versions. */
 #include "core/options.h"
 
 #include <string.h>
@@ -6,8 +6,8 @@
 #include "core/error.h"
 #include "gloo_c/version.h"
 
-/* Larger than any option struct will be; protects against a size that is not
- * one. */
+/* Exceeds the size of any option struct; protects against an uninitialised
+ * struct_size. */
 enum { LARGEST_STRUCT = 4096 };
 
 gloo_status gli_options_load(void *ours, size_t size, const void *theirs,

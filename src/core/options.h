@@ -1,4 +1,4 @@
-/* Reading the option structs that callers hand in. */
+/* Loading of option structs from callers. */
 #ifndef GLI_CORE_OPTIONS_H
 #define GLI_CORE_OPTIONS_H
 
@@ -6,10 +6,10 @@
 
 #include "gloo_c/status.h"
 
-/* Copy the caller's struct, which starts with its size, to ours of `size`
- * bytes. A shorter one (an older program) gets zeros in the fields it does not
- * know; a longer one (a newer program) is fine as long as what we do not know
- * is zero. NULL gives the default: all zero. `name` is for the message. */
+/* Copies the caller's struct, which starts with its size, to ours of `size`
+ * bytes. In a shorter struct (an older program) the missing fields become zero;
+ * a longer one (a newer program) is valid if the excess bytes are zero. NULL
+ * gives the default: all zero. `name` is for the message. */
 gloo_status gli_options_load(void *ours, size_t size, const void *theirs,
                              const char *name, gloo_error *error);
 

@@ -1,5 +1,5 @@
-/* A file in place of getrandom where the kernel does not have that, or a filter
- * on system calls refuses it. */
+/* Random numbers from getrandom, or from /dev/urandom if the kernel lacks it or
+ * a filter on system calls rejects it. */
 #if GLI_LINUX
 #define _GNU_SOURCE
 #include <sys/random.h>

@@ -1,5 +1,5 @@
-/* Secrets: random bytes that no other process can guess (keys, names, nonces),
- * and the removal of secrets from memory. */
+/* Random bytes that no other process can guess (keys, names, nonces), and the
+ * removal of secrets from memory. */
 #ifndef GLI_CORE_RANDOM_H
 #define GLI_CORE_RANDOM_H
 
@@ -8,13 +8,13 @@
 
 #include "gloo_c/status.h"
 
-/* Fill `to`. 0; or errno, and `what` says what failed. */
+/* Fills `to`. Returns 0, or errno with the failed call in `what`. */
 int gli_random(void *to, size_t bytes, const char **what);
 
-/* Like gli_random, with an error on failure. */
+/* Behaves like gli_random, with an error on failure. */
 gloo_status gli_random_draw(void *to, size_t bytes, gloo_error *error);
 
-/* Fills memory with zeros, which the compiler does not remove. */
+/* Fills memory with zeros by stores that the compiler does not remove. */
 static inline void gli_wipe(void *memory, size_t bytes) {
   volatile uint8_t *at = memory;
   for (size_t i = 0; i < bytes; i++) at[i] = 0;

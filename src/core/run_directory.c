@@ -10,7 +10,7 @@
 
 #include "core/environment.h"
 
-/* Returns what snprintf does; 0 where there is no absolute base. */
+/* Returns the result of snprintf, or 0 if `base` is not an absolute path. */
 static int run_directory_below(const char *base, const char *name, char *path,
                                size_t room) {
   if (base == NULL || base[0] != '/') return 0;
@@ -41,8 +41,8 @@ bool gli_run_directory_path(gli_run_directory which, char *path, size_t room) {
   return n > 0 && (size_t)n < room;
 }
 
-/* Makes .cache, which a home lacks before the first program that uses it. Root
- * makes none in the home of another user, who could not write there. */
+/* Makes .cache in a home directory that lacks it. Root does not do so in the
+ * home of another user, because that user could not write there. */
 static void run_directory_make_parent(const char *path) {
   char parent[256];
   struct stat home;

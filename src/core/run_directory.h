@@ -1,5 +1,5 @@
-/* Directories for the local sockets of one user. All processes of the user look
- * in the same ones, in this order:
+/* Directories for the local sockets of one user. All processes of the user
+ * search the same ones, in this order:
  *   $XDG_RUNTIME_DIR/gloo_c
  *   /run/user/UID/gloo_c
  *   $HOME/.cache/gloo_c
@@ -14,27 +14,27 @@
 typedef enum gli_run_directory {
   GLI_RUN_DIRECTORY_XDG,
   GLI_RUN_DIRECTORY_USER,
-  GLI_RUN_DIRECTORY_HOME, /* may be another host's as well */
+  GLI_RUN_DIRECTORY_HOME, /* may be shared with other hosts */
   GLI_RUN_DIRECTORY_TMP,
   GLI_RUN_DIRECTORIES
 } gli_run_directory;
 
-/* The path of a directory, which may not exist. Returns false if the
+/* Gets the path of a directory, which may not exist. Returns false if the
  * environment does not name it, or if it is longer than `room`. */
 bool gli_run_directory_path(gli_run_directory which, char *path, size_t room);
 
-/* Makes the directory, with mode 0700; in the user's home its parent as well.
- * Returns true if it was made or a file of that name exists, else false with
- * errno. */
+/* Makes the directory with mode 0700 and, in the user's home, its parent as
+ * well. Returns true if it was made or a file of that name exists, else false
+ * with errno. */
 bool gli_run_directory_make(gli_run_directory which, const char *path);
 
-/* Returns true if the path is a directory, and not a link to one, that belongs
- * to this user and that no other user may enter. */
+/* Returns true if the path is a directory (not a symbolic link) that belongs to
+ * this user and that no other user may enter. */
 bool gli_run_directory_is_private(const char *path);
 
-/* Returns true if no other user but root can put something else in the place of
- * what the path names: its parent belongs to this user or to root, and is
- * writable for others only if it is sticky. */
+/* Returns true if no other user except root can replace the file that the path
+ * names: its parent belongs to this user or to root, and is writable by others
+ * only if it is sticky. */
 bool gli_run_directory_stays(const char *path);
 
 /* ---- paths --------------------------------------------------------------- */
@@ -42,8 +42,8 @@ bool gli_run_directory_stays(const char *path);
 enum { GLI_PATH_BYTES = 4096 };
 
 /* Makes a path absolute, so that it stays valid if the process changes its
- * directory. Returns false with errno if it does not fit, or the current
- * directory is unknown. */
+ * working directory. Returns false with errno if it does not fit, or the
+ * working directory is unknown. */
 bool gli_path_absolute(const char *path, char *absolute, size_t room);
 
 #endif

@@ -27,7 +27,7 @@ static void signals_look(bool *pipe_pending, bool *size_pending) {
   *size_pending = sigismember(&pending, SIGXFSZ) == 1;
 }
 
-/* Take a signal that is pending, and only that one, out again. */
+/* Consumes one pending signal. */
 static void signals_take(int signal_number) {
   sigset_t set;
   int taken;
@@ -45,8 +45,8 @@ void gli_signal_guard_enter(gli_signal_guard *guard) {
   guard->active = pthread_sigmask(SIG_BLOCK, &set, &guard->before) == 0;
 }
 
-/* A signal that was pending before stays so; one that was raised meanwhile is
- * taken. */
+/* Restores the mask. Signals that were pending before stay pending; others are
+ * consumed. */
 void gli_signal_guard_leave(gli_signal_guard *guard) {
   bool pipe_pending, size_pending;
   if (!guard->active) return;

@@ -1,4 +1,4 @@
-/* Keeps signals that a write may raise away from the host program. */
+/* Protection of the host program from signals that a write may raise. */
 #ifndef GLI_CORE_SIGNALS_H
 #define GLI_CORE_SIGNALS_H
 
@@ -15,13 +15,13 @@ typedef struct gli_signal_guard {
   bool active;
 } gli_signal_guard;
 
-/* Between the two, writing to a closed connection (SIGPIPE) or beyond a file
- * size limit (SIGXFSZ) fails with an error only, on this thread. */
+/* Enclose code in which a write to a closed connection (SIGPIPE) or beyond the
+ * file size limit (SIGXFSZ) must only return an error, on this thread. */
 void gli_signal_guard_enter(gli_signal_guard *guard);
 void gli_signal_guard_leave(gli_signal_guard *guard);
 
-/* Between the two, threads that are made start with all signals blocked, so
- * that the host program's handlers run on its own threads. */
+/* Enclose the creation of threads: they start with all signals blocked, so that
+ * the host program's handlers run on its own threads. */
 void gli_signal_block_all(gli_signal_guard *guard);
 void gli_signal_restore(gli_signal_guard *guard);
 

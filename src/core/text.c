@@ -9,7 +9,7 @@
 gli_text gli_quote(const char *text) {
   gli_text quoted;
   size_t used = 0;
-  const size_t room = sizeof quoted.text - 4; /* "..." and the end */
+  const size_t room = sizeof quoted.text - 4; /* "..." and NUL */
   for (; *text != '\0'; text++) {
     unsigned char c = (unsigned char)*text;
     bool plain = c >= 0x20 && c != 0x7f && c != '\\';
@@ -53,10 +53,10 @@ gli_text gli_duration(int64_t ns) {
   return duration;
 }
 
-/* Room that is kept for " and N more". */
+/* Space reserved for " and N more". */
 #define TAIL_BYTES 32
 
-/* Append `item` if there is room for it and the tail. */
+/* Appends `item` if the list has room for it and the tail. */
 static bool list_add(gli_long_text *list, size_t *used, const char *item) {
   size_t bytes = strlen(item);
   if (*used + bytes + 2 + TAIL_BYTES > sizeof(list->text)) return false;
@@ -112,14 +112,14 @@ static bool printable_continues(unsigned char byte) {
   return byte >= 0x80 && byte <= 0xbf;
 }
 
-/* Bytes of the character of UTF-8 that begins at `s`; 0: none does. The end of
- * the text is no continuation, so nothing is read beyond it. */
+/* Returns the length of the UTF-8 character at `s`, or 0 if it is invalid. The
+ * terminator is no continuation byte, so nothing is read beyond it. */
 static size_t utf8_length(const unsigned char *s) {
   unsigned char first = s[0];
   if (first < 0x80) return 1;
   if (first < 0xc2 || first > 0xf4 || !printable_continues(s[1])) return 0;
   if (first < 0xe0) return 2;
-  /* Longer than need be, half of a pair of UTF-16, or beyond U+10FFFF. */
+  /* Overlong encodings, surrogates, and values beyond U+10FFFF. */
   if ((first == 0xe0 && s[1] < 0xa0) || (first == 0xed && s[1] > 0x9f) ||
       (first == 0xf0 && s[1] < 0x90) || (first == 0xf4 && s[1] > 0x8f))
     return 0;

@@ -1,7 +1,6 @@
-/* Text that a person reads: it holds no control characters, and pieces of
- * messages have a form of their own. Each piece is a small struct returned by
- * value, for use right inside a call: gli_fail(..., "no key '%s'",
- * gli_quote(key).text). */
+/* Text for people: replacement of control characters, and the form of parts of
+ * messages. Each part is a small struct returned by value, for use directly in
+ * a call: gli_fail(..., "no key '%s'", gli_quote(key).text). */
 #ifndef GLI_CORE_TEXT_H
 #define GLI_CORE_TEXT_H
 
@@ -17,24 +16,24 @@ typedef struct gli_text {
  * and a long text ends in "...". */
 gli_text gli_quote(const char *text);
 
-/* "30 s", "1.5 s", "20 ms", "7 ns"; "no time" for 0. */
+/* Formats a duration: "30 s", "1.5 s", "20 ms", "7 ns"; "no time" for 0. */
 gli_text gli_duration(int64_t ns);
 
 typedef struct gli_long_text {
   char text[320];
 } gli_long_text;
 
-/* The keys that are not present: "'a', 'b' and 12 more". */
+/* Lists the keys that are missing: "'a', 'b' and 12 more". */
 gli_long_text gli_missing_keys(const char *const *keys, const bool *present,
                                size_t n_keys);
 
-/* The ranks that are not present: "rank 3", "ranks 3, 8-15 and 12 more". */
+/* Lists the ranks that are missing: "rank 3", "ranks 3, 8-15 and 12 more". */
 gli_long_text gli_missing_ranks(const bool *present, size_t size);
 
-/* Put a blank in place of whatever a terminal could take for a command, or a
- * log for the end of a line: the control characters of ASCII, and those from
- * U+0080 to U+009F, be they encoded in UTF-8 or single bytes (as which a
- * terminal of 8-bit characters obeys them). All other UTF-8 stays. */
+/* Replaces with blanks everything that a terminal could take for a command, or
+ * a log for the end of a line: the ASCII control characters, and those from
+ * U+0080 to U+009F, encoded in UTF-8 or as single bytes (8-bit terminals obey
+ * these). All other UTF-8 remains. */
 void gli_make_printable(char *text);
 
 #endif

@@ -24,7 +24,7 @@ uint64_t gli_ticks_about(uint64_t ns) {
 #endif
 }
 
-/* The first look may be interrupted; of three the quickest is taken. */
+/* Uses the quickest of three readings, because one may be interrupted. */
 gli_moment gli_moment_now(void) {
   gli_moment best = {0, 0, 0};
   uint64_t least = UINT64_MAX;
@@ -42,7 +42,7 @@ gli_moment gli_moment_now(void) {
 }
 
 /* Returns the length of a tick in nanoseconds, or 0 if no time passed between
- * the two looks. */
+ * the two readings. */
 static double ticks_length(const gli_moment *first, const gli_moment *now) {
   if (now->ticks <= first->ticks || now->monotonic_ns <= first->monotonic_ns)
     return 0;
@@ -59,7 +59,7 @@ uint64_t gli_ticks_span_ns(const gli_moment *first, const gli_moment *now,
 uint64_t gli_ticks_to_ns(const gli_moment *first, const gli_moment *now,
                          uint64_t ticks) {
   double length = ticks_length(first, now);
-  /* From the nearer end: a double has 53 bits. */
+  /* Counted from `now`, the nearer end, because a double has only 53 bits. */
   double ago = ((double)now->ticks - (double)ticks) * length;
   if (ticks <= now->ticks) ago = (double)(now->ticks - ticks) * length;
   if (ago >= (double)now->monotonic_ns) return 0;

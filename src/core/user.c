@@ -12,11 +12,11 @@
 
 #if GLI_LINUX
 
-/* All numbers but (uid_t)-1. */
+/* Number of user ids: all values except (uid_t)-1. */
 #define ALL_USERS UINT64_C(4294967295)
 #define OVERFLOW_USUAL 65534u
 
-/* A whole file as text, cut where it does not fit. False, and errno. */
+/* Reads a file as text, truncated to `room`. Returns false with errno. */
 static bool user_read_file(const char *path, char *text, size_t room) {
   int fd = gli_fd_keep(open(path, O_RDONLY | O_CLOEXEC));
   size_t got = 0;
@@ -30,15 +30,15 @@ static bool user_read_file(const char *path, char *text, size_t room) {
   return n >= 0;
 }
 
-/* Each line of the map has a first number inside, one outside, and how many
- * numbers follow each other. A map that is cut short counts as a partial one.
- */
+/* Returns true if the namespace maps every user id. A line of the map has a
+ * first id inside, one outside, and the length of the range. A truncated map
+ * counts as a partial one. */
 static bool user_map_is_full(void) {
   char text[4096];
   uint64_t users = 0, inside, outside, count;
   int used = 0;
   if (!user_read_file("/proc/self/uid_map", text, sizeof text))
-    /* A kernel without user namespaces has no map. */
+    /* Kernels without user namespaces have no map. */
     return errno == ENOENT && access("/proc/self/status", F_OK) == 0;
   for (const char *at = text;
        sscanf(at, "%" SCNu64 " %" SCNu64 " %" SCNu64 "%n", &inside, &outside,

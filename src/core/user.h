@@ -14,17 +14,17 @@
 #define GLI_USER_NONE UINT32_MAX /* no user: (uid_t)-1 */
 
 typedef struct gli_user {
-  uint32_t id;       /* of this process; GLI_USER_NONE where the system shows it
-                        as the overflow user */
-  uint32_t overflow; /* that user; GLI_USER_NONE where all have numbers */
+  uint32_t id; /* user of this process; GLI_USER_NONE if the system shows it as
+                  the overflow user */
+  uint32_t overflow; /* overflow user; GLI_USER_NONE if all users are mapped */
 } gli_user;
 
-/* Reads /proc on Linux. What cannot be read counts as a namespace in which
- * users lack numbers. */
+/* Returns the user of this process. Reads /proc on Linux; an unreadable map
+ * counts as a namespace that does not map every user. */
 gli_user gli_user_here(void);
 
-/* Returns true if `user`, as the system shows it at the other end of a socket,
- * is certainly the user of this process, or root. */
+/* Returns true if `user`, the system's id for the other end of a socket, is
+ * certainly the user of this process, or root. */
 bool gli_user_is_own(const gli_user *here, uint32_t user);
 
 #endif
