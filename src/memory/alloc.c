@@ -13,12 +13,12 @@
 #include "memory/region.h"
 #include "memory/sealed.h"
 
-/* Shares of the remaining memory, because the kernel kills processes when it
- * runs out, and of the descriptors, because connections and the program's files
- * need some. */
+/* Largest share of the remaining memory, because the kernel kills processes
+ * when it runs out, and share of the descriptors that remains for connections
+ * and the program's files. */
 enum { MOST_PERCENT = 90, SPARE_FDS_PERCENT = 25 };
 
-/* Once per reason, as far as errnos tell them apart. */
+/* Logs a warning once per errno. */
 static void alloc_warn(size_t bytes, const char *what, int code) {
   static atomic_ullong warned[4];
   unsigned index = (unsigned)code % 256;
@@ -72,7 +72,7 @@ static bool free_region(void *memory) {
 static bool alloc_shared(size_t bytes, void **memory) {
   if (bytes > GLI_SLAB_TAKE_MAX) return alloc_region(bytes, memory);
   void *made = gli_slab_take(bytes), *slab = NULL;
-  /* Where there is too little for a slab there may be enough for this. */
+  /* There may be room for this allocation, but not for a slab. */
   if (made == NULL && !alloc_region(GLI_SLAB_BYTES, &slab))
     return alloc_region(bytes, memory);
   if (slab != NULL && !gli_slab_add(slab)) {

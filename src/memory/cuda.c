@@ -1,4 +1,4 @@
-/* Whether there is CUDA in this process, and whose memory a buffer is. */
+/* Detection of CUDA in this process, and of the location of a buffer. */
 #include "memory/cuda.h"
 
 #include <stdio.h>
@@ -10,10 +10,10 @@
 
 atomic_bool gli_cuda_watched_flag;
 
-/* ---- is it there? -------------------------------------------------------- */
+/* ---- detection ----------------------------------------------------------- */
 
-/* Device files of the driver: on servers, in the Windows subsystem for Linux,
- * on boards. */
+/* Returns true if a device file of the driver exists: on servers, in the
+ * Windows Subsystem for Linux, or on boards. */
 static bool machine_has_gpu(void) {
   static const char *const nodes[] = {"/dev/nvidiactl", "/dev/dxg",
                                       "/dev/nvmap", "/dev/nvhost-gpu"};
@@ -95,7 +95,7 @@ gloo_status gli_cuda_failed(gli_cu_result result, const char *what,
       result);
 }
 
-/* ---- whose memory is it? ------------------------------------------------- */
+/* ---- location of memory -------------------------------------------------- */
 
 static gli_memory_kind memory_kind_of(unsigned type, unsigned managed) {
   if (type == 0) return GLI_MEMORY_HOST;
@@ -120,9 +120,9 @@ gloo_status gli_cuda_find(const void *memory, gli_cuda_place *place,
   switch (result) {
     case GLI_CU_SUCCESS:
       break;
-    case GLI_CU_INVALID_VALUE:   /* it does not know it */
-    case GLI_CU_NOT_INITIALIZED: /* it does not know anything yet, */
-    case GLI_CU_DEINITIALIZED:   /* or any more */
+    case GLI_CU_INVALID_VALUE:   /* unknown pointer */
+    case GLI_CU_NOT_INITIALIZED: /* driver not used yet, ... */
+    case GLI_CU_DEINITIALIZED:   /* ... or not any more */
       return GLOO_OK;
     default:
       return gli_cuda_failed(result, "querying the memory type of a buffer",

@@ -1,13 +1,14 @@
-/* Memory of GPUs, and copies from and to it, in the order of the program's
- * streams. The one place that knows CUDA (cuda_absent.c stands for it in builds
- * without).
+/* GPU memory, and copies from and to it in the order of the program's streams.
+ * Only this part of the library knows CUDA (cuda_absent.c replaces it in builds
+ * without CUDA).
  *
- * The driver is never loaded for a program that has not loaded it itself, and a
- * program without a GPU in its machine pays nothing: see gli_cuda_watch. The
- * calling thread's current context is the same after each call as before.
+ * The library never loads the driver for a program that has not loaded it
+ * itself, and a program without a GPU in its machine pays nothing: see
+ * gli_cuda_watch. Each call preserves the calling thread's current context.
  *
- * Any thread may call anything here. What returns a status says in the error
- * what the driver said, by its names: GLOO_ERR_IO, or GLOO_ERR_NO_MEMORY. */
+ * Any thread may call these functions. Those that return a status put the
+ * driver's error, with its name, into the message: GLOO_ERR_IO, or
+ * GLOO_ERR_NO_MEMORY. */
 #ifndef GLI_MEMORY_CUDA_H
 #define GLI_MEMORY_CUDA_H
 
@@ -18,38 +19,38 @@
 
 #include "gloo_c/status.h"
 
-/* ---- is it there? -------------------------------------------------------- */
+/* ---- detection ----------------------------------------------------------- */
 
-/* May buffers be a GPU's? Once true it stays so. */
+/* True if buffers may be GPU memory. Never reset once it is true. */
 extern atomic_bool gli_cuda_watched_flag;
 static inline bool gli_cuda_is_watched(void) {
   return atomic_load_explicit(&gli_cuda_watched_flag, memory_order_relaxed);
 }
-/* Decide it, before anything is asked about buffers: by GLOO_CUDA (1, 0), and
- * else by whether the machine has a GPU that this process sees. */
+/* Sets the flag, before the first query about a buffer: from GLOO_CUDA (1, 0),
+ * or else by whether the machine has a GPU that this process can see. */
 gloo_status gli_cuda_watch(gloo_error *error);
 
-/* Describes the state of CUDA in one line, for people. Loads the driver. */
+/* Describes the state of CUDA in one line of text. Loads the driver. */
 void gli_cuda_describe(char *text, size_t bytes);
 
-/* ---- whose memory is it? ------------------------------------------------- */
+/* ---- location of memory -------------------------------------------------- */
 
 typedef enum gli_memory_kind {
   GLI_MEMORY_HOST,
-  GLI_MEMORY_PINNED,  /* of the host, and devices reach it */
+  GLI_MEMORY_PINNED,  /* host memory that devices can access */
   GLI_MEMORY_MANAGED, /* moves between host and devices */
   GLI_MEMORY_DEVICE
 } gli_memory_kind;
 
 typedef struct gli_cuda_place {
   gli_memory_kind kind;
-  int device;    /* its number; -1 for GLI_MEMORY_HOST */
-  void *context; /* the driver's, NULL: the device's primary one */
+  int device;    /* device number; -1 for GLI_MEMORY_HOST */
+  void *context; /* the driver's context; NULL for the device's primary one */
 } gli_cuda_place;
 
-/* Returns the location of the byte at `memory`. Asks the driver each time,
- * because freed memory may belong to another device. Memory that the driver
- * does not know is the host's. */
+/* Gets the location of the byte at `memory`. Asks the driver each time, because
+ * freed memory may have been reused on another device. Memory unknown to the
+ * driver is host memory. */
 gloo_status gli_cuda_find(const void *memory, gli_cuda_place *place,
                           gloo_error *error);
 
@@ -58,26 +59,27 @@ gloo_status gli_cuda_find(const void *memory, gli_cuda_place *place,
 gloo_status gli_cuda_refuse(const char *function, const void *memory,
                             gloo_error *error);
 
-/* Is memory of that kind used through copies, in the order of a stream? What
- * the host reaches as well is, only where the program names the stream. */
+/* Returns true if memory of this kind is accessed through copies, in the order
+ * of a stream. For pinned memory, which the host can access as well, this
+ * requires that the program names a stream. */
 static inline bool gli_cuda_copies(gli_memory_kind kind, const void *stream) {
   return kind == GLI_MEMORY_PINNED ? stream != NULL : kind != GLI_MEMORY_HOST;
 }
 
 /* ---- copies -------------------------------------------------------------- */
 
-/* A GPU as one of the driver's contexts: two streams of ours, one in each
- * direction. It is kept until the process ends. */
+/* A GPU in one of the driver's contexts, with two streams of the library, one
+ * per direction. It is never freed. */
 typedef struct gli_cuda_gpu gli_cuda_gpu;
 
 gloo_status gli_cuda_gpu_of(const gli_cuda_place *place, gli_cuda_gpu **gpu,
                             gloo_error *error);
-/* That of a stream of the program's, which is not one of the default ones.
- * Refused (GLOO_ERR_INVALID, GLOO_ERR_UNSUPPORTED): what is no stream, or
- * records a graph. */
+/* Gets the GPU of a stream of the program other than a default stream. Returns
+ * GLOO_ERR_INVALID if the handle is not a stream, and GLOO_ERR_UNSUPPORTED if
+ * the stream records a graph. */
 gloo_status gli_cuda_gpu_of_stream(void *stream, gli_cuda_gpu **gpu,
                                    gloo_error *error);
-/* Is it a stream that each context has, or each thread? */
+/* Returns true for the default streams, of a context or of a thread. */
 bool gli_cuda_is_default_stream(const void *stream);
 
 typedef enum gli_cuda_direction {
@@ -89,55 +91,55 @@ typedef enum gli_cuda_direction {
 /* A point in the order of a stream's work. */
 typedef struct gli_cuda_event gli_cuda_event;
 
-/* All that is in the program's stream now; NULL: the legacy default one of this
- * GPU. */
+/* Makes an event for all current work of the program's stream. NULL stands for
+ * the legacy default stream of this GPU. */
 gloo_status gli_cuda_mark(gli_cuda_gpu *gpu, void *stream,
                           gli_cuda_event **event, gloo_error *error);
-/* Begin a copy. It goes on when this returns. */
+/* Starts a copy, which continues after the return. */
 gloo_status gli_cuda_copy(gli_cuda_gpu *gpu, gli_cuda_direction direction,
                           void *to, const void *from, size_t bytes,
                           gloo_error *error);
-/* All copies in this direction that have begun. */
+/* Makes an event for all copies in this direction that have started. */
 gloo_status gli_cuda_mark_copies(gli_cuda_gpu *gpu,
                                  gli_cuda_direction direction,
                                  gli_cuda_event **event, gloo_error *error);
 
-/* GLOO_OK: it was reached. GLOO_IN_PROGRESS: not yet. */
+/* Returns GLOO_OK if the event has been reached, GLOO_IN_PROGRESS if not. */
 gloo_status gli_cuda_reached(gli_cuda_event *event, gloo_error *error);
-void gli_cuda_forget(gli_cuda_event *event); /* NULL is none */
-/* Waits until all copies that have begun are complete, in both directions. */
+void gli_cuda_forget(gli_cuda_event *event); /* NULL is allowed */
+/* Waits until all started copies, in both directions, are complete. */
 void gli_cuda_await_copies(gli_cuda_gpu *gpu);
 
-/* ---- host memory that GPUs reach quickly --------------------------------- */
+/* ---- pinned host memory -------------------------------------------------- */
 
-/* `bytes` of it. What is given back is kept for the next who asks, up to
- * GLOO_CUDA_STAGING bytes (256 MiB) in the process. */
+/* Takes `bytes` of pinned memory. Memory that is given back is kept for reuse,
+ * up to GLOO_CUDA_STAGING bytes (256 MiB) in the process. */
 gloo_status gli_pinned_take(gli_cuda_gpu *gpu, size_t bytes, void **memory,
                             gloo_error *error);
-void gli_pinned_give(void *memory); /* NULL is none */
+void gli_pinned_give(void *memory); /* NULL is allowed */
 size_t gli_pinned_limit(void);
 
-/* ---- memory of a GPU's, for programs that measure ----------------------- */
+/* ---- GPU memory, for benchmarks ------------------------------------------ */
 
-/* `bytes` of device `device` modulo how many there are. Loads the driver; what
- * the process has of that device it keeps. */
+/* Allocates `bytes` on device `device` modulo the number of devices. Loads the
+ * driver; the process keeps the device's primary context. */
 gloo_status gli_cuda_allocate(int device, size_t bytes, void **memory,
                               gloo_error *error);
-void gli_cuda_free(void *memory); /* NULL is none */
-/* Copy and wait, behind all copies of ours. */
+void gli_cuda_free(void *memory); /* NULL is allowed */
+/* Copies and waits, also for all copies of the library that have started. */
 gloo_status gli_cuda_copy_now(void *gpu_memory, void *host_memory, size_t bytes,
                               gli_cuda_direction direction, gloo_error *error);
 
-/* ---- a stream that waits for the host ------------------------------------ */
+/* ---- stream waits for the host ------------------------------------------- */
 
-/* A number that only grows, which streams can wait for. */
+/* Counter that only grows, for which streams can wait. */
 typedef struct gli_cuda_flag gli_cuda_flag;
 
 gloo_status gli_cuda_flag_take(gli_cuda_gpu *gpu, gli_cuda_flag **flag,
                                gloo_error *error);
-void gli_cuda_flag_give(gli_cuda_flag *flag); /* NULL is none */
-/* Have the stream of this GPU wait for the next raise; NULL: the legacy default
- * one. */
+void gli_cuda_flag_give(gli_cuda_flag *flag); /* NULL is allowed */
+/* Makes a stream of this GPU wait for the next gli_cuda_flag_raise. NULL stands
+ * for the legacy default stream. */
 gloo_status gli_cuda_flag_wait(gli_cuda_flag *flag, gli_cuda_gpu *gpu,
                                void *stream, gloo_error *error);
 void gli_cuda_flag_raise(gli_cuda_flag *flag);

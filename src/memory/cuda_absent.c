@@ -1,4 +1,4 @@
-/* A build without CUDA: no buffer is a GPU's. */
+/* Build without CUDA: all buffers are host memory. */
 #include <stdio.h>
 
 #include "core/environment.h"

@@ -1,11 +1,11 @@
-/* Memory of a GPU's for programs of this project that measure. */
+/* Allocation of GPU memory for benchmarks of this project. */
 #include <stdbool.h>
 #include <stdio.h>
 
 #include "core/error.h"
 #include "memory/cuda_gpu.h"
 
-/* The process's primary context of a device, kept to the end. */
+/* Retains the process's primary context of a device, until the process ends. */
 static gloo_status hold_device(const gli_cu_driver *driver, int number,
                                gli_cuda_place *place, gloo_error *error) {
   int devices = 0;

@@ -5,7 +5,7 @@
 #include "core/error.h"
 #include "memory/cuda_gpu.h"
 
-/* All GPUs that are not lost, and the events of each that are not used. */
+/* Protects the list of GPUs that are not lost, and their unused events. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static gli_cuda_gpu *gpus;
 
@@ -19,8 +19,8 @@ gloo_status gli_cuda_gpu_failed(gli_cuda_gpu *gpu, gli_cu_result result,
   return gli_cuda_failed(result, what, error);
 }
 
-/* The library's work is not part of a graph that another stream of the program
- * may be capturing, and must not end the capture. */
+/* Capture mode of the calling thread. The library's work is not part of a graph
+ * that a stream of the program captures, and must not end the capture. */
 static _Thread_local int capture_mode;
 
 gloo_status gli_cuda_enter(gli_cuda_gpu *gpu, gloo_error *error) {
@@ -96,8 +96,8 @@ gloo_status gli_cuda_gpu_of(const gli_cuda_place *place, gli_cuda_gpu **gpu,
                             gloo_error *error) {
   const gli_cu_driver *driver = gli_cuda_driver();
   if (place->context != NULL) return gpu_in(place->context, gpu, error);
-  /* Memory of no context, as that of pools is. The hold on the primary one that
-   * this takes is given back at once: the program has its own. */
+  /* Memory without a context, such as that of pools, uses the primary context.
+   * This reference is released at once, because the program holds its own. */
   gli_cu_context context;
   gli_cu_device device;
   gli_cu_result result = driver->device_get(&device, place->device);
@@ -112,7 +112,7 @@ gloo_status gli_cuda_gpu_of(const gli_cuda_place *place, gli_cuda_gpu **gpu,
 }
 
 bool gli_cuda_is_default_stream(const void *stream) {
-  return (uintptr_t)stream <= 2; /* none, legacy, per thread */
+  return (uintptr_t)stream <= 2; /* NULL, legacy, per thread */
 }
 
 gloo_status gli_cuda_gpu_of_stream(void *stream, gli_cuda_gpu **gpu,
@@ -149,7 +149,7 @@ static gli_cuda_event *event_reuse(gli_cuda_gpu *gpu) {
   return e;
 }
 
-/* In its context. */
+/* Takes an event, in the current context of the GPU. */
 static gloo_status event_take(gli_cuda_gpu *gpu, gli_cuda_event **event,
                               gloo_error *error) {
   *event = event_reuse(gpu);

@@ -1,4 +1,4 @@
-/* Opening libcuda.so.1. It stays open: the program's CUDA does, too. */
+/* Loading of libcuda.so.1. It stays loaded, like the program's CUDA. */
 #define _GNU_SOURCE /* RTLD_NOLOAD */
 #include "memory/cuda_driver.h"
 
@@ -13,7 +13,7 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static gli_cu_driver driver;
-static bool opened, unusable; /* the latter: whoever loads it */
+static bool opened, unusable; /* `unusable`: lacks a function */
 static char reason[256];
 
 typedef struct cu_symbol {
@@ -22,7 +22,7 @@ typedef struct cu_symbol {
   bool optional;
 } cu_symbol;
 
-/* Symbol names of the versions whose types the table has. */
+/* Loads functions by their versioned names, which match the table's types. */
 static const char *take_symbols(void *library) {
   const cu_symbol symbols[] = {
       {"cuInit", &driver.init, false},
@@ -59,7 +59,7 @@ static const char *take_symbols(void *library) {
   for (size_t i = 0; i < sizeof symbols / sizeof symbols[0]; i++) {
     void *symbol = dlsym(library, symbols[i].name);
     if (symbol == NULL && !symbols[i].optional) return symbols[i].name;
-    memcpy(symbols[i].function, &symbol, sizeof symbol); /* POSIX: one form */
+    memcpy(symbols[i].function, &symbol, sizeof symbol); /* as POSIX permits */
   }
   return NULL;
 }

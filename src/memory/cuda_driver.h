@@ -1,8 +1,7 @@
-/* The CUDA driver (libcuda.so.1), as far as it is used. These are the driver's
- * types, numbers and functions by names of our own: no header of CUDA's is
- * needed to build, and one library serves machines with and without a driver.
- * tests/cuda/declarations.c holds them against cuda.h where there is one.
- */
+/* Declarations of the CUDA driver (libcuda.so.1) that the library uses. Types,
+ * numbers and functions have names of our own, so that the build needs no CUDA
+ * header, and one library serves machines with and without a driver.
+ * tests/cuda/declarations.c compares them with cuda.h if that is installed. */
 #ifndef GLI_MEMORY_CUDA_DRIVER_H
 #define GLI_MEMORY_CUDA_DRIVER_H
 
@@ -30,7 +29,7 @@ enum {
   GLI_CU_NOT_SUPPORTED = 801
 };
 
-/* Attributes of a pointer, and values of one of them. */
+/* Attributes of a pointer, and values of GLI_CU_POINTER_MEMORY_TYPE. */
 enum {
   GLI_CU_POINTER_CONTEXT = 1,
   GLI_CU_POINTER_MEMORY_TYPE = 2,
@@ -50,7 +49,7 @@ enum {
   GLI_CU_CAPTURE_MODE_RELAXED = 2
 };
 
-/* The legacy default stream, of the current context. */
+/* Legacy default stream of the current context. */
 #define GLI_CU_STREAM_LEGACY ((gli_cu_stream)(uintptr_t)1)
 
 typedef struct gli_cu_driver {
@@ -83,7 +82,7 @@ typedef struct gli_cu_driver {
                                   gli_cu_context *context);
   gli_cu_result (*stream_is_capturing)(gli_cu_stream stream, int *status);
   gli_cu_result (*exchange_capture_mode)(int *mode);
-  /* NULL: a driver before CUDA 8. */
+  /* NULL if the driver is too old */
   gli_cu_result (*stream_wait_value)(gli_cu_stream stream,
                                      gli_cu_address address, uint32_t value,
                                      unsigned flags);
@@ -93,8 +92,8 @@ typedef struct gli_cu_driver {
   gli_cu_result (*event_destroy)(gli_cu_event event);
 } gli_cu_driver;
 
-/* The driver; NULL: there is none that can be used, and `why` says so. `load`:
- * also when the program has not loaded it. Any thread. */
+/* Returns the driver, or NULL with the reason in `why` if it cannot be used.
+ * `load` also loads it if the program has not done so. Any thread. */
 const gli_cu_driver *gli_cu_open(bool load, char *why, size_t bytes);
 
 #endif

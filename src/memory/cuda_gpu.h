@@ -1,4 +1,4 @@
-/* The inside of memory/cuda.h: what its parts share. */
+/* Internals that the parts of memory/cuda.h share. */
 #ifndef GLI_MEMORY_CUDA_GPU_H
 #define GLI_MEMORY_CUDA_GPU_H
 
@@ -8,11 +8,11 @@
 struct gli_cuda_event {
   gli_cuda_gpu *gpu;
   gli_cu_event event;
-  gli_cuda_event *next; /* of unused ones */
+  gli_cuda_event *next; /* next unused event */
 };
 
-/* `lost`: the driver does not know its context any more, and has freed what was
- * made in it. No call finds it again, and nothing of it is given back. */
+/* `lost` is true if the driver has destroyed the context and all that was in
+ * it. No call returns such a GPU again, and its memory is not freed. */
 struct gli_cuda_gpu {
   gli_cu_context context;
   atomic_bool lost;
@@ -21,25 +21,25 @@ struct gli_cuda_gpu {
   gli_cuda_gpu *next;
 };
 
-/* The driver, once the program has loaded it and begun to use it; else NULL. */
+/* Returns the driver once the program has loaded it, or else NULL. */
 const gli_cu_driver *gli_cuda_driver(void);
 
 /* Turns the driver's result into an error: "CUDA: WHAT failed: TEXT (NAME)". */
 gloo_status gli_cuda_failed(gli_cu_result result, const char *what,
                             gloo_error *error);
-/* The same of work in its context, which may be gone. */
+/* Returns the error of work in the GPU's context, which may be destroyed. */
 gloo_status gli_cuda_gpu_failed(gli_cuda_gpu *gpu, gli_cu_result result,
                                 const char *what, gloo_error *error);
 
-/* The same of a stream of the program's, which may be gone alone. */
+/* Returns the error of work in a program's stream, which may be destroyed. */
 gloo_status gli_cuda_stream_failed(gli_cuda_gpu *gpu, gli_cu_result result,
                                    const char *what, gloo_error *error);
 
-/* Make its context the thread's current one, and undo that. */
+/* Make the GPU's context the thread's current one, and undo that. */
 gloo_status gli_cuda_enter(gli_cuda_gpu *gpu, gloo_error *error);
 void gli_cuda_leave(void);
 
-/* Read GLOO_CUDA_STAGING. */
+/* Reads GLOO_CUDA_STAGING. */
 gloo_status gli_pinned_read_limit(gloo_error *error);
 
 #endif

@@ -1,5 +1,4 @@
-/* Host memory that GPUs reach quickly, and numbers in it that streams wait for.
- */
+/* Pinned host memory, and counters in it that streams wait for. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -12,20 +11,20 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- blocks -------------------------------------------------------------- */
 
-/* Whole numbers of these: where a page ends is the system's, and a block that
- * is a little too short for the next call is of no use. */
+/* Granularity of blocks: at least a page of any system, and coarse enough that
+ * a block also fits a slightly longer call. */
 #define UNIT ((size_t)64 << 10)
 
-/* The memory is ours, and the driver has been told of it: so it outlives the
- * driver's context. */
+/* Block of memory that the library allocated and registered with the driver, so
+ * that it outlives the driver's context. */
 typedef struct block {
   void *memory;
   size_t bytes;
-  gli_cuda_gpu *gpu; /* in whose context the driver knows it */
+  gli_cuda_gpu *gpu; /* GPU whose context was current when it was registered */
   struct block *next;
 } block;
 
-static block *used, *idle; /* idle ones: the last that was given back first */
+static block *used, *idle; /* both lists: newest first */
 static size_t idle_most = (size_t)256 << 20;
 
 gloo_status gli_pinned_read_limit(gloo_error *error) {
@@ -95,7 +94,7 @@ static gloo_status new_block(gli_cuda_gpu *gpu, size_t bytes, block **out,
   return GLOO_OK;
 }
 
-/* The shortest that is long enough, and not twice as long. */
+/* Takes the shortest idle block that is long enough, at most twice as long. */
 static block *take_idle(size_t bytes) {
   block **best = NULL;
   for (block **at = &idle; *at != NULL; at = &(*at)->next) {
@@ -129,7 +128,7 @@ gloo_status gli_pinned_take(gli_cuda_gpu *gpu, size_t bytes, void **memory,
   return GLOO_OK;
 }
 
-/* The blocks at the end of the idle ones, as many as are too much. */
+/* Unlinks the blocks at the end of the idle list that exceed the limit. */
 static block *idle_surplus(void) {
   size_t kept = 0;
   block **at = &idle;
@@ -162,10 +161,10 @@ void gli_pinned_give(void *memory) {
 
 /* ---- flags --------------------------------------------------------------- */
 
-/* Streams may wait for a number when its user is long gone: so flags are never
- * freed, and their numbers never become smaller. */
+/* Flag of a stream. Streams may wait for a flag long after its user has
+ * finished, so flags are never freed, and their numbers never decrease. */
 struct gli_cuda_flag {
-  gli_cuda_gpu *gpu; /* whose device reaches it at `address` */
+  gli_cuda_gpu *gpu; /* GPU whose device reaches the word at `address` */
   gli_cu_address address;
   _Atomic uint32_t *word;
   gli_cuda_flag *next;
@@ -184,7 +183,7 @@ static gloo_status device_address(gli_cuda_gpu *gpu, void *memory,
   return gli_cuda_gpu_failed(gpu, result, "mapping host memory", error);
 }
 
-/* All flags of one block. */
+/* Makes a block of flags. */
 static gloo_status make_flags(gli_cuda_gpu *gpu, gloo_error *error) {
   enum { FLAGS = 1024 };
   block *b;
@@ -210,7 +209,7 @@ static gloo_status make_flags(gli_cuda_gpu *gpu, gloo_error *error) {
                                .next = free_flags};
     free_flags = &flags[i];
   }
-  b->next = used; /* for good */
+  b->next = used; /* never given back */
   used = b;
   pthread_mutex_unlock(&lock);
   return GLOO_OK;

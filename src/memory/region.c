@@ -14,30 +14,30 @@
 
 typedef struct entry {
   gli_region region;
-  bool intact;        /* nothing of it has been detached */
-  uint64_t *detached; /* which pages are private; NULL: none */
+  bool intact;        /* true if no page has been detached */
+  uint64_t *detached; /* bitmap of private pages; NULL if none are */
 } entry;
 
 static uv_once_t once = UV_ONCE_INIT;
 static uv_mutex_t lock;
 static bool usable;
-static entry *entries; /* by address */
+static entry *entries; /* sorted by address */
 static size_t n_entries, capacity;
 static uint64_t last_serial;
-static atomic_size_t count; /* = n_entries, for a look without the lock */
+static atomic_size_t count; /* n_entries, readable without the lock */
 static atomic_ullong generation;
-static atomic_ullong detachments; /* so far, of any pages */
+static atomic_ullong detachments; /* number of detachments so far */
 static _Atomic(gli_region_gone_fn *) on_remove;
 
-/* A forked child has the table as well: it may free its view of each region,
- * and use it with contexts of its own. */
+/* Initialises the lock. A forked child inherits the table: it may free its
+ * mapping of each region, and use it with contexts of its own. */
 static void region_init(void) {
   static gli_fork_guard guard;
   if (uv_mutex_init(&lock) != 0) return;
   usable = gli_fork_guard_begin(&guard, GLI_FORK_MEMORY, &lock, NULL);
 }
 
-/* How many regions begin at or before `at`. */
+/* Returns the number of regions that begin at or before `at`. */
 static size_t region_rank_of(const void *at) {
   size_t low = 0, high = n_entries;
   while (low < high) {
@@ -69,7 +69,7 @@ static bool id_taken(uint32_t id) {
   return false;
 }
 
-/* The next serial whose number is free; there are more numbers than regions. */
+/* Assigns the next serial with a free number; there are always free ones. */
 static void region_number(gli_region *region) {
   do {
     region->serial = ++last_serial;
@@ -88,7 +88,7 @@ static bool region_make_room(void) {
   return true;
 }
 
-/* One that holds some of these bytes; NULL: none does. `at`: region_rank_of. */
+/* Returns a region that overlaps, or NULL. `at` is region_rank_of(base). */
 static const entry *region_in_the_way(size_t at, const void *base,
                                       size_t bytes) {
   const entry *before = at > 0 ? &entries[at - 1] : NULL;
@@ -126,7 +126,7 @@ int gli_region_add(void *base, size_t bytes, int fd, gli_region *in_the_way) {
   return code;
 }
 
-/* For those that come often: with no region there is nothing to find. */
+/* Returns false if the table is empty; a fast path for frequent calls. */
 static bool region_any(void) {
   return atomic_load_explicit(&count, memory_order_acquire) > 0;
 }
@@ -202,8 +202,8 @@ bool gli_region_is_intact(const void *memory, size_t bytes) {
   return intact;
 }
 
-/* The pages [from, to), as far as they are still shared: to do it twice would
- * bring back what the file holds. */
+/* Detaches those of the pages [from, to) that are still shared. Detaching a
+ * page twice would restore the contents of the file. */
 static int detach_pages(entry *e, size_t from, size_t to, size_t page_bytes) {
   while (from < to) {
     size_t end = from;
@@ -252,7 +252,7 @@ bool gli_region_detach(void *memory, size_t bytes) {
   return false;
 }
 
-/* ---- after that ---------------------------------------------------------- */
+/* ---- access after a detachment ------------------------------------------- */
 
 static int region_retake(const entry *e, uint8_t *memory, size_t bytes) {
   if (e->detached == NULL) return 0;

@@ -1,6 +1,5 @@
-/* gloo_memory_register and gloo_memory_deregister: only what the table of
- * regions says. Devices register what they find there when they first need it.
- */
+/* gloo_memory_register and gloo_memory_deregister, which only change the table
+ * of regions. Devices register a region when they first need it. */
 #include <errno.h>
 #include <stdint.h>
 

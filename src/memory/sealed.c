@@ -1,4 +1,4 @@
-/* Linux only: memfd, seals. */
+/* Sealed memory on Linux: memfd and seals. */
 #define _GNU_SOURCE
 #include "memory/sealed.h"
 
@@ -18,24 +18,24 @@
 #include "core/descriptor.h"
 #include "core/memory_left.h"
 
-#if !defined(MADV_POPULATE_WRITE) /* in headers of 2021 and later */
+#if !defined(MADV_POPULATE_WRITE) /* headers before 2021 lack it */
 #define MADV_POPULATE_WRITE 23
 #endif
 
 enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW, BLOCK = 512 };
 
-/* Reserving: bytes at once, and tries before giving up. */
+/* Limits of fallocate: attempts before giving up, and bytes per call. */
 enum { TRIES = 100 };
 static const size_t piece_max = (size_t)4 << 20;
 
-/* Where a huge page may begin; some processors have others as well. */
+/* Alignment for huge pages; some processors have further sizes. */
 static const size_t huge_bytes = (size_t)2 << 20;
 
 /* ---- making -------------------------------------------------------------- */
 
-/* How much memory is left for `bytes` that are about to be taken. What was read
- * last is good for 10 ms and for a thousandth of it: a process that sets up
- * many connections asks for each. */
+/* Returns the memory left, and counts `bytes` as taken. The last reading is
+ * reused for 10 ms, and while the taken bytes are at most a thousandth of it,
+ * because a process that sets up many connections asks for each. */
 static uint64_t left_for(size_t bytes) {
   static _Atomic uint64_t left, taken;
   static _Atomic int64_t until_ns;
@@ -53,8 +53,8 @@ static uint64_t left_for(size_t bytes) {
   return known;
 }
 
-/* Passing the limit on file sizes would raise a signal, and that of the machine
- * or a control group would end a process. */
+/* Checks limits in advance: exceeding the limit on file sizes raises a signal,
+ * and exceeding that of the machine or a control group kills a process. */
 static int check_limits(size_t bytes, unsigned most_percent,
                         const char **what) {
   struct rlimit limit;
@@ -77,10 +77,10 @@ static int size_and_seal(int fd, size_t bytes) {
   return 0;
 }
 
-/* Some kernels stop at any signal and undo all that the call has done, so
- * that under a profiler's timer a long one never ends: pieces, and shorter ones
- * until they end between two ticks. EINTR: not even a page can be had. The
- * bytes [done, bytes) are reserved. */
+/* Reserves the bytes [done, bytes). On some kernels any signal interrupts
+ * fallocate and undoes all its work, so that a long call never ends under a
+ * profiler's timer. The function therefore reserves pieces, which shrink until
+ * they complete between two signals. Returns EINTR if even a page fails. */
 static int sealed_reserve(int fd, size_t done, size_t bytes) {
   size_t page = (size_t)sysconf(_SC_PAGESIZE), piece = piece_max;
   int tries = 0;
@@ -100,7 +100,7 @@ static int sealed_reserve(int fd, size_t done, size_t bytes) {
   return 0;
 }
 
-/* Does shared memory get huge pages when that is asked for? */
+/* Returns true if the kernel makes huge pages for shared memory on request. */
 static bool huge_on_request(void) {
   char modes[128];
   int fd = open("/sys/kernel/mm/transparent_hugepage/shmem_enabled",
@@ -113,15 +113,15 @@ static bool huge_on_request(void) {
   return strstr(modes, "[never]") == NULL && strstr(modes, "[deny]") == NULL;
 }
 
-/* Only pages that are made because they are touched are huge on request. What
- * cannot be had this way is left to `reserve`. */
+/* Populates memory with huge pages, which the kernel makes on request only for
+ * pages that are touched. sealed_reserve reserves the remaining pages. */
 static void populate_huge(void *memory, size_t bytes) {
   if (bytes < huge_bytes || !huge_on_request()) return;
   if (madvise(memory, bytes, MADV_HUGEPAGE) != 0) return;
   (void)madvise(memory, bytes, MADV_POPULATE_WRITE);
 }
 
-/* Where the kernel does not know this, using the memory does it. */
+/* Ignores failure: on older kernels the first access populates the pages. */
 void gli_sealed_populate(void *memory, size_t bytes) {
   (void)madvise(memory, bytes, MADV_POPULATE_WRITE);
 }
@@ -145,8 +145,8 @@ static int sealed_fill(int fd, size_t bytes, size_t reserved, void **memory,
   return 0;
 }
 
-/* The kernel gives out the lowest number that is free, so a number tells how
- * many there are at least. */
+/* Returns true if enough descriptors remain. The kernel assigns the lowest free
+ * number, so `fd` is a lower bound for the number in use. */
 static bool leaves_fds(int fd, unsigned spare_percent) {
   struct rlimit limit;
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return true;
@@ -206,7 +206,7 @@ static int sealed_map(int fd, size_t bytes, void *where, int flags,
   return 0;
 }
 
-/* At an address that suits huge pages. */
+/* Maps the file at an address that is aligned for huge pages. */
 static int map_aligned(int fd, size_t bytes, void **memory) {
   size_t room = bytes + huge_bytes;
   uint8_t *at = mmap(NULL, room, PROT_NONE,
@@ -246,10 +246,10 @@ void gli_sealed_unmap(void *memory, size_t bytes) {
 
 /* ---- detaching ----------------------------------------------------------- */
 
-/* A private mapping of the same pages takes the place of the shared one, in one
- * step. A page of it is still the shared one until it is written to; the kernel
- * then copies it, and no write of any thread gets lost on the way. So every
- * page is written to, with what it holds. */
+/* Replaces the shared mapping in one step by a private one of the same pages. A
+ * page of the new mapping remains the shared page until it is written; the
+ * kernel then copies it, without losing a write of any thread. So this writes
+ * to every page, with its own contents. */
 int gli_sealed_detach(int fd, size_t offset, void *memory, size_t bytes) {
   void *at = mmap(memory, bytes, PROT_READ | PROT_WRITE,
                   MAP_PRIVATE | MAP_FIXED | MAP_POPULATE, fd, (off_t)offset);
@@ -273,7 +273,7 @@ int gli_sealed_read(int fd, size_t offset, void *to, size_t bytes) {
   return 0;
 }
 
-/* A place of its own: see tests/thread.supp. */
+/* Separate function, because tests/thread.supp names it. */
 void gli_sealed_close(int fd) {
   if (fd >= 0) close(fd);
 }

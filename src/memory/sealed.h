@@ -1,6 +1,5 @@
-/* Memory without a name, of a size that no process can change, which processes
- * hand to each other as a descriptor. Linux only; elsewhere sealed_absent.c
- * says so in its place.
+/* Anonymous memory of sealed size, which processes pass to each other as a
+ * descriptor. Linux only; sealed_absent.c replaces it elsewhere.
  *
  * Functions that return int return 0 or an errno. */
 #ifndef GLI_MEMORY_SEALED_H
@@ -11,49 +10,49 @@
 
 typedef struct gli_sealed_want {
   size_t bytes;
-  size_t reserved; /* bytes at its start whose pages are to be there */
-  /* At most so many hundredths of what the machine and the control group have
-   * left, for all of it (ENOMEM). */
+  size_t reserved; /* number of bytes at the start whose pages are reserved */
+  /* Largest size, in percent of the memory that the machine and the control
+   * group have left (else ENOMEM). */
   unsigned most_percent;
-  /* So many of the descriptors that this process may have are left (EMFILE). */
+  /* Percentage of the descriptors that must remain free (else EMFILE). */
   unsigned spare_fds_percent;
 } gli_sealed_want;
 
-/* Make memory and map it. Using the reserved pages cannot fail for want of
- * memory. `what` says what failed. */
+/* Makes memory and maps it. Access to the reserved pages cannot fail for lack
+ * of memory. `what` is set to the failed step. */
 int gli_sealed_make(const gli_sealed_want *want, int *fd, void **memory,
                     const char **what);
 
-/* Reserve the rest of memory that gli_sealed_make has made, which is mapped at
+/* Reserves the rest of memory from gli_sealed_make, which is mapped at
  * `memory`. */
 int gli_sealed_reserve_rest(const gli_sealed_want *want, int fd, void *memory);
 
-/* Checks for sealed memory of exactly this size, with this number of bytes'
- * pages. EINVAL: anything else. */
+/* Checks that `fd` is sealed memory of exactly this size, with at least
+ * `reserved` bytes of pages. Returns EINVAL if not. */
 int gli_sealed_check(int fd, uint64_t bytes, uint64_t reserved);
 
-/* Map memory that gli_sealed_check approved of, anywhere or over what is at
- * `memory` now. */
+/* Map memory that passed gli_sealed_check, at any address or over the current
+ * mapping at `memory`. */
 int gli_sealed_map(int fd, size_t bytes, void **memory);
 int gli_sealed_map_over(int fd, size_t bytes, void *memory);
 
-/* Make the page tables now rather than at first use. */
+/* Fills the page tables, before the first access. */
 void gli_sealed_populate(void *memory, size_t bytes);
 
-/* Let the addresses stay, with memory behind them that no other process has. */
+/* Replaces the mapping by anonymous memory; the addresses stay valid. */
 int gli_sealed_blank(void *memory, size_t bytes);
 
-/* Whole pages of it, from `offset`, which are mapped at `memory`, become
- * private to this process, with what they hold at this moment. What other
- * threads write to them meanwhile is kept. */
+/* Makes whole pages from `offset`, which are mapped at `memory`, private to
+ * this process, with their current contents. Concurrent writes of other threads
+ * are preserved. */
 int gli_sealed_detach(int fd, size_t offset, void *memory, size_t bytes);
 
-/* Copy what the memory itself holds at `offset`. */
+/* Copies the contents of the memory object at `offset`. */
 int gli_sealed_read(int fd, size_t offset, void *to, size_t bytes);
 
 void gli_sealed_unmap(void *memory, size_t bytes);
 
-/* Close its descriptor; -1 is none. */
+/* Closes the descriptor; -1 is allowed. */
 void gli_sealed_close(int fd);
 
 #endif

@@ -1,4 +1,4 @@
-/* Where memory cannot be handed to another process by descriptor. */
+/* Replacement of sealed.c where memory cannot be shared by descriptor. */
 #include <errno.h>
 
 #include "memory/sealed.h"

@@ -1,6 +1,6 @@
-/* A slab is a region that is cut into pages. Pages and not less, because what
- * was exposed to a peer is cut off from it by pages (gli_region_detach), and
- * must not take anything else along. */
+/* Slabs: regions that are divided into pages. The unit is a page, because
+ * gli_region_detach cuts memory off from peers page by page, and must not
+ * affect other allocations. */
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@ enum { PAGES_MAX = GLI_SLAB_BYTES / 4096 };
 typedef struct slab {
   struct slab *next;
   uint8_t *base;
-  gli_birth birth; /* a forked child shares this memory: it takes none of it */
+  gli_birth birth; /* creator; a forked child allocates none of it */
   size_t free_pages;
   uint8_t run[PAGES_MAX]; /* pages of the allocation that begins here, or 0 */
 } slab;
@@ -32,8 +32,8 @@ static void slab_init(void) {
   usable = gli_fork_guard_begin(&guard, GLI_FORK_SLABS, &lock, NULL);
 }
 
-/* In a forked child, what a thread was in the middle of changing is not looked
- * into again. */
+/* Locks the slabs. A forked child drops them if a thread of the parent was
+ * changing them. */
 static bool slab_begin(void) {
   uv_once(&once, slab_init);
   if (!usable) return false;
@@ -47,13 +47,13 @@ static size_t page_bytes(void) {
   return (size_t)sysconf(_SC_PAGESIZE);
 }
 
-/* After an error that cut off a part of it no peer reaches any of it. */
+/* Returns true if peers reach the slab; none does once a part is detached. */
 static bool is_shared(const slab *s) {
   gli_region region;
   return gli_region_find(s->base, GLI_SLAB_BYTES, &region);
 }
 
-/* The first of `pages` free pages in a row; `all` where there are none. */
+/* Returns the first of `pages` consecutive free pages, `all` if none. */
 static size_t find_room(const slab *s, size_t pages, size_t all) {
   size_t at = 0;
   while (at + pages <= all) {
@@ -98,7 +98,7 @@ bool gli_slab_add(void *base) {
   return true;
 }
 
-/* Where the slab that holds this address is linked. */
+/* Returns the link to the slab that holds this address. */
 static slab **slab_link_of(const void *memory) {
   slab **link = &slabs;
   while (*link != NULL &&
@@ -107,7 +107,7 @@ static slab **slab_link_of(const void *memory) {
   return link;
 }
 
-/* One that is empty stays for the next allocation. */
+/* Returns true if the empty slab is to be kept, as the only spare one. */
 static bool slab_is_spare(const slab *s) {
   size_t all = GLI_SLAB_BYTES / page_bytes();
   for (const slab *other = slabs; other != NULL; other = other->next)
