@@ -4,7 +4,7 @@
 #include <emmintrin.h>
 #endif
 
-/* Compilers must not know it, or they use such an instruction themselves. */
+/* volatile, because compilers that know the length use rep movsb themselves. */
 static const volatile size_t most = GLI_COPY_SHORT;
 
 void gli_copy_in_pieces(void *dst, const void *src, size_t bytes) {
@@ -25,7 +25,7 @@ void gli_copy_in_pieces(void *dst, const void *src, size_t bytes) {
 #ifdef __SSE2__
 #define LINE ((size_t)64)
 
-/* Whole cache lines, for a line that is left half written costs a read. */
+/* Streams whole cache lines only: a partially written line costs a read. */
 void gli_copy_nontemporal_unfenced(void *dst, const void *src, size_t bytes) {
   unsigned char *to = dst;
   const unsigned char *from = src;

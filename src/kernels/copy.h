@@ -1,4 +1,4 @@
-/* Copying bytes, possibly many. */
+/* Copies of bytes, short and long. */
 #ifndef GLI_KERNELS_COPY_H
 #define GLI_KERNELS_COPY_H
 
@@ -7,24 +7,25 @@
 #include <stdint.h>
 #include <string.h>
 
-/* C libraries copy what is longer with one instruction of the processor (rep
- * movsb, from 2,112 bytes on in glibc 2.36 where the processor says that it is
- * fast), and what is shorter with vectors. */
+/* Longest copy that C libraries make with vector instructions. Longer ones use
+ * rep movsb (from 2,112 bytes on in glibc 2.36, if the processor reports it as
+ * fast). */
 #define GLI_COPY_SHORT ((size_t)2048)
 
 void gli_copy_in_pieces(void *dst, const void *src, size_t bytes);
 
-/* The instruction compares the low 12 bits of addresses to find out whether it
- * is about to load what it has just stored. Where `dst` is a few bytes past
- * `src` in these, some processors (AMD's Zen 3) believe that all the way, and
- * copy 3 GB/s in place of 45: most distances below 32, and below 64 it may be
- * 28. What malloc gives for a long buffer begins 16 bytes past a page, and what
- * mmap gives at one. */
+/* Returns true if rep movsb may be slow for these addresses. The instruction
+ * compares the low 12 bits of addresses to detect loads of data that it has
+ * just stored. If `dst` is a few bytes past `src` in these bits, some
+ * processors (AMD Zen 3) assume the dependency throughout and copy 3 GB/s
+ * instead of 45 at most distances below 32 bytes, and as little as 28 GB/s at
+ * distances below 64. Such distances are common: long buffers from malloc begin
+ * 16 bytes past a page boundary, those from mmap at one. */
 static inline bool gli_copy_stumbles(const void *dst, const void *src) {
   return (((uintptr_t)dst - (uintptr_t)src - 1) & 4095) < 63;
 }
 
-/* memcpy that never does that. */
+/* Copies like memcpy, but avoids that case. */
 static inline void gli_copy_bytes(void *dst, const void *src, size_t bytes) {
   if (bytes > GLI_COPY_SHORT && gli_copy_stumbles(dst, src))
     gli_copy_in_pieces(dst, src, bytes);
@@ -46,11 +47,11 @@ static inline void gli_move_bytes(void *dst, const void *src, size_t bytes) {
     gli_copy_bytes(dst, src, bytes);
 }
 
-/* memcpy around the caches where the processor can, fenced on return: for
- * destinations that no thread reads from this core's caches soon. dst may be
- * src; no other overlap. */
+/* Copies around the caches if the processor can, and fences the stores before
+ * it returns; for destinations that no thread soon reads from this core's
+ * caches. `dst` may equal `src`; no other overlap. */
 void gli_copy_nontemporal(void *dst, const void *src, size_t bytes);
-/* gli_copy_nontemporal in two parts. */
+/* Two parts of gli_copy_nontemporal. */
 void gli_copy_nontemporal_unfenced(void *dst, const void *src, size_t bytes);
 void gli_nontemporal_fence(void);
 

@@ -1,4 +1,4 @@
-/* Operations of the caller's own: handing operands to a function. */
+/* Custom operations: calling the caller's function on operands. */
 #include "kernels/custom_op.h"
 
 #include <stdalign.h>
@@ -11,8 +11,8 @@
 
 enum { NAME_BYTES = 64, MOST_ALIGNED = 16 };
 
-/* Where operands are copied to when they are not aligned, and sums of several:
- * at least one element, or else the call's `work` is used. */
+/* Size of the buffers for unaligned operands, and for sums of several. A buffer
+ * holds at least one element, or else the call's `work` is used. */
 #define BLOCK_BYTES GLI_CUSTOM_SHORT
 
 struct gloo_custom_op {
@@ -84,7 +84,7 @@ void gloo_custom_op_destroy(gloo_custom_op *op) {
   free(op);
 }
 
-/* ---- what it is ---------------------------------------------------------- */
+/* ---- properties ---------------------------------------------------------- */
 
 const char *gli_custom_op_name(const gloo_custom_op *op) {
   return op->name;
@@ -105,8 +105,8 @@ static uint32_t custom_op_mix(uint32_t hash, const char *bytes, size_t n) {
   return hash;
 }
 
-/* FNV-1a (Fowler, Noll, Vo, 1991), and the end of MurmurHash3 (Appleby, 2011)
- * so that every bit tells. */
+/* FNV-1a (Fowler, Noll, Vo, 1991), with the finaliser of MurmurHash3 (Appleby,
+ * 2011), so that each input bit affects the whole hash. */
 uint32_t gli_custom_op_hash(const gloo_custom_op *op, size_t element_bytes) {
   char rest[17];
   for (int i = 0; i < 8; i++) {
@@ -146,7 +146,7 @@ static bool custom_op_aligned(const gli_custom_call *c, const void *p) {
   return (uintptr_t)p % alignment == 0;
 }
 
-/* Operands that lie anywhere: by way of `l` and `r`, of `most` elements. */
+/* Applies the function to operands copied to `l` and `r`, `most` at a time. */
 static void custom_op_run_copied(const gli_custom_call *c, uint8_t *l,
                                  uint8_t *r, size_t most, void *dst,
                                  const void *left, const void *right,
@@ -161,7 +161,7 @@ static void custom_op_run_copied(const gli_custom_call *c, uint8_t *l,
   }
 }
 
-/* One of the three elements of `work`. */
+/* Returns one of the three elements of `work`. */
 static uint8_t *custom_op_work(const gli_custom_call *c, size_t which) {
   return c->work + which * gli_custom_op_stride(c->element_bytes);
 }

@@ -1,6 +1,6 @@
-/* 16-bit floats to and from float32, as integer arithmetic without branches,
- * so that loops over them vectorise. Neither direction touches a subnormal
- * float32, which is slow on many processors and zero on those told so. */
+/* Conversions between 16-bit floats and float32, in integer arithmetic without
+ * branches, so that loops vectorise. Neither direction touches a subnormal
+ * float32, which is slow on many processors, and zero with flush-to-zero. */
 #ifndef GLI_KERNELS_FLOAT16_H
 #define GLI_KERNELS_FLOAT16_H
 
@@ -23,19 +23,19 @@ static inline uint32_t gli_bits_of_float(float value) {
  * 8 with bias 127 and 23: shift the mantissa by 13, add 112 to the exponent. */
 #define GLI_HALF_REBIAS ((uint32_t)112 << 23)
 
-/* Compilers turn ?: with floating-point work on one side into a branch, and
- * then cannot vectorise; a mask they leave alone. */
+/* Selects by a mask, because compilers turn ?: with floating-point work on one
+ * side into a branch, and then cannot vectorise. */
 static inline uint32_t gli_select(int condition, uint32_t yes, uint32_t no) {
   uint32_t mask = (uint32_t)-condition;
   return (yes & mask) | (no & ~mask);
 }
 
-/* 0.5 has its last mantissa bit at 2^-24, which is where the last bit of a
- * binary16 subnormal is: adding 0.5 makes the processor round there. */
+/* 0.5, whose last mantissa bit is 2^-24, like that of a binary16 subnormal:
+ * adding 0.5 makes the processor round at that bit. */
 #define GLI_HALF_MAGIC ((uint32_t)126 << 23)
 
-/* The bits are the low ones of 32: where operands are, results need not change
- * lanes of a vector. */
+/* Takes the bits in the low half of a 32-bit word, so that elements stay in
+ * their vector lanes. */
 static inline float gli_float16_to_float(uint32_t half) {
   uint32_t sign = (half & 0x8000) << 16;
   uint32_t body = half & 0x7fff;
@@ -48,7 +48,7 @@ static inline float gli_float16_to_float(uint32_t half) {
   return gli_float_of_bits(bits | sign);
 }
 
-/* To nearest, ties to even. Every NaN becomes the same quiet NaN. */
+/* Rounds to nearest, ties to even. Every NaN becomes the same quiet NaN. */
 static inline uint32_t gli_float16_from_float(float value) {
   uint32_t bits = gli_bits_of_float(value);
   uint32_t sign = (bits >> 16) & 0x8000;
@@ -68,8 +68,8 @@ static inline float gli_bfloat16_to_float(uint32_t half) {
   return gli_float_of_bits(half << 16);
 }
 
-/* To nearest, ties to even; the upper half of the result is the number. Every
- * NaN becomes the same quiet NaN. */
+/* Rounds to nearest, ties to even, and returns the number in the upper half of
+ * the result. Every NaN becomes the same quiet NaN. */
 static inline uint32_t gli_bfloat16_round(float value) {
   uint32_t bits = gli_bits_of_float(value);
   uint32_t rounded = bits + 0x7fff + ((bits >> 16) & 1);

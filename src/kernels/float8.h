@@ -1,6 +1,6 @@
-/* 8-bit floats to and from float32, in the way of float16.h. e5m2 is the upper
- * byte of a binary16. e4m3fn has 4 exponent bits with bias 7, 3 mantissa bits,
- * no infinity, and NaN where all bits but the sign are set. Definitions: Open
+/* Conversions between 8-bit floats and float32, as in float16.h. e5m2 is the
+ * upper byte of a binary16. e4m3fn has 4 exponent bits with bias 7, 3 mantissa
+ * bits, no infinity, and NaN if all bits but the sign are set. Source: Open
  * Compute Project, 8-bit Floating Point Specification (OFP8), 2023. */
 #ifndef GLI_KERNELS_FLOAT8_H
 #define GLI_KERNELS_FLOAT8_H
@@ -9,8 +9,8 @@
 
 #define GLI_E4M3_REBIAS ((uint32_t)(127 - 7) << 23)
 
-/* Numbers whose last mantissa bit is where the last bit of a subnormal is: at
- * 2^-9 in e4m3fn, at 2^-16 in e5m2. */
+/* Numbers whose last mantissa bit equals the last bit of a subnormal: 2^-9 in
+ * e4m3fn, 2^-16 in e5m2. */
 #define GLI_E4M3_MAGIC ((uint32_t)(127 + 14) << 23)
 #define GLI_E5M2_MAGIC ((uint32_t)(127 + 7) << 23)
 
@@ -25,8 +25,8 @@ static inline float gli_e4m3fn_to_float(uint32_t byte) {
   return gli_float_of_bits(bits | sign);
 }
 
-/* To nearest, ties to even. NaN, and what rounds to more than 448, becomes the
- * same NaN. */
+/* Rounds to nearest, ties to even. NaN, and numbers that round to more than
+ * 448, become the same NaN. */
 static inline uint32_t gli_e4m3fn_from_float(float value) {
   uint32_t bits = gli_bits_of_float(value);
   uint32_t sign = (bits >> 24) & 0x80;
@@ -45,7 +45,7 @@ static inline float gli_e5m2_to_float(uint32_t byte) {
   return gli_float16_to_float(byte << 8);
 }
 
-/* To nearest, ties to even. Every NaN becomes the same quiet NaN. */
+/* Rounds to nearest, ties to even. Every NaN becomes the same quiet NaN. */
 static inline uint32_t gli_e5m2_from_float(float value) {
   uint32_t bits = gli_bits_of_float(value);
   uint32_t sign = (bits >> 24) & 0x80;

@@ -1,5 +1,5 @@
-/* The choice among the variants of the kernels, and what there are kernels
- * for. */
+/* Choice among the variants of the kernels, and the supported types and
+ * operations. */
 #include "kernels/reduce.h"
 
 #include <stdatomic.h>
@@ -13,7 +13,7 @@ static bool reduce_always(void) {
 #ifdef GLI_HAVE_AVX2
 #include <cpuid.h>
 
-/* Not every compiler's __builtin_cpu_supports knows F16C. */
+/* Reads CPUID, because some compilers' __builtin_cpu_supports lacks F16C. */
 static bool has_avx2(void) {
   unsigned a, b, c, d;
   return __builtin_cpu_supports("avx2") && __get_cpuid(1, &a, &b, &c, &d) &&
@@ -21,7 +21,7 @@ static bool has_avx2(void) {
 }
 #endif
 
-/* Processors older than those with VBMI2 lower their clock for wide vectors. */
+/* Requires VBMI2: older processors lower their clock for wide vectors. */
 #ifdef GLI_HAVE_AVX512
 static bool has_avx512(void) {
   return __builtin_cpu_supports("avx512f") &&
@@ -75,8 +75,8 @@ gli_scale_fn gli_reduce_variant_scale(const gli_reduce_variant *variant,
   return variant->scale->at[dtype];
 }
 
-/* Asking the processor is slow where it is a virtual one, so it is done once;
- * by several threads perhaps, which get the same answer. */
+/* Returns the best variant. It is determined once, because CPUID is slow on
+ * virtual machines. Several threads may do so at once, with the same result. */
 static const gli_reduce_variant *reduce_chosen(void) {
   static _Atomic(const gli_reduce_variant *) known;
   const gli_reduce_variant *variant =

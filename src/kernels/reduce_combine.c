@@ -1,16 +1,17 @@
-/* Many operands, many destinations. Two sources and up to two destinations go
- * through one loop. Everything else is done a block at a time, so that
- * intermediate results stay in the first-level cache and every input is read,
- * and every output written, once. */
+/* Combination of many operands into many destinations. One fused loop handles
+ * two sources with up to two destinations. All other cases work block by block,
+ * so that intermediate results stay in the first-level cache, and every input
+ * is read and every output written once. */
 #include <stdalign.h>
 
 #include "kernels/copy.h"
 #include "kernels/reduce_kernel.h"
 
-/* Of intermediate results, and of elements. Long blocks cost the fewest calls.
- * Where operands come from memory or from a cache that cores share, short ones
- * keep more of them on their way at the same time: with eight sources of 4 MiB
- * they are twice as fast. The threshold in bytes of all operands. */
+/* Block sizes: BLOCK_BYTES of intermediate results if all operands together
+ * have at most CACHED_BYTES, else SHORT_BLOCK_BYTES of elements. Long blocks
+ * need the fewest calls. If operands come from memory or from a cache that
+ * cores share, short blocks keep more loads in flight: with eight sources of 4
+ * MiB they are twice as fast. */
 #define BLOCK_BYTES ((size_t)4096)
 #define SHORT_BLOCK_BYTES ((size_t)512)
 #define CACHED_BYTES ((size_t)2 << 20)
@@ -40,8 +41,8 @@ static const void *in_src(const job *j, size_t k, size_t skip) {
   return (const unsigned char *)j->srcs[k] + skip;
 }
 
-/* Memory that has just been read is in the caches, where ordinary stores reach
- * it several times faster. */
+/* Returns the wanted destinations that are not sources as well: memory that has
+ * just been read is in the caches, where ordinary stores are much faster. */
 static uint64_t find_streamed(const job *j, uint64_t wanted) {
   uint64_t streamed = 0;
   for (size_t k = 0; k < j->n_dsts && k < 64; k++) {
@@ -69,8 +70,8 @@ static void reduce_combine_distribute(const job *j, const void *from,
   }
 }
 
-/* Combine `count` elements, which begin `skip` bytes into all sources; dst may
- * be one of the sources. */
+/* Combines `count` elements, which begin `skip` bytes into all sources. `dst`
+ * may be one of the sources. */
 static void combine_block(const job *j, void *dst, size_t skip, size_t count) {
   alignas(64) unsigned char wide[BLOCK_BYTES];
   const gli_combine_parts *parts = j->parts;
@@ -92,7 +93,7 @@ static void combine_block(const job *j, void *dst, size_t skip, size_t count) {
   parts->finish(dst, wide, last, count);
 }
 
-/* Elements before a streamed destination reaches the next cache line. */
+/* Returns the number of elements before a destination's next cache line. */
 static size_t head_of(const job *j, size_t k) {
   size_t bytes = (size_t)(-(uintptr_t)j->dsts[k] % GLI_FUSED_BYTES);
   return bytes / j->parts->element_bytes;
@@ -122,7 +123,7 @@ static void combine_blocks(const job *j, size_t count) {
   }
 }
 
-/* Elements of a part that the fused loop must leave to others. */
+/* Combines elements before or after the range of the fused loop. */
 static void combine_rest(const job *j, size_t skip, size_t count) {
   alignas(64) unsigned char result[GLI_FUSED_BYTES];
   j->parts->both(result, in_src(j, 0, skip), in_src(j, 1, skip), count);
@@ -137,8 +138,9 @@ static gli_fused_mode mode_of(const job *j) {
   return j->streamed == 3 ? GLI_STREAM_TWO : GLI_STORE_STREAM;
 }
 
-/* False: it takes two sources, one or two destinations, and where these are
- * streamed, the same place in a cache line for both. */
+/* Runs the fused loop. Returns false if it does not apply: it requires two
+ * sources, one or two destinations, and the same offset within a cache line if
+ * both destinations are streamed. */
 static bool combine_fused(const job *j, size_t count) {
   size_t bytes = j->parts->element_bytes, head = 0;
   if (j->parts->fused == NULL || j->n_srcs != 2 || j->n_dsts > 2) return false;

@@ -1,12 +1,12 @@
-/* Kernels for float32, float64 and complex numbers made of them. The order of
- * operands never shows in the result, not even when both are NaN: every NaN
- * that comes out is the same quiet NaN. */
+/* Kernels for float32, float64 and complex numbers. The order of operands never
+ * affects the result, not even if both are NaN: every NaN result is the same
+ * quiet NaN. */
 #include "kernels/reduce_float.h"
 #include "kernels/reduce_kernel.h"
 
 /* Operands that are neither smaller nor larger nor NaN are equal: the same
- * bits, or zeros that differ in sign. OR of the bits gives -0.0 when there is
- * one, AND gives +0.0 when there is one. */
+ * bits, or zeros that differ in sign. OR of the bits gives -0.0 if either is
+ * -0.0, AND gives +0.0 if either is +0.0. */
 static inline float min_float(float a, float b) {
   uint32_t bits = gli_bits_of_float(a) | gli_bits_of_float(b);
   float r = gli_float_of_bits(bits);
@@ -47,9 +47,9 @@ GLI_KERNEL(product_float64, double, gli_canonical_double(a *b))
 GLI_KERNEL(min_float64, double, min_double(a, b))
 GLI_KERNEL(max_float64, double, max_double(a, b))
 
-/* GCC 12 makes one fused multiply-add/subtract of the two
- * parts of a product, whatever -ffp-contract says. It cannot where it does not
- * know where a factor comes from. */
+/* Hides a value from the optimiser. GCC 12 otherwise fuses the two parts of a
+ * product into a multiply-add or multiply-subtract, regardless of
+ * -ffp-contract. */
 #if (defined(__FMA__) || defined(__AVX512F__)) && defined(__GNUC__) && \
     !defined(__clang__)
 #define OPAQUE(x) __asm__("" : "+x"(x))
@@ -57,9 +57,9 @@ GLI_KERNEL(max_float64, double, max_double(a, b))
 #define OPAQUE(x) ((void)0)
 #endif
 
-/* A sum of complex numbers is a sum of twice as many parts. A product is worked
- * out as it is written down: the same bits whichever operand is the left one,
- * and the same everywhere, for nothing here is compiled with contraction. */
+/* Defines the kernels of complex numbers. A sum adds twice as many real
+ * numbers. A product is computed as written, without contraction: its bits
+ * depend neither on which operand is the left one nor on the machine. */
 #define COMPLEX(name, part, base, canonical)                                 \
   typedef struct name {                                                      \
     part real, imaginary;                                                    \

@@ -1,4 +1,4 @@
-/* The NaN that all kernels for floats return. */
+/* Canonical NaN, which all float kernels return. */
 #ifndef GLI_KERNELS_REDUCE_FLOAT_H
 #define GLI_KERNELS_REDUCE_FLOAT_H
 

@@ -1,6 +1,6 @@
-/* float16 in vectors, where the processor converts it. GLI_HALVES elements make
- * a vector of floats; two of these make a vector of float16. Processors round
- * to nearest even and keep subnormals, as float16.h does. */
+/* float16 in vectors, on processors that convert it. GLI_HALVES elements make a
+ * vector of floats; two of these make a vector of float16. The processors round
+ * to nearest even and keep subnormals, like float16.h. */
 #ifndef GLI_KERNELS_REDUCE_HALF_H
 #define GLI_KERNELS_REDUCE_HALF_H
 

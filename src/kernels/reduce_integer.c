@@ -1,10 +1,10 @@
 /* Kernels for integers and bool. Sums, products and bitwise operations are the
- * same on signed and unsigned numbers of one width, and wrap around without
- * undefined behaviour when done on unsigned ones. */
+ * same for signed and unsigned numbers of one width. They are computed on
+ * unsigned ones, which wrap around without undefined behaviour. */
 #include "kernels/reduce_kernel.h"
 
-/* `wide` is at least as wide as int, so that nothing is promoted to a signed
- * type on the way. */
+/* `wide` is at least as wide as int, so that no operand is promoted to a signed
+ * type. */
 #define WRAPPING(width, wide)                                       \
   GLI_KERNEL_FUSED(sum_##width, uint##width##_t, (wide)a + (wide)b) \
   GLI_KERNEL(product_##width, uint##width##_t, (wide)a *(wide)b)    \

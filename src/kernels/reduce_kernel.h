@@ -1,16 +1,16 @@
-/* Kernels by variant, type and operation, and what they are made of. */
+/* Kernels by variant, type and operation, and their building blocks. */
 #ifndef GLI_KERNELS_REDUCE_KERNEL_H
 #define GLI_KERNELS_REDUCE_KERNEL_H
 
 #include "kernels/reduce.h"
 #include "kernels/reduce_loop.h"
 
-/* Two sources in one pass over two destinations, or around the caches into one.
- * `bytes` is a multiple of GLI_FUSED_BYTES, and a destination that is stored
- * around the caches is aligned to as much. No fence. */
+/* Combines two sources in one pass, into two destinations or into one around
+ * the caches. `bytes` is a multiple of GLI_FUSED_BYTES, and a destination that
+ * is stored around the caches is aligned to as much. No fence. */
 #define GLI_FUSED_BYTES ((size_t)64)
 typedef enum gli_fused_mode {
-  GLI_STREAM_ONE,   /* second is not used */
+  GLI_STREAM_ONE,   /* `second` is not used */
   GLI_STORE_TWO,    /* both through the caches */
   GLI_STORE_STREAM, /* the second around the caches */
   GLI_STREAM_TWO,
@@ -19,33 +19,33 @@ typedef void (*gli_fused_fn)(void *first, void *second, const void *left,
                              const void *right, size_t bytes,
                              gli_fused_mode mode);
 
-/* How to combine many operands: intermediate results are of a type that may be
- * wider than the elements. */
+/* Functions that combine many operands. Intermediate results have a type that
+ * may be wider than the elements. */
 typedef struct gli_combine_parts {
   size_t element_bytes, wide_bytes;
   gli_reduce_fn both;   /* element = element op element */
   gli_reduce_fn begin;  /* wide = element op element */
   gli_reduce_fn step;   /* wide = wide op element, in place */
   gli_reduce_fn finish; /* element = wide op element */
-  gli_fused_fn fused;   /* as `both`; NULL where it is not worth its code */
-  /* Averages only: `both` and `finish` halve what they round, and of more than
-   * two operands the sum is divided by half their number before. */
+  gli_fused_fn fused;   /* same as `both`; NULL if it would not pay off */
+  /* Averages only, else NULL: `both` and `finish` halve the value they round,
+   * so larger sums are divided by half the number of operands first. */
   void (*divide)(void *wide, size_t count, float by);
-  const void *nothing; /* elements that `finish` may add: -0.0 */
+  const void *nothing; /* elements that `finish` may add without effect: -0.0 */
 } gli_combine_parts;
 
-/* The most elements of a block of intermediate results, and so many times -0.0
- * in 16 and in 8 bits (reduce_combine.c). */
+/* Largest number of elements in a block of intermediate results, and arrays
+ * with that many times -0.0, in 16 and in 8 bits (reduce_combine.c). */
 #define GLI_WIDE_BLOCK 1024
 extern const uint16_t gli_nothing16[GLI_WIDE_BLOCK];
 extern const uint8_t gli_nothing8[GLI_WIDE_BLOCK];
 
-/* A gli_combine_fn made of these parts. */
+/* Implements a gli_combine_fn by these parts. */
 void gli_combine(const gli_combine_parts *parts, void *const *dsts,
                  size_t n_dsts, const void *const *srcs, size_t n_srcs,
                  size_t count, uint64_t streamed);
 
-/* Define name_combine, whose elements are `factor` elements of the parts. */
+/* Defines name_combine, whose elements are `factor` elements of the parts. */
 #define GLI_COMBINE(name, parts, factor)                               \
   static void name##_combine(void *const *dsts, size_t n_dsts,         \
                              const void *const *srcs, size_t n_srcs,   \
@@ -54,7 +54,7 @@ void gli_combine(const gli_combine_parts *parts, void *const *dsts,
                 streamed);                                             \
   }
 
-/* Define the kernels name and name_combine. */
+/* Defines the kernels name and name_combine. */
 #define GLI_KERNEL_AS(name, type, expression, fused)  \
   GLI_GROUP(name, type, type, type, expression)       \
   GLI_WALK(name, type, 1, sizeof(type), sizeof(type), \
@@ -73,7 +73,7 @@ void gli_combine(const gli_combine_parts *parts, void *const *dsts,
   static const gli_combine_parts name##_parts = { \
       bytes, bytes, name, name, name, name, name##_fused, NULL, NULL};
 
-/* Define name_fused, which does name_group to GLI_GROUP_BYTES at a time. */
+/* Defines name_fused, which applies name_group to GLI_GROUP_BYTES at a time. */
 #define GLI_FUSE(name, type)                                                   \
   GLI_INLINE void name##_fused_as(void *first, void *second, const void *left, \
                                   const void *right, size_t bytes,             \
@@ -109,9 +109,9 @@ void gli_combine(const gli_combine_parts *parts, void *const *dsts,
     }                                                                          \
   }
 
-/* The kernel files are compiled once for any processor and once more for each
- * extension in reduce.c's list, with GLI_VARIANT naming it. All variants give
- * the same bits. */
+/* The kernel files are compiled once for any processor, and once more with
+ * GLI_VARIANT for each extension in reduce.c's list. All variants produce the
+ * same bits. */
 #ifndef GLI_VARIANT
 #define GLI_VARIANT portable
 #endif
@@ -119,7 +119,7 @@ void gli_combine(const gli_combine_parts *parts, void *const *dsts,
 #define GLI_PASTE_VALUE(name, variant) GLI_PASTE(name, variant)
 #define GLI_OF_VARIANT(name) GLI_PASTE_VALUE(name, GLI_VARIANT)
 
-/* Kernels by type and operation, NULL where there is none. */
+/* Kernels by type and operation, or NULL if unsupported. */
 typedef struct gli_reduce_entry {
   gli_reduce_fn two;
   gli_combine_fn many;
@@ -136,7 +136,7 @@ typedef struct gli_scale_table {
 #define GLI_ENTRY(name) \
   { name, name##_combine }
 
-/* X(part): a kernel file each. */
+/* List of kernel files: X(part, variant). */
 #define GLI_REDUCE_PARTS(X, variant) \
   X(integer, variant) X(float, variant) X(narrow, variant)
 #define GLI_REDUCE_PART_COUNT 3
@@ -152,16 +152,16 @@ GLI_DECLARE_VARIANT(avx512)
 
 typedef struct gli_reduce_variant {
   const char *name;
-  bool (*usable)(void); /* can this processor run it, and is it worth it? */
+  bool (*usable)(void); /* true if this processor can run it efficiently */
   const gli_reduce_table *parts[GLI_REDUCE_PART_COUNT];
   const gli_scale_table *scale;
 } gli_reduce_variant;
 
-/* Widest first; the last one runs everywhere. */
+/* Variants, widest first. The last one runs on every processor. */
 extern const gli_reduce_variant gli_reduce_variants[];
 extern const size_t gli_reduce_variant_count;
 
-/* NULL where there is none. */
+/* Return NULL if the variant has no such kernel. */
 gli_reduce_fn gli_reduce_variant_kernel(const gli_reduce_variant *variant,
                                         gloo_dtype dtype, gloo_op op);
 gli_combine_fn gli_reduce_variant_combine(const gli_reduce_variant *variant,

@@ -1,6 +1,6 @@
-/* The loop of all kernels. Elements are taken in groups of a vector or two, and
- * each group is worked out in a local array before any of it is stored: the
- * compiler need not know whether dst is also left or right, and vectorises. */
+/* Loop of all kernels. It takes elements in groups of a vector or two, and
+ * computes each group in a local array before it stores any of it. Compilers
+ * then vectorise without knowing whether `dst` is also `left` or `right`. */
 #ifndef GLI_KERNELS_REDUCE_LOOP_H
 #define GLI_KERNELS_REDUCE_LOOP_H
 
@@ -26,23 +26,23 @@
 #define GLI_GROUP_BYTES ((size_t)32)
 #endif
 
-/* Compilers would unroll a loop over a group before they look for vectors, and
- * then find none. */
+/* Prevents unrolling of a loop over a group. Compilers unroll before they look
+ * for vectors, and then find none. */
 #ifdef __GNUC__
 #define GLI_LANES _Pragma("GCC unroll 1")
 #else
 #define GLI_LANES
 #endif
 
-/* Keeps the loop over the last few elements from being vectorised as well. */
+/* Prevents vectorisation of the loop over the last few elements. */
 #ifdef __GNUC__
 #define GLI_FEW __asm__ volatile("")
 #else
 #define GLI_FEW ((void)0)
 #endif
 
-/* Store `bytes` vector by vector: as one memcpy they would be cut into smaller
- * pieces and take a detour through the stack. */
+/* Stores `bytes` vector by vector. Compilers split a single memcpy into smaller
+ * pieces, which take a detour through the stack. */
 GLI_INLINE void gli_store_group(void *dst, const void *group, size_t bytes) {
 #ifdef __GNUC__
   typedef unsigned char vector
@@ -58,7 +58,7 @@ GLI_INLINE void gli_store_group(void *dst, const void *group, size_t bytes) {
 #endif
 }
 
-/* Non-temporal form; dst is aligned to a vector. */
+/* Stores non-temporally; `dst` is aligned to a vector. */
 GLI_INLINE void gli_stream_group(void *dst, const void *group, size_t bytes) {
 #if defined(__AVX512F__)
   for (size_t k = 0; k < bytes / 64; k++) {
@@ -89,9 +89,9 @@ GLI_INLINE void gli_put_group(void *dst, const void *group, size_t bytes,
   }
 }
 
-/* Define name##_group(t, left, right, n): t[j] = `expression` of `a`, an
- * element of `from`, and `b`, one of `type`. memcpy is how portable C reads
- * unaligned memory; it costs nothing. */
+/* Defines name##_group(t, left, right, n): t[j] = `expression` of `a`, an
+ * element of `from`, and `b`, one of `type`. memcpy reads unaligned memory in
+ * portable C, at no cost. */
 #define GLI_GROUP(name, to, from, type, expression)                    \
   GLI_INLINE void name##_group(to *t, const unsigned char *left,       \
                                const unsigned char *right, size_t n) { \
@@ -104,9 +104,9 @@ GLI_INLINE void gli_put_group(void *dst, const void *group, size_t bytes,
     }                                                                  \
   }
 
-/* Define static void name(dst, left, right, count), which does name##_group to
- * `size` units at a time and to the rest one by one. A unit is read as so many
- * bytes on the left and on the right, and becomes `per` elements of `to`. */
+/* Defines static void name(dst, left, right, count), which applies name##_group
+ * to `size` units at a time and to the rest one by one. A unit is `left_bytes`
+ * and `right_bytes` of input, and yields `per` elements of `to`. */
 #define GLI_WALK(name, to, per, left_bytes, right_bytes, size)     \
   static void name(void *dst, const void *left, const void *right, \
                    size_t count) {                                 \

@@ -1,12 +1,12 @@
-/* Kernels for 16-bit and 8-bit floats. Sums and products are made in float32,
- * and so are the intermediate results when many operands are combined. */
+/* Kernels for 16-bit and 8-bit floats. Sums, products and the intermediate
+ * results of many operands are computed in float32. */
 #include "kernels/float8.h"
 #include "kernels/reduce_half.h"
 #include "kernels/reduce_kernel.h"
 
-/* From name (element = element op element), name_begin, name_step and
- * name_finish: the kernel for many operands. What averages
- * have in addition comes last. */
+/* Defines the kernel for many operands from name (element = element op
+ * element), name_begin, name_step and name_finish. The last arguments are the
+ * parts that only averages have. */
 #define WIDE(name, type, fused, ...)                    \
   static const gli_combine_parts name##_parts = {       \
       sizeof(type), sizeof(float), name,  name##_begin, \
@@ -15,26 +15,26 @@
 #define AS_IT_IS NULL, NULL
 #define AVERAGE(width) divide_floats, gli_nothing##width
 
-/* Two operands and two destinations in one loop, where work per byte is so
- * little that it matters. */
+/* Adds a fused loop over two operands and two destinations, for types with so
+ * little work per byte that it matters. */
 #define WIDE_FUSED(name, type, unit, ...) \
   GLI_FUSE(name##_units, unit)            \
   WIDE(name, type, name##_units_fused, __VA_ARGS__)
 
-/* Averages are sums in float32 whose last step, rounding, halves: two operands
- * need no more, and the sum of n is divided by n / 2 before. A sum of bfloat16
- * may be too large for float32, which has the same exponents: there operands
- * count 2^-16 of what they are. That is exact for the smallest bfloat16, which
- * is 2^-133, and leaves room for 65536 operands. */
+/* Averages are sums in float32, halved when they are rounded. Two operands need
+ * no more; the sum of n operands is first divided by n / 2. A sum of bfloat16
+ * may overflow float32, which has the same exponents, so operands are scaled by
+ * 2^-16. This is exact for the smallest bfloat16, which is 2^-133, and leaves
+ * room for 65536 operands. */
 #define MEAN_SHIFT 0x1p-16f
 static void divide_floats(void *wide, size_t count, float by) {
   float *x = wide;
   GLI_LANES for (size_t i = 0; i < count; i++) x[i] /= by;
 }
 
-/* Pairs of 16-bit floats, each half of a 32-bit word by itself: no element ever
- * changes its lane of a vector. Which of the two comes first in memory does not
- * matter. Wide results lie in groups, the low halves before the high ones. */
+/* Pairs of 16-bit floats, in the two halves of a 32-bit word, so that elements
+ * stay in their vector lanes. The order of the two in memory does not matter.
+ * Wide results form groups, with the low halves before the high ones. */
 #define PAIR_UNITS(name, put, low, high, symbol)                               \
   GLI_GROUP(name##_units, uint32_t, uint32_t, uint32_t,                        \
             put(low(a) symbol low(b), high(a) symbol high(b)))                 \
@@ -79,7 +79,7 @@ static void divide_floats(void *wide, size_t count, float by) {
   }                                                                            \
   GLI_WALK(name##_finish_units, uint32_t, 1, 8, 4, GLI_VECTOR_BYTES / 4)
 
-/* Pairs, and the last element where the count is odd. */
+/* Processes pairs, and then the last element if the count is odd. */
 #define PAIRS_AND_ONE(name, to, from, expression)                              \
   GLI_GROUP(name##_last, to, from, uint16_t, expression)                       \
   static void name(void *dst, const void *left, const void *right,             \
@@ -124,7 +124,7 @@ WIDE_FUSED(sum_bfloat16, uint16_t, uint32_t, AS_IT_IS)
 PAIRED(product_bfloat16, bfloat16, *)
 WIDE_FUSED(product_bfloat16, uint16_t, uint32_t, AS_IT_IS)
 
-/* As operands of averages. */
+/* Conversions of the operands of averages. */
 static inline float gli_mean_bfloat16_to_float(uint32_t half) {
   return gli_bfloat16_to_float(half) * MEAN_SHIFT;
 }
@@ -153,8 +153,8 @@ static inline uint16_t put_mean_float16(float x) {
 }
 
 #ifdef GLI_HALVES
-/* Two vectors of floats at a time; wide results lie in the order of the
- * elements. */
+/* Processes two vectors of floats at a time. Wide results are in the order of
+ * the elements. */
 #define HALVES_GROUP(name, to, from, symbol, get, one, store)                  \
   GLI_INLINE void name##_group(to *t, const unsigned char *left,               \
                                const unsigned char *right, size_t n) {         \
@@ -233,8 +233,8 @@ PAIRED(average_float16, mean_float16, +)
 WIDE(average_float16, uint16_t, NULL, AVERAGE(16))
 #endif
 
-/* 8-bit floats: two operands four at a time, each in its byte of a 32-bit word;
- * the last few, and wide results, element by element. */
+/* 8-bit floats. Kernels of two operands process four at a time, each in its
+ * byte of a 32-bit word; the last few, and wide results, element by element. */
 #define FLOAT8_LOOP(name, to, from, expression)  \
   GLI_GROUP(name, to, from, uint8_t, expression) \
   GLI_WALK(name, to, 1, sizeof(from), 1, GLI_GROUP_BYTES / sizeof(float))
@@ -280,9 +280,9 @@ FLOAT8(sum_e5m2, e5m2, +, gli_e5m2_from_float, AS_IT_IS)
 FLOAT8(product_e5m2, e5m2, *, gli_e5m2_from_float, AS_IT_IS)
 FLOAT8(average_e5m2, e5m2, +, put_mean_e5m2, AVERAGE(8))
 
-/* Sign and magnitude to two's complement and back (it is its own inverse): then
- * floats compare like integers, with -0.0 (-1) below +0.0 (0). `last` is the
- * largest magnitude that is not NaN. */
+/* Converts sign and magnitude to two's complement and back (it is its own
+ * inverse), so that floats compare like integers, with -0.0 (-1) below +0.0
+ * (0). `last` is the largest magnitude that is not NaN. */
 #define ORDERED(width, most)                                                   \
   static inline int##width##_t ordered_##width(int##width##_t bits) {          \
     return (int##width##_t)(bits ^ (bits < 0 ? most : 0));                     \

@@ -1,20 +1,20 @@
-/* Kernels that multiply by a factor. Averages ask for factors 1/n: then every
- * element is divided by n instead, which is exact where multiplication by the
- * rounded factor is not. */
+/* Kernels that multiply by a factor. For the factor 1/n of an average they
+ * divide by n instead, which is correctly rounded, unlike a product with the
+ * rounded factor. */
 #include "kernels/float8.h"
 #include "kernels/reduce_half.h"
 #include "kernels/reduce_kernel.h"
 
-/* The whole number whose reciprocal the factor is, 0 when there is none. Up to
- * 2^24 all whole numbers are float32. */
+/* Returns the whole number whose reciprocal is the factor, or 0 if none exists.
+ * float32 represents all whole numbers up to 2^24. */
 static double divisor_of(double factor) {
   if (!(factor <= 1 && factor >= 1.0 / 16777216)) return 0;
   double whole = (double)(uint32_t)(1 / factor + 0.5);
   return 1 / whole == factor ? whole : 0;
 }
 
-/* Define static void name(dst, src, count, by), which does name_group to `size`
- * elements at a time and to the rest one by one. */
+/* Defines static void name(dst, src, count, by), which applies name_group to
+ * `size` elements at a time and to the rest one by one. */
 #define WALK(name, type, number, size)                                    \
   static void name(void *dst, const void *src, size_t count, number by) { \
     unsigned char *d = dst;                                               \
@@ -48,8 +48,8 @@ static double divisor_of(double factor) {
   }                                                                          \
   WALK(name, type, number, GLI_GROUP_BYTES / sizeof(type))
 
-/* Define name from base_over, which divides by a `number`, and base_times,
- * which multiplies by a `factor_type`. An element is `parts` of theirs. */
+/* Defines name from base_over, which divides by a `number`, and base_times,
+ * which multiplies by a `factor_type`. An element is `parts` base elements. */
 #define SCALE(name, base, parts, number, factor_type)                         \
   static void name(void *dst, const void *src, size_t count, double factor) { \
     double whole = divisor_of(factor);                                        \
@@ -60,9 +60,9 @@ static double divisor_of(double factor) {
     }                                                                         \
   }
 
-/* Truncated toward zero; what does not fit becomes the nearest number that
- * does, and NaN (infinity times 0) becomes 0. `past` is the first power of two
- * above all numbers of the type. */
+/* Converts with truncation toward zero. Values outside the range become the
+ * nearest number of the type, and NaN (infinity times 0) becomes 0. `past` is
+ * the first power of two above the range. */
 static inline int64_t to_signed(double x, double past, int64_t most) {
   if (x != x) return 0;
   if (x >= past) return most;
@@ -73,8 +73,8 @@ static inline uint64_t to_unsigned(double x, double past, uint64_t most) {
   return x >= past ? most : (uint64_t)x;
 }
 
-/* A quotient of 32-bit integers that is no whole number is further from the
- * next one than float64 can err. */
+/* Divides in floating point. A quotient of 32-bit integers that is not a whole
+ * number differs from the next one by more than the error of float64. */
 #define INTEGER(width, quotient_type, past)              \
   LOOP(int##width##_over, int##width##_t, quotient_type, \
        (quotient_type)a / by)                            \
@@ -139,7 +139,7 @@ SCALE(scale_float16, float16, 1, float, float)
 NARROW(float16, uint16_t, float16)
 #endif
 
-/* Narrow floats as float32, and back. */
+/* Defines the conversions of low-precision floats to float32, and back. */
 #define WIDEN(name, type, format)                                      \
   static void widen_##name(float *dst, const void *src, size_t count,  \
                            double factor) {                            \

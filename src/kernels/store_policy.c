@@ -1,18 +1,18 @@
 #include "kernels/store_policy.h"
 
-/* Timing costs two looks at the clock. */
+/* Times one store in TIMED_EVERY, because timing reads the clock twice. */
 enum { TIMED_EVERY = 8 };
 
-/* The other way is tried soon, and then ever more rarely. */
+/* Tries the other way soon, and then less and less often. */
 enum { TRY_FIRST = 16, TRY_MOST = 256 };
 
 enum { SMOOTHING = 4, OUTLIER = 4 };
 
 static void store_policy_smooth(uint64_t *cost, uint64_t ns, size_t bytes) {
-  const uint64_t most = (uint64_t)1 << 40; /* of ns: many minutes */
+  const uint64_t most = (uint64_t)1 << 40; /* ns: 18 minutes */
   if (ns > most) ns = most;
   uint64_t sample = (ns << 20) / bytes + 1;
-  /* Something else ran in between. */
+  /* Limits outliers: another thread may have run in between. */
   if (*cost != 0 && sample / OUTLIER > *cost) sample = *cost * OUTLIER;
   if (*cost == 0)
     *cost = sample;

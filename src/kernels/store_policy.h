@@ -1,15 +1,15 @@
-/* Ordinary stores, or non-temporal ones, which bypass the caches: which take
- * less time?
+/* Choice between ordinary stores and non-temporal ones, which bypass the
+ * caches.
  *
- * Where another core has just read the lines that are written, it has them, and
- * has to give each of them up first. Where cores share a cache that costs
- * little. Where they do not (other dies, other sockets, most of the time the
+ * If another core has just read the lines that are written, it holds them in
+ * its cache and must first give up each of them. That is cheap between cores
+ * that share a cache. Between others (other dies, other sockets, usually the
  * processors of a virtual machine) it can take ten times as long as the copy
- * itself, and no prefetching helps; then it is faster to write past the caches
- * (non-temporal stores), though a rank that reads that gets it from memory.
- * Which it is depends on where both ranks run at the moment, and on how much of
- * it their caches still hold, so the rank that stores times some of what it
- * stores, each way, and changes its mind when it has to. */
+ * itself, and prefetching does not help. Non-temporal stores are then faster,
+ * although a rank that reads the data gets it from memory. The best choice
+ * depends on where both ranks run at the moment, and on how much of the data
+ * their caches still hold. The storing rank therefore times some of its stores,
+ * each way, and adapts. */
 #ifndef GLI_KERNELS_STORE_POLICY_H
 #define GLI_KERNELS_STORE_POLICY_H
 
@@ -19,25 +19,26 @@
 
 /* Measurements of stores of one kind. Initially all 0. */
 typedef struct gli_store_policy {
-  bool nontemporal;                       /* non-temporally */
-  uint32_t stores;                        /* so far */
-  uint32_t try_at;                        /* when to try the other way */
-  uint32_t try_period;                    /* in stores; 0: not set yet */
-  uint64_t cost_cached, cost_nontemporal; /* ns for each MiB; 0: unknown */
+  bool nontemporal;    /* true if the choice is non-temporal */
+  uint32_t stores;     /* number of stores so far */
+  uint32_t try_at;     /* number of the store that tries the other way */
+  uint32_t try_period; /* number of stores; 0 if not set */
+  uint64_t cost_cached, cost_nontemporal; /* ns per MiB; 0 if unknown */
 } gli_store_policy;
 
-/* How many times as long as streaming the caches must take, in halves, for a
- * change to streaming, and to stay with it. More than as long, for what is
- * streamed takes longer to read. */
+/* Thresholds for the time of cached stores, in halves of the time of
+ * non-temporal ones: above `to_nontemporal` the policy changes to non-temporal
+ * stores, above `to_cache` it stays with them. The change requires a margin,
+ * because data that was stored non-temporally takes longer to read. */
 typedef struct gli_store_bars {
   uint8_t to_nontemporal, to_cache;
 } gli_store_bars;
 
-/* How to store this time. */
+/* Choice for one store. */
 typedef struct gli_store_way {
   bool nontemporal;
-  bool tried; /* only to try it: it may be ten times as slow */
-  bool timed; /* say afterwards how long it took */
+  bool tried; /* a trial of the other way; it may be ten times as slow */
+  bool timed; /* true if the caller is to report the duration */
 } gli_store_way;
 
 gli_store_way gli_store_policy_next(gli_store_policy *s);
