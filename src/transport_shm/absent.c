@@ -1,5 +1,5 @@
-/* Where there is no shared memory transport: it takes memfd, abstract Unix
- * sockets, eventfd and epoll, which only Linux has. */
+/* Replacement of the shared memory transport in builds for systems other than
+ * Linux, which lack memfd, abstract Unix sockets, eventfd and epoll. */
 #include "core/error.h"
 #include "transport/transport.h"
 

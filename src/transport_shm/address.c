@@ -79,7 +79,7 @@ const char *gli_shm_endpoint_unreachable(const gli_shm_endpoint *here,
 
 /* ---- sockets ------------------------------------------------------------- */
 
-/* An abstract name: it lives in no file system and ends with its socket. */
+/* Makes an abstract socket name, which disappears with its socket. */
 static socklen_t name_of(const gli_shm_endpoint *endpoint,
                          struct sockaddr_un *name) {
   static const char prefix[] = "gloo_c-";

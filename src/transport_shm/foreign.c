@@ -7,7 +7,7 @@
 
 #include "core/descriptor.h"
 
-/* The kernel moves at most 2 GiB at once. */
+/* Limit on a single read; the kernel transfers at most 2 GiB at once. */
 static const size_t piece_bytes = (size_t)1 << 30;
 
 int64_t gli_shm_peer_pid(int socket) {

@@ -6,7 +6,7 @@
 
 #include "memory/sealed.h"
 
-/* How many regions have a smaller number. */
+/* Returns the number of regions with a smaller id. */
 static size_t shm_map_cache_rank_of(const gli_shm_map_cache *map_cache,
                                     uint32_t id) {
   size_t low = 0, high = map_cache->n;
@@ -34,7 +34,7 @@ const gli_shm_region *gli_shm_map_cache_find(const gli_shm_map_cache *map_cache,
 
 /* ---- adding -------------------------------------------------------------- */
 
-/* Makes room for one more region, and for the addresses of all regions. */
+/* Reserves space for one more region, and for all regions' addresses. */
 static bool shm_map_cache_make_room(gli_shm_map_cache *map_cache) {
   if (map_cache->n == map_cache->capacity) {
     size_t capacity = map_cache->capacity * 2 + 8;
@@ -55,7 +55,7 @@ static bool shm_map_cache_make_room(gli_shm_map_cache *map_cache) {
   return true;
 }
 
-/* The smallest that is large enough; n_spaces: none. */
+/* Returns the smallest space that is large enough, or n_spaces if none is. */
 static size_t best_space(const gli_shm_map_cache *map_cache, size_t bytes) {
   size_t best = map_cache->n_spaces;
   for (size_t i = 0; i < map_cache->n_spaces; i++) {

@@ -1,4 +1,4 @@
-/* Linux only: sealed memory, eventfd. */
+/* Sealed memory and eventfd on Linux. */
 #define _GNU_SOURCE
 #include "transport_shm/memory.h"
 
@@ -10,7 +10,7 @@
 #include "core/descriptor.h"
 #include "memory/sealed.h"
 
-/* Leaves most of the free memory to others: the ranks of a job ask for memory
+/* Leaves most of the free memory to others, because all ranks of a job allocate
  * at the same time. */
 enum { PERCENT_OF_THE_REST = 6 };
 
@@ -53,7 +53,7 @@ int gli_shm_bell_make(int *fd) {
 }
 
 void gli_shm_bell_ring(int fd) {
-  /* When it is full it rings already. */
+  /* a full counter is readable, so a failure is harmless */
   eventfd_t one = 1;
   ssize_t written;
   do written = write(fd, &one, sizeof one);

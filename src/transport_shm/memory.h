@@ -1,5 +1,4 @@
-/* Sealed memory that has no name, and descriptors that a peer lent. Linux only.
- */
+/* Sealed anonymous memory of rings and pages, and the bell. Linux only. */
 #ifndef GLI_TRANSPORT_SHM_MEMORY_H
 #define GLI_TRANSPORT_SHM_MEMORY_H
 
@@ -7,23 +6,22 @@
 
 /* Makes memory of `bytes`, reserves its first part, seals its size and maps it.
  * Returns 0, or errno with the failed step in `what`. The reserved pages exist
- * on return: their later use cannot fail for lack of memory. ENOMEM also means
- * that the machine or the control group has hardly more memory left than this.
- */
+ * on return: later accesses cannot fail for lack of memory. ENOMEM also means
+ * that the machine or the control group has little more memory than this. */
 int gli_shm_memory_make(size_t bytes, size_t reserved, int *fd, void **memory,
                         const char **what);
-/* Reserve the rest. 0, or errno. */
+/* Reserves the rest of the memory. Returns 0 or errno. */
 int gli_shm_memory_reserve_rest(size_t bytes, size_t reserved, int fd,
                                 void *memory);
 
-/* Maps memory of a peer: of exactly this sealed size, with this number of bytes
- * reserved. Returns 0 or errno (EINVAL: anything else). */
+/* Maps memory of a peer, which must have exactly this sealed size and at least
+ * this number of reserved bytes. Returns 0 or errno (EINVAL if it does not). */
 int gli_shm_memory_adopt(int fd, size_t bytes, size_t reserved, void **memory);
 
 void gli_shm_memory_drop(void *memory, size_t bytes);
 
-/* A bell, for the threads of this process. Peers never get it: a process that
- * shares a descriptor could make writes to it block. */
+/* Bell: an eventfd that wakes threads of this process. Peers never get the
+ * descriptor, because a process that shares it can make writes to it block. */
 int gli_shm_bell_make(int *fd);
 void gli_shm_bell_ring(int fd);
 void gli_shm_bell_quiet(int fd);

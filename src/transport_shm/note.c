@@ -1,6 +1,6 @@
-/* Layout, little endian: 0 magic  8 version  12 say  16 from  20 to  24 key
+/* Layout, little-endian: 0 magic  8 version  12 say  16 from  20 to  24 key
  * 32 data_bytes  36 chunk  40 why  44 reads  48 proof_at  56 proof  64 region
- * 68 asks  72 region_bytes  80 tag. Magic and version stay where they are in
+ * 68 asks  72 region_bytes  80 tag. Magic and version have the same place in
  * all versions. Linux only. */
 #define _GNU_SOURCE
 #include "transport_shm/note.h"
@@ -60,13 +60,12 @@ static bool shm_note_decode(const uint8_t *in, size_t bytes,
   return note->say < GLI_SHM_SAYS && note->reads <= 1 && note->asks <= 1;
 }
 
-/* Room for descriptors; more than we send would be cut off and closed. */
+/* Space for descriptors. The kernel closes any that do not fit. */
 typedef union ancillary {
   char bytes[CMSG_SPACE(GLI_SHM_FDS * sizeof(int))];
   struct cmsghdr align;
 } ancillary;
 
-/* How many descriptors a note has. */
 /* ---- proof of the secret ------------------------------------------------- */
 
 static gloo_status shm_note_tag(const gli_key *key, uint32_t say, uint32_t from,
@@ -137,14 +136,14 @@ int gli_shm_note_send(int socket, const gli_shm_note *note) {
   return sent == NOTE_BYTES ? 0 : EMSGSIZE;
 }
 
-/* Where there is no room the peer has notes to read, and will not sleep. */
+/* Ignores a full socket: the peer has notes to read, and will not sleep. */
 void gli_shm_note_ring(int socket) {
   const gli_shm_note note = {
       .version = GLI_SHM_VERSION, .say = GLI_SHM_RING, .fds = {-1, -1}};
   (void)gli_shm_note_send(socket, &note);
 }
 
-/* All descriptors that came are either in the note or closed. */
+/* Stores each received descriptor in the note, or closes it. */
 static void take_descriptors(struct msghdr *message, gli_shm_note *note) {
   for (struct cmsghdr *head = CMSG_FIRSTHDR(message); head != NULL;
        head = CMSG_NXTHDR(message, head)) {
@@ -172,7 +171,7 @@ gli_shm_received gli_shm_note_receive(int socket, gli_shm_note *note) {
                            .msg_control = room.bytes,
                            .msg_controllen = sizeof room.bytes};
   ssize_t got;
-  /* A reset comes before what was sent until then, and once. */
+  /* The kernel reports a reset once, before the packets sent until then. */
   int resets = 0;
   do got = recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
   while (got < 0 && (errno == EINTR || (errno == ECONNRESET && resets++ == 0)));
@@ -183,7 +182,7 @@ gli_shm_received gli_shm_note_receive(int socket, gli_shm_note *note) {
   if (got == 0) return GLI_SHM_GOT_END;
   take_descriptors(&message, note);
   if (shm_note_decode(bytes, (size_t)got, note)) {
-    /* Out of descriptors: what came is of no use, but the note counts. */
+    /* If descriptors were lost, the others are useless, but the note counts. */
     if (count_fds(note) != expected_fds(note->say)) gli_shm_note_close(note);
     return GLI_SHM_GOT_NOTE;
   }

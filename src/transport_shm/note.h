@@ -1,6 +1,6 @@
-/* Messages of two processes on the Unix socket of a pair, with their
- * descriptors. Packets keep their boundaries, so that one is read whole or not
- * at all. Linux only. */
+/* Messages of two processes, with descriptors, on the Unix socket of a pair.
+ * The socket preserves packet boundaries, so a message is read completely or
+ * not at all. Linux only. */
 #ifndef GLI_TRANSPORT_SHM_NOTE_H
 #define GLI_TRANSPORT_SHM_NOTE_H
 
@@ -12,24 +12,23 @@
 #define GLI_SHM_VERSION 11
 
 typedef enum gli_shm_say {
-  GLI_SHM_HELLO = 1, /* let us be a pair; with GLI_SHM_FDS descriptors */
-  GLI_SHM_ACCEPTED,  /* yes; with descriptors as well */
-  GLI_SHM_CONFIRMED, /* I have mapped yours: from now on we are a pair */
-  GLI_SHM_DECLINED,  /* I cannot: no memory or descriptors are left */
-  GLI_SHM_USE_MINE,  /* my own hello is on its way to you: wait for it */
-  GLI_SHM_UNKNOWN,   /* no such key and rank here */
-  GLI_SHM_LATER,     /* not yet, but soon: ask again */
-  GLI_SHM_TAKEN,     /* we are a pair already */
+  GLI_SHM_HELLO = 1, /* requests a pair; carries GLI_SHM_FDS descriptors */
+  GLI_SHM_ACCEPTED,  /* accepts; carries the same descriptors */
+  GLI_SHM_CONFIRMED, /* the memory is mapped: the pair is connected */
+  GLI_SHM_DECLINED,  /* refuses for lack of memory or descriptors */
+  GLI_SHM_USE_MINE,  /* the sender's own HELLO is on its way: wait for it */
+  GLI_SHM_UNKNOWN,   /* no such key and rank */
+  GLI_SHM_LATER,     /* not ready yet: try again soon */
+  GLI_SHM_TAKEN,     /* the pair is already connected */
   GLI_SHM_OTHER_VERSION,
-  GLI_SHM_DENIED, /* your tag is wrong; or one of us has a secret, and the other
-                     none */
-  GLI_SHM_REGION, /* memory that rkeys name; with a descriptor */
-  GLI_SHM_FORGET, /* it is freed; its number may come back */
-  GLI_SHM_RING,   /* wake up: something has changed in shared memory */
+  GLI_SHM_DENIED, /* wrong tag, or only one of the two ranks has a secret */
+  GLI_SHM_REGION, /* announces memory that rkeys name; carries its descriptor */
+  GLI_SHM_FORGET, /* the region is freed; its id may be reused */
+  GLI_SHM_RING,   /* wakes the peer: shared memory has changed */
   GLI_SHM_SAYS
 } gli_shm_say;
 
-/* Descriptors of a HELLO and an ACCEPTED: what they are for. That of a REGION
+/* Descriptors of a HELLO and an ACCEPTED, by index. The descriptor of a REGION
  * is the first. */
 enum { GLI_SHM_FD_RING, GLI_SHM_FD_PAGE, GLI_SHM_FDS };
 
@@ -37,25 +36,25 @@ typedef struct gli_shm_note {
   uint32_t version;
   uint32_t say;      /* gli_shm_say */
   uint32_t from, to; /* ranks */
-  uint64_t key;      /* HELLO, ACCEPTED: what the receiver of it expects */
-  uint32_t data_bytes, chunk; /* of the ring that comes with it */
-  uint32_t why;               /* DECLINED: errno, 0: not known */
-  uint32_t reads; /* ACCEPTED, CONFIRMED: 1: I can read your memory */
-  /* HELLO, ACCEPTED: the address and value of a random number of the sender, by
-   * which the receiver tests whether it can read that memory. */
+  uint64_t key;      /* HELLO, ACCEPTED: key that the receiver expects */
+  uint32_t data_bytes, chunk; /* HELLO, ACCEPTED: sizes of the ring */
+  uint32_t why;               /* DECLINED: errno, or 0 if unknown */
+  uint32_t reads; /* ACCEPTED, CONFIRMED: 1 if the sender reads your memory */
+  /* HELLO, ACCEPTED: address and value of a random number of the sender, by
+   * which the receiver tests whether it can read the sender's memory. */
   uint64_t proof_at, proof;
-  uint32_t region; /* REGION, FORGET: its number, and its size */
+  uint32_t region; /* REGION, FORGET: id and size of the region */
   uint64_t region_bytes;
-  /* HELLO, ACCEPTED, DENIED: 1: the sender has a secret. The first two then
-   * have a tag, which shows that, see gli_shm_note_sign. */
+  /* HELLO, ACCEPTED, DENIED: 1 if the sender has a secret. HELLO and ACCEPTED
+   * then carry a tag that proves it, see gli_shm_note_sign. */
   uint32_t asks;
   uint8_t tag[GLI_TAG_BYTES];
-  int fds[GLI_SHM_FDS]; /* -1: none; in a received note ours to close */
+  int fds[GLI_SHM_FDS]; /* -1 if none; the receiver closes them */
 } gli_shm_note;
 
 typedef enum gli_shm_received {
   GLI_SHM_GOT_NOTE,
-  GLI_SHM_GOT_NOTHING, /* not yet */
+  GLI_SHM_GOT_NOTHING, /* no note has arrived yet */
   GLI_SHM_GOT_END,     /* the peer has closed */
   GLI_SHM_GOT_GARBAGE
 } gli_shm_received;
@@ -70,9 +69,9 @@ gloo_status gli_shm_note_sign(const gli_key *key, gli_shm_note *note,
 bool gli_shm_note_is_signed(const gli_key *key, uint32_t from, uint32_t to,
                             const gli_shm_note *note);
 
-/* 0, or errno. */
+/* Sends a note. Returns 0 or errno. */
 int gli_shm_note_send(int socket, const gli_shm_note *note);
-/* Say RING. Never blocks, whatever the peer does to its end of the socket. */
+/* Sends RING. Never blocks, whatever the peer does to its end of the socket. */
 void gli_shm_note_ring(int socket);
 gli_shm_received gli_shm_note_receive(int socket, gli_shm_note *note);
 void gli_shm_note_close(gli_shm_note *note);

@@ -1,8 +1,8 @@
-/* One turn: descriptors now and then, deadlines, rings. Linux only. */
+/* One poll: deadlines, descriptors now and then, rings. Linux only. */
 #include "core/hints.h"
 #include "transport_shm/shm.h"
 
-/* Looking at the descriptors is a system call, looking at a ring is not. */
+/* Intervals of system calls for descriptors; polling a ring needs none. */
 enum { POLLS_PER_CLOCK = 32 };
 static const uint64_t look_every_ns = 50000;
 
@@ -38,14 +38,14 @@ GLI_COLD static bool time_has_come(gli_shm *t) {
   return true;
 }
 
-/* Once in a while, or after a sleep; often while connections are made. */
+/* Returns true periodically, after a sleep, and often while connecting. */
 static bool time_to_look(gli_shm *t) {
   if (atomic_load_explicit(&t->look, memory_order_relaxed)) return true;
   return ++t->polls % POLLS_PER_CLOCK == 0 && time_has_come(t);
 }
 
-/* All deadlines, once the earliest has passed. They are not sharp: the clock is
- * looked at as rarely as the descriptors. */
+/* Handles all deadlines once the earliest has passed. They are not exact,
+ * because the clock is read as rarely as the descriptors. */
 static void shm_meet_deadlines(gli_shm *t) {
   uint64_t due =
       atomic_load_explicit(&t->peers.next_due_ns, memory_order_relaxed);
@@ -57,7 +57,7 @@ static void shm_meet_deadlines(gli_shm *t) {
   gli_peers_due(&t->peers, now);
 }
 
-/* A dead peer's last records are read before its death is reported. */
+/* Reports the death of a peer after its last records have been read. */
 static void report_death(gli_shm_pair *pair) {
   if (gli_shm_ready(&pair->in, memory_order_acquire)) return;
   gli_peer_break(
@@ -85,7 +85,7 @@ void gli_shm_rested(gli_transport *base) {
   atomic_store(&((gli_shm *)base)->look, true);
 }
 
-/* Is there nothing to see to but what may come? So it is most of the time. */
+/* Returns true if the pair only waits for records, which is usual. */
 static inline bool is_quiet(const gli_shm_pair *pair) {
   return pair->queue.head == NULL && pair->peer.pending_work == 0;
 }

@@ -1,13 +1,14 @@
 /* Memory that messages refer to. Linux only.
  *
- * An rkey has bit 63 clear: 19 bits of the number of a region (memory from
- * gloo_alloc) and 44 bits of the place in it; or bit 63 set: an address in the
- * sender's process, for the receiver to read from with the kernel's help.
+ * An rkey with bit 63 clear has 19 bits for the id of a region (memory from
+ * gloo_alloc) and 44 bits for the offset in it. With bit 63 set it is an
+ * address in the sender's process, which the receiver reads with the kernel's
+ * help.
  *
- * A region's descriptor goes over the pair's socket when the region is first
- * exposed, before the message with its rkey is written to the ring. So a
- * receiver that does not know a number finds it in its socket. When a region is
- * freed, its owner says FORGET. */
+ * When a region is first exposed, its descriptor is sent over the pair's
+ * socket, before the message with its rkey is written to the ring. A receiver
+ * that does not know an id therefore finds it in its socket. When a region is
+ * freed, its owner sends FORGET. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -26,10 +27,10 @@
 #define OFFSET_BITS 44
 #define OFFSET_MASK ((UINT64_C(1) << OFFSET_BITS) - 1)
 
-/* Below this, copying through the ring is as fast. */
+/* Shortest exposed range: below this, copies through the ring are as fast. */
 enum { EXPOSE_MIN = 4096 };
 
-/* Notes of one peer that are read in a row while a number is searched. */
+/* Limit on notes of one peer that are read while searching for an id. */
 enum { NOTES_MAX = 4 * GLI_SHM_REGIONS_MAX };
 
 gloo_status gli_shm_read_min(uint64_t *bytes, gloo_error *error) {
@@ -46,7 +47,7 @@ gloo_status gli_shm_read_min(uint64_t *bytes, gloo_error *error) {
                   text);
 }
 
-/* ---- what the peer knows of our regions ---------------------------------- */
+/* ---- our regions, known to the peer -------------------------------------- */
 
 static int send_region_note(gli_shm_pair *pair, gli_shm_say what, uint32_t id,
                             size_t bytes, int fd) {
@@ -72,7 +73,7 @@ static size_t shm_rkey_rank_of(const gli_shm_pair *pair, uint32_t id) {
   return low;
 }
 
-/* Tells the peer of freed regions. Returns false if some are left. */
+/* Tells the peer of freed regions. Returns false if some could not be sent. */
 static bool forget_freed(gli_shm_pair *pair) {
   size_t kept = 0;
   bool all = true;
@@ -112,12 +113,12 @@ static bool shm_rkey_make_room(gli_shm_pair *pair) {
   return true;
 }
 
-/* See to it that the peer knows a region. */
+/* Makes sure that the peer knows a region. Returns false on failure. */
 static bool announce_region(gli_shm_pair *pair, const gli_region *region) {
   size_t at = shm_rkey_rank_of(pair, region->id);
   if (at < pair->n_announced && pair->announced[at].id == region->id) {
     if (pair->announced[at].serial == region->serial) return true;
-    if (!forget_freed(pair)) return false; /* the number has come back */
+    if (!forget_freed(pair)) return false; /* the id was reused */
     at = shm_rkey_rank_of(pair, region->id);
   }
   if (!shm_rkey_make_room(pair)) return false;
@@ -151,9 +152,9 @@ bool gli_shm_rkey_pack(gli_pair *base, const void *memory, size_t bytes,
   return true;
 }
 
-/* ---- what we know of the peer's ------------------------------------------ */
+/* ---- the peer's regions, known here -------------------------------------- */
 
-/* 0, or errno: the peer misbehaves. */
+/* Adds a region of the peer. Returns 0, or errno if the peer misbehaves. */
 static int take_region(gli_shm_pair *pair, gli_shm_note *note) {
   uint32_t id = note->region;
   uint64_t bytes = note->region_bytes;
@@ -167,7 +168,7 @@ static int take_region(gli_shm_pair *pair, gli_shm_note *note) {
   note->fds[0] = -1;
   code = gli_shm_map_cache_add(&pair->map_cache, id, (size_t)bytes, fd);
   if (code != ENOMEM) return code;
-  pair->missed_region = true; /* which matters when it is needed */
+  pair->missed_region = true; /* only matters if it is needed */
   return 0;
 }
 

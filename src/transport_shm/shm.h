@@ -1,19 +1,19 @@
-/* Inside the shared memory transport. Linux only: memfd, abstract Unix sockets
- * and eventfd; elsewhere absent.c says so in its place.
+/* Internals of the shared memory transport. Linux only (memfd, abstract Unix
+ * sockets, eventfd); absent.c replaces it elsewhere.
  *
- * An end point listens on a Unix socket without a name in any file system. A
- * pair is one connection, over which each side hands the other two descriptors:
- * the memory of the ring that it writes (shm_ring.h), and its page, where it
- * says whether it sleeps. The connection stays open as a liveness socket: its
- * end means that the peer is gone, and a note on it wakes the peer. Nothing has
- * a name, so nothing is left when all are killed.
+ * An end point listens on an abstract Unix socket. A pair is one connection,
+ * over which each side passes two descriptors to the other: the memory of the
+ * ring that it writes (shm_ring.h), and its page, which tells whether it
+ * sleeps. The connection stays open as a liveness socket: its end means that
+ * the peer has ended, and a note on it wakes the peer. Nothing has a name in a
+ * file system, so nothing remains if all processes are killed.
  *
- * Memory. Each pair costs a rank one ring. The first ones are large, the next
- * smaller (gli_shm_data_for), and beyond GLI_SHM_MEMORY_MAX pairs are declined.
- * What short messages need of it is reserved when a pair is opened, the rest
- * when a longer one comes (shm_ring.h).
+ * Memory. Each pair costs a rank one ring. The first rings are large, later
+ * ones smaller (gli_shm_data_for), and beyond GLI_SHM_MEMORY_MAX pairs are
+ * declined. Opening a pair reserves only the part of its ring that short
+ * messages need; the first longer message reserves the rest (shm_ring.h).
  *
- * transport/peer.h says how pairs fail and end. */
+ * transport/peer.h describes how pairs fail and end. */
 #ifndef GLI_TRANSPORT_SHM_SHM_H
 #define GLI_TRANSPORT_SHM_SHM_H
 
@@ -31,7 +31,7 @@
 #include "transport_shm/shm_ring.h"
 
 extern const gli_transport_ops gli_transport_shm;
-/* For pairs with checksums. */
+/* Operations of pairs with checksums. */
 extern const gli_transport_ops gli_transport_shm_checked;
 
 #define GLI_SHM_MEMORY_MAX ((uint64_t)64 * 1024 * 1024)
@@ -41,7 +41,7 @@ extern const gli_transport_ops gli_transport_shm_checked;
 
 typedef struct gli_shm_pair gli_shm_pair;
 
-/* A connection that has not said which rank it is from. */
+/* Connection that has not identified its rank yet. */
 typedef struct gli_shm_half_open {
   gli_watch watch;
   struct gli_shm *t;
@@ -49,15 +49,15 @@ typedef struct gli_shm_half_open {
 } gli_shm_half_open;
 
 typedef enum gli_shm_state {
-  GLI_SHM_IDLE,     /* nothing begun */
-  GLI_SHM_GREETING, /* our HELLO is sent */
-  GLI_SHM_WAITING,  /* trying again at due_ns, unless the peer comes first */
-  GLI_SHM_OFFERED,  /* we said ACCEPTED; the peer will confirm it */
+  GLI_SHM_IDLE,     /* not started */
+  GLI_SHM_GREETING, /* HELLO sent */
+  GLI_SHM_WAITING,  /* retries at due_ns, unless the peer connects first */
+  GLI_SHM_OFFERED,  /* ACCEPTED sent; the peer will confirm it */
   GLI_SHM_UP,
   GLI_SHM_ENDED
 } gli_shm_state;
 
-/* A region of ours (memory/region.h) that the peer knows. */
+/* Region of this process (memory/region.h) that the peer knows. */
 typedef struct gli_shm_announced {
   uint64_t serial;
   const uint8_t *base;
@@ -66,21 +66,21 @@ typedef struct gli_shm_announced {
 
 struct gli_shm_pair {
   gli_transport_peer peer;
-  gli_watch watch; /* the liveness socket */
+  gli_watch watch; /* liveness socket */
   struct gli_shm *t;
   gli_shm_endpoint there;
   gli_shm_state state;
 
   /* making the connection */
-  uint64_t due_ns;           /* when to act next; 0: never */
-  uint64_t failing_since_ns; /* 0: no attempt has failed */
-  int lack; /* errno of what failed for want of something here; 0: nothing */
+  uint64_t due_ns;           /* time of the next action; 0 if none */
+  uint64_t failing_since_ns; /* 0 if no attempt has failed */
+  int lack; /* errno of an exhausted local resource; 0 if none */
   uint32_t attempts, answers;
 
   /* sending: private_ of a request is its progress in gli_shm_put */
   gli_shm_out out;
   gli_request_queue queue;
-  atomic_bool waiting; /* the queue is not empty; sleepers read it */
+  atomic_bool waiting; /* true if the queue is not empty; sleepers read it */
   gli_shm_page *peer_page;
 
   /* receiving */
@@ -88,42 +88,42 @@ struct gli_shm_pair {
   gli_header header;
   gli_sink sink;
   uint64_t placed;
-  uint32_t sum, expected_sum; /* of the payload, if it is checked */
+  uint32_t sum, expected_sum; /* CRC32C of the payload */
 
   /* memory that rkeys name, see rkey.c */
-  uint64_t proof;               /* a random number, for the peer to read */
-  gli_shm_foreign peer_process; /* where we read the peer's */
-  bool reads;                   /* we can read all of the peer's memory */
-  bool readable;                /* the peer can read ours */
-  gli_shm_announced *announced; /* by id */
+  uint64_t proof;               /* random number that the peer reads */
+  gli_shm_foreign peer_process; /* process of the peer, and its proof */
+  bool reads;    /* true if this rank can read all of the peer's memory */
+  bool readable; /* true if the peer can read this rank's memory */
+  gli_shm_announced *announced; /* sorted by id */
   size_t n_announced, announced_capacity;
   gli_shm_map_cache map_cache; /* regions of the peer */
-  bool missed_region; /* there was no memory to enter one in the cache */
+  bool missed_region; /* true if a region was not cached, for lack of memory */
 };
 
 typedef struct gli_shm {
   gli_transport_peers peers;
   gli_shm_endpoint here;
-  uint64_t memory_bytes;      /* in our rings */
+  uint64_t memory_bytes;      /* total size of our rings */
   uint64_t read_min;          /* see gli_shm_read_min */
-  uint64_t region_generation; /* all peers know what was freed until then */
+  uint64_t region_generation; /* peers know of regions freed until then */
   unsigned polls;
-  uint64_t next_look_ns; /* at the descriptors */
-  unsigned connecting;   /* pairs whose connection is being made */
+  uint64_t next_look_ns; /* time of the next poll of the descriptors */
+  unsigned connecting;   /* number of pairs that are connecting */
 
-  /* Connected pairs, indexed for polling. `up_lock` is held to change the
-   * array, and by sleepers that read it; a thread that has the engine's lock
-   * reads it without. */
+  /* Connected pairs, indexed for polling. `up_lock` protects changes of the
+   * array, and reads by sleepers; a thread that holds the engine's lock reads
+   * it without. */
   gli_shm_pair **up;
   size_t n_up, up_capacity;
   uv_mutex_t up_lock;
 
   gli_events *events;
   gli_watch listener, bell;
-  bool accept_paused; /* the listener is not watched: no descriptors, too many
+  bool accept_paused; /* listener not watched: no descriptors, or too many
                          half-open connections */
   uint64_t accept_paused_until_ns;
-  uint64_t lacking_since_ns; /* when accepting began to fail; 0: it does not */
+  uint64_t lacking_since_ns; /* time of the first failed accept; 0 if none */
   gli_shm_half_open half_opens[GLI_SHM_HALF_OPEN_MAX];
   uint64_t refused_count;
 
@@ -131,8 +131,8 @@ typedef struct gli_shm {
   gli_shm_page *page;
   int page_fd;
   atomic_uint wakes;
-  atomic_bool oversubscribed; /* ranks outnumber processors */
-  atomic_bool look;           /* poll must look at the descriptors */
+  atomic_bool oversubscribed; /* true if ranks outnumber processors */
+  atomic_bool look;           /* true if poll must check the descriptors */
 } gli_shm;
 
 /* shm_wait.c */
@@ -140,11 +140,11 @@ void gli_shm_wake(gli_transport *t);
 void gli_shm_sleep(gli_transport *t, int64_t timeout_ns);
 bool gli_shm_sleep_begin(gli_transport *t, gli_sleep *sleep);
 void gli_shm_sleep_end(gli_transport *t);
-/* The bell is heard: take that back, unless a sleeper is still to hear it. */
+/* Resets the bell, unless a sleeper still has to see it. */
 void gli_shm_heard(gli_shm *t);
-/* A peer said RING. */
+/* Handles RING from a peer. */
 void gli_shm_rung(gli_shm *t);
-/* Wake the peer if it sleeps. After a store that the peer polls for. */
+/* Returns true if the peer sleeps, and must be woken after a store. */
 static inline bool gli_shm_peer_sleeps(gli_shm_pair *pair) {
   return pair->peer_page != NULL && atomic_load(&pair->peer_page->asleep) != 0;
 }
@@ -153,8 +153,8 @@ GLI_COLD void gli_shm_ring(gli_shm_pair *pair);
 /* poll.c */
 int gli_shm_poll(gli_transport *t);
 void gli_shm_rested(gli_transport *t);
-/* Takes over fd: false, with errno, when it is not watched; close it as well.
- */
+/* Watches `fd` and takes ownership of it. On failure returns false with errno;
+ * `fd` must then be closed as well. */
 bool gli_shm_watch(gli_shm *t, gli_watch *watch, int fd, gli_ready ready,
                    void *owner);
 void gli_shm_bell_ready(void *t, int events);
@@ -167,26 +167,26 @@ void gli_shm_half_open_close(gli_shm *t);
 
 /* shm_connect.c */
 void gli_shm_begin(gli_shm_pair *pair);
-/* Read a note on its connection. False: there was none. */
+/* Reads a note from the pair's connection. Returns false if there was none. */
 bool gli_shm_pair_ready(gli_shm_pair *pair);
-/* Answer a HELLO that came on `socket`, with the right tag where one is needed.
- * True when the socket was taken over.
- * Descriptors that are still in the note are the caller's to close. */
+/* Answers a HELLO that arrived on `socket`, whose tag has been verified if
+ * required. Returns true if the pair took ownership of the socket. Descriptors
+ * that remain in the note are for the caller to close. */
 bool gli_shm_join(gli_shm_pair *pair, gli_shm_note *hello, int socket);
 
 /* shm_pair.c */
 gloo_status gli_shm_pair_open(gli_transport *t, const gli_pair_config *config,
                               gli_pair **pair, gloo_error *error);
-/* The data part of the next ring, when `used` bytes are in rings already; 0: no
- * more. */
+/* Returns the size of the data part of the next ring if `used` bytes are in
+ * rings already, or 0 if the limit is reached. */
 uint32_t gli_shm_data_for(uint64_t used);
 bool gli_shm_pair_up(const gli_pair *pair);
 void gli_shm_set_state(gli_shm_pair *pair, gli_shm_state state);
-/* Something changed that decides whether the pair owes anything (gli_owe). */
+/* Recomputes whether the pair owes output (gli_owe). */
 void gli_shm_reckon(gli_shm_pair *pair);
 /* Drops the connection. */
 void gli_shm_pair_end(gli_transport_peer *peer);
-/* Report pairs that broke, and free what is garbage. */
+/* Reports pairs that broke, and frees garbage. */
 void gli_shm_tidy(gli_shm *t);
 void gli_shm_pair_dispose(gli_shm_pair *pair);
 void gli_shm_free_garbage(gli_shm *t);
@@ -194,17 +194,17 @@ void gli_shm_free_garbage(gli_shm *t);
 /* shm_send.c */
 gli_post gli_shm_send(gli_pair *pair, gli_send_request *request);
 bool gli_shm_send_now(gli_pair *pair, gli_header *header, const void *payload);
-/* Write what is queued, as far as there is room. Returns what was completed. */
+/* Writes queued requests, as far as they fit. Returns the number completed. */
 int gli_shm_flush(gli_shm_pair *pair);
 void gli_shm_pair_close(gli_pair *pair, const gli_send_request *last);
-/* Is something left to deliver for closed pairs? */
+/* Returns true if closed pairs have messages to deliver. */
 bool gli_shm_lingering(const gli_shm *t);
-/* A closed pair may have nothing left to do. */
+/* Disposes of a closed pair that has nothing left to do. */
 void gli_shm_linger_check(gli_shm_pair *pair, uint64_t now_ns);
 
 /* rkey.c */
-/* From how many bytes on ordinary memory is read by the peer itself, instead of
- * going through a ring: GLOO_SHM_READ, by default never. */
+/* Gets the length from which on a peer reads ordinary memory directly, instead
+ * of receiving it through a ring: GLOO_SHM_READ, by default never. */
 gloo_status gli_shm_read_min(uint64_t *bytes, gloo_error *error);
 bool gli_shm_rkey_pack(gli_pair *pair, const void *memory, size_t bytes,
                        bool write, uint64_t *rkey);
@@ -216,7 +216,7 @@ bool gli_shm_pair_revoked(gli_pair *pair);
 gli_shared_copy *gli_shm_shared_copy(gli_pair *pair, bool sends);
 /* Handles a note of a connected pair. Returns false for a protocol error. */
 bool gli_shm_region_note(gli_shm_pair *pair, gli_shm_note *note);
-/* Tell the peers which regions have been freed since it was last called. */
+/* Tells all peers of the regions that have been freed since the last call. */
 void gli_shm_forget_freed(gli_shm *t);
 
 /* shm_forked.c */
@@ -226,9 +226,9 @@ void gli_shm_abandon(gli_transport *t);
 /* shm_receive.c */
 bool gli_shm_take_now(gli_pair *pair, const gli_header *expected,
                       gli_taken *taken);
-/* There is a record. */
+/* Receives records, of which at least one is ready. */
 GLI_APART int gli_shm_receive(gli_shm_pair *pair);
-/* Tell the sender what has been read. */
+/* Acknowledges the records that have been read. */
 GLI_APART void gli_shm_give_back(gli_shm_pair *pair);
 
 #endif

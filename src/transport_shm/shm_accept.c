@@ -1,9 +1,9 @@
 /* Incoming connections, until they have identified their rank and, in a job
- * with a secret, proved that they know it. A half-open connection may send one
- * HELLO and nothing else, within a few seconds, and their number is small:
- * strangers cost next to nothing and disturb no rank. Beyond that number, or
- * when descriptors are scarce, the longest silent connection is closed at once,
- * because it may keep out a peer. Linux only. */
+ * with a secret, proved that they know it. A half-open connection may send a
+ * single HELLO, within a few seconds, and the number of half-open connections
+ * is small: unauthenticated clients cost next to nothing and disturb no rank.
+ * Beyond that number, or if descriptors are scarce, the longest silent
+ * connection is closed at once, because it may keep out a peer. Linux only. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdio.h>
@@ -19,7 +19,7 @@ static const uint64_t half_open_limit_ns = 5000000000;
 static const uint64_t accept_pause_ns = 20000000;
 static const uint64_t patience_ns = 200000000;
 
-/* Tell the other end, unless `say` is 0; it is hung up on next. */
+/* Sends `say`, unless it is 0. The caller then closes the socket. */
 static void shm_accept_turn_away(gli_shm *t, int fd, gli_shm_say say,
                                  const char *why) {
   t->refused_count++;
@@ -43,11 +43,11 @@ void gli_shm_half_open_close(gli_shm *t) {
     gli_watch_close(&t->half_opens[i].watch);
 }
 
-/* ---- which rank is it from? ---------------------------------------------- */
+/* ---- identification ------------------------------------------------------ */
 
-/* Has a HELLO shown what the pair that it is for asks of it? 0, or the answer
- * that refuses. Nothing is opened or changed. Where there is no such pair, that
- * is found next. */
+/* Checks that a HELLO carries the proof that its pair requires. Returns 0, or
+ * the answer that refuses it. Opens and changes nothing. An unknown pair
+ * passes, and shm_accept_find detects it. */
 static gli_shm_say shm_accept_examine(gli_shm *t, const gli_shm_note *hello,
                                       bool *asks) {
   const gli_peer_name name = {hello->key, hello->from, hello->to};
@@ -121,8 +121,7 @@ static void shm_accept_introduced(gli_shm *t, gli_shm_half_open *half_open,
                           : "no context of this rank has its key and rank");
     return;
   }
-  /* The socket was watched for the half-open connection; the pair watches it
-   * for itself. */
+  /* The half-open connection gives up the socket, and the pair watches it. */
   int socket = gli_watch_release(&half_open->watch);
   if (!gli_shm_join(pair, hello, socket)) close(socket);
 }
@@ -151,7 +150,7 @@ static void shm_half_open_ready(void *owner, int events) {
 
 /* ---- the listener -------------------------------------------------------- */
 
-/* Stop accepting for a while. Connections wait in the kernel. */
+/* Stops accepting for a while. Connections wait in the kernel. */
 static void pause_accept(gli_shm *t) {
   if (t->accept_paused) return;
   (void)gli_watch_now(&t->listener, 0);
@@ -164,9 +163,9 @@ static bool is_patient(const gli_shm *t, uint64_t now_ns) {
   return t->lacking_since_ns == 0 || now_ns - t->lacking_since_ns < patience_ns;
 }
 
-/* Connections cannot be accepted, for `code` from errno. Those that wait in the
- * system have their chance for a while; then pairs that are not connected fail.
- */
+/* Handles a failure to accept, with `code` from errno. Connections that wait in
+ * the kernel may still succeed for a while; then pairs that are not connected
+ * fail. */
 static void shm_accept_failed(gli_shm *t, int code) {
   uint64_t now = uv_hrtime();
   pause_accept(t);
@@ -181,7 +180,7 @@ static void shm_accept_failed(gli_shm *t, int code) {
     if (peer->live && !peer->up) gli_peer_lacks(peer, code);
 }
 
-/* Closes the longest silent connection, unless it has just sent something. */
+/* Closes the longest silent connection, unless it has just sent its HELLO. */
 static void shm_accept_give_way(gli_shm *t) {
   gli_shm_half_open *oldest = NULL;
   for (int i = 0; i < GLI_SHM_HALF_OPEN_MAX; i++) {
@@ -197,7 +196,7 @@ static void shm_accept_give_way(gli_shm *t) {
         "it has not sent its rank, and other connections are waiting");
 }
 
-/* A place for a connection, which there always is. */
+/* Returns a free entry for a connection. Closes another one if necessary. */
 static gli_shm_half_open *shm_accept_place(gli_shm *t, int fd) {
   gli_shm_half_open *place = NULL;
   int taken = 0, highest = fd;
@@ -213,7 +212,7 @@ static gli_shm_half_open *shm_accept_place(gli_shm *t, int fd) {
   return place != NULL ? place : shm_accept_place(t, fd);
 }
 
-/* `whose` as of gli_shm_same_user. */
+/* Refuses a connection; `whose` is the result of gli_shm_same_user. */
 static void shm_accept_stranger(gli_shm *t, int fd, int whose) {
   char why[96] = "it belongs to another user";
   if (whose > 0)
@@ -225,7 +224,7 @@ static void shm_accept_stranger(gli_shm *t, int fd, int whose) {
 
 static void shm_accept_welcome(gli_shm *t, int fd) {
   int whose = gli_shm_same_user(fd, t->here.user);
-  if (whose != 0) { /* a stranger takes no place of a half-open connection */
+  if (whose != 0) { /* another user's connection never becomes half-open */
     shm_accept_stranger(t, fd, whose);
     close(fd);
     return;
@@ -244,7 +243,7 @@ static void shm_accept_welcome(gli_shm *t, int fd) {
   }
   t->lacking_since_ns = 0;
   gli_peers_schedule(&t->peers, half_open->until_ns);
-  read_hello(t, half_open); /* most have spoken already */
+  read_hello(t, half_open); /* most peers have already sent their HELLO */
 }
 
 void gli_shm_listener_ready(void *owner, int events) {

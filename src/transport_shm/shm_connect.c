@@ -1,15 +1,15 @@
-/* Making the connection of a pair. Linux only.
+/* Connection of a pair. Linux only.
  *
- * Both sides may begin at the same moment; one connection must win, and both
+ * Both sides may start at the same moment; one connection must win, and both
  * must know which. The rule is that of TCP: a HELLO of the lower rank is never
- * turned down in favour of the higher rank's.
+ * rejected in favour of the higher rank's.
  *
- * The side that began decides last: HELLO and ACCEPTED carry descriptors, and
- * each side maps what it gets before it answers; with CONFIRMED both know that
- * the other has mapped. Until then a side that cannot says DECLINED, and
- * neither has taken anything out of the other's ring.
+ * The side that started decides last: HELLO and ACCEPTED carry descriptors, and
+ * each side maps them before it answers; after CONFIRMED both know that the
+ * other has mapped its memory. Before that, a side that cannot map says
+ * DECLINED, and neither has read from the other's ring.
  *
- * In a job with a secret HELLO and ACCEPTED prove that their sender knows it,
+ * In a job with a secret, HELLO and ACCEPTED prove that their sender knows it,
  * and the receiver checks the proof first. */
 #include <errno.h>
 #include <inttypes.h>
@@ -44,9 +44,9 @@ static void shm_try_again(gli_shm_pair *pair, uint64_t now_ns) {
   shm_wait_until(pair, now_ns + (backoff_ns << doublings));
 }
 
-/* Try again after a while, or give up when it has failed for too long: for want
- * of what this process lacks (errno; 0: nothing), or why the peer is at fault.
- * The patience gives a peer that failed for a reason the time to say so
+/* Retries later, or breaks the pair if attempts have failed for too long: for
+ * lack of a local resource (`lack`, from errno, or 0), or because of the peer
+ * (`why`). The patience gives a peer with an error of its own time to report it
  * elsewhere. */
 static void shm_fail_or_retry(gli_shm_pair *pair, int lack, const char *why) {
   uint64_t now = uv_hrtime();
@@ -56,7 +56,7 @@ static void shm_fail_or_retry(gli_shm_pair *pair, int lack, const char *why) {
     shm_try_again(pair, now);
     return;
   }
-  if (pair->lack != 0) { /* which the peer may have given up on meanwhile */
+  if (pair->lack != 0) { /* the peer may have given up because of it */
     gli_peer_lacks(&pair->peer, pair->lack);
     return;
   }
@@ -69,7 +69,7 @@ static void shm_attempt_failed(gli_shm_pair *pair, const char *why) {
   shm_fail_or_retry(pair, 0, why);
 }
 
-/* Not the peer's fault: another transport may do better. */
+/* Breaks the pair without blaming the peer; another transport may succeed. */
 static void shm_connect_impossible(gli_shm_pair *pair, const char *what,
                                    int code) {
   gli_peer_break(&pair->peer, GLOO_ERR_UNSUPPORTED,
@@ -104,7 +104,7 @@ static gli_shm_note shm_connect_offer(const gli_shm_pair *pair,
   };
 }
 
-/* 0, or errno. */
+/* Signs a note if the pair requires it. Returns 0 or errno. */
 static int shm_connect_sign(const gli_shm_pair *pair, gli_shm_note *note) {
   gloo_error ignored;
   if (!pair->peer.asks) return 0;
@@ -131,9 +131,9 @@ static bool sizes_make_sense(const gli_shm_note *note) {
          note->chunk <= note->data_bytes / 2;
 }
 
-/* Map what the peer sent. 0, or errno; the note's descriptors are taken. */
+/* Maps the peer's ring and page. Returns 0 or errno. */
 static int map_all(gli_shm_pair *pair, gli_shm_note *note) {
-  if (note->fds[GLI_SHM_FD_PAGE] < 0) return EMFILE; /* they got lost */
+  if (note->fds[GLI_SHM_FD_PAGE] < 0) return EMFILE; /* descriptors were lost */
   if (!sizes_make_sense(note)) return EINVAL;
   void *memory, *page;
   size_t bytes = gli_shm_ring_bytes(note->data_bytes);
@@ -156,7 +156,7 @@ static int map_all(gli_shm_pair *pair, gli_shm_note *note) {
   return 0;
 }
 
-/* Does the kernel let us read the peer's memory? */
+/* Tests whether the kernel lets this process read the peer's memory. */
 static void shm_connect_probe(gli_shm_pair *pair, const gli_shm_note *note,
                               int socket) {
   uint8_t none;
@@ -186,20 +186,20 @@ static void shm_connect_up(gli_shm_pair *pair) {
   gli_shm_set_state(pair, GLI_SHM_UP);
 }
 
-/* The liveness socket has ended. What is in the ring is still read. */
+/* Handles the end of the liveness socket. The ring is still read. */
 static void hang_up(gli_shm_pair *pair) {
   pair->peer.peer_closed = true;
   gli_watch_close(&pair->watch);
 }
 
-/* ---- beginning ----------------------------------------------------------- */
+/* ---- starting ------------------------------------------------------------ */
 
 static void shm_connect_failed(gli_shm_pair *pair, int code) {
   if (gli_lacking(code)) {
     shm_fail_or_retry(pair, code, "");
     return;
   }
-  if (code == EAGAIN || code == EINTR) /* many knock at its door */
+  if (code == EAGAIN || code == EINTR) /* the peer's backlog is full */
     shm_try_again(pair, uv_hrtime());
   else if (code == ECONNREFUSED || code == ECONNRESET || code == EPIPE)
     shm_attempt_failed(
@@ -208,14 +208,14 @@ static void shm_connect_failed(gli_shm_pair *pair, int code) {
     shm_connect_impossible(pair, "cannot connect a Unix socket", code);
 }
 
-/* 0, or errno. */
+/* Returns 0 or errno. */
 static int watch_liveness(gli_shm_pair *pair, int fd) {
   bool watched =
       gli_shm_watch(pair->t, &pair->watch, fd, gli_shm_liveness_ready, pair);
   return watched ? 0 : errno;
 }
 
-/* The peer's shared memory cannot be mapped. */
+/* Breaks the pair because the peer's shared memory cannot be mapped. */
 static void cannot_map(gli_shm_pair *pair, int code) {
   if (gli_lacking(code))
     gli_peer_lacks(&pair->peer, code);
@@ -245,7 +245,7 @@ void gli_shm_begin(gli_shm_pair *pair) {
   int code = watch_liveness(pair, fd);
   if (code == 0) code = shm_connect_sign(pair, &hello);
   if (code == 0) code = gli_shm_note_send(fd, &hello);
-  /* The peer may have refused in advance: its answer is still unread. */
+  /* The peer may have refused in advance: its answer is still to be read. */
   if (code == EPIPE || code == ECONNRESET) code = 0;
   if (code != 0) {
     gli_watch_close(&pair->watch);
@@ -256,9 +256,9 @@ void gli_shm_begin(gli_shm_pair *pair) {
   gli_shm_set_state(pair, GLI_SHM_GREETING);
 }
 
-/* ---- the answer to our HELLO --------------------------------------------- */
+/* ---- answer to our HELLO ------------------------------------------------- */
 
-/* One of the two has no secret, or another. */
+/* Breaks the pair because only one rank has a secret, or the secrets differ. */
 static void shm_connect_denied(gli_shm_pair *pair, bool peer_asks) {
   const gli_pair_config *c = &pair->peer.config;
   gli_peer_break(
@@ -340,8 +340,8 @@ static void shm_connect_answered(gli_shm_pair *pair, gli_shm_note *note) {
   shm_connect_nonsense(pair);
 }
 
-/* After our ACCEPTED. A peer that ends without a word has still written all
- * that it had to say. */
+/* Handles the answer to our ACCEPTED. A peer that closes without an answer has
+ * still written all its records. */
 static void shm_connect_confirmed(gli_shm_pair *pair,
                                   const gli_shm_note *note) {
   if (note->say == GLI_SHM_DECLINED)
@@ -380,7 +380,7 @@ bool gli_shm_pair_ready(gli_shm_pair *pair) {
   return true;
 }
 
-/* ---- a HELLO from the peer ----------------------------------------------- */
+/* ---- HELLO from the peer ------------------------------------------------- */
 
 static gli_shm_say shm_connect_decide(const gli_shm_pair *pair) {
   bool lower = pair->peer.config.self_rank < pair->peer.config.peer_rank;
@@ -413,7 +413,7 @@ bool gli_shm_join(gli_shm_pair *pair, gli_shm_note *hello, int socket) {
   if (code != 0) cannot_map(pair, code);
   if (say != GLI_SHM_ACCEPTED) return false;
 
-  gli_watch_close(&pair->watch); /* of our own attempt */
+  gli_watch_close(&pair->watch); /* socket of this side's own attempt */
   code = watch_liveness(pair, socket);
   pair->peer.greeted = true;
   pair->due_ns = 0;
@@ -423,7 +423,7 @@ bool gli_shm_join(gli_shm_pair *pair, gli_shm_note *hello, int socket) {
     gli_peer_lacks(&pair->peer, code);
     return true;
   }
-  /* The peer has closed: everything that it wrote can be read. */
+  /* The peer has closed, but all its records can be read. */
   shm_connect_up(pair);
   hang_up(pair);
   return true;

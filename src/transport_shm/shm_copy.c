@@ -30,7 +30,7 @@ void gli_shm_copy(gli_store_policy *copier, void *dst, const void *src,
     shm_copy_copy(way.nontemporal, dst, src, bytes);
     return;
   }
-  /* A streamed chunk tries only its beginning through the caches. */
+  /* A trial of cached stores in a long chunk covers only its beginning. */
   size_t timed = bytes;
   if (way.tried && !way.nontemporal && bytes > GLI_SHM_NONTEMPORAL_LONG)
     timed = GLI_SHM_NONTEMPORAL_LONG;

@@ -1,5 +1,5 @@
-/* The end point in a forked child: it goes away here, and no peer notices. The
- * epoll set, the bells and the rings are the parent's as well. Linux only. */
+/* End point in a forked child, which releases it without any effect on peers.
+ * The parent also has the epoll set, the bells and the rings. Linux only. */
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -42,7 +42,7 @@ static void free_pairs(gli_transport_peer *list) {
   while (list != NULL) {
     gli_shm_pair *pair = (gli_shm_pair *)list;
     list = list->next;
-    /* The requests of open ones are the engine's. */
+    /* Requests of open pairs belong to the engine. */
     if (pair->peer.closed) gli_request_free_all(&pair->queue);
     gli_shm_memory_drop(pair->out.memory, pair->out.bytes);
     gli_shm_memory_drop(pair->in.memory, pair->in.bytes);

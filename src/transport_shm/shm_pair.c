@@ -1,4 +1,4 @@
-/* Pairs: opening them, and what happens when they fail. Linux only. */
+/* Opening, states and end of pairs. Linux only. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
@@ -28,7 +28,7 @@ uint32_t gli_shm_data_for(uint64_t used) {
   return 0;
 }
 
-/* Our ring. 0; or errno, and `what` says what failed. */
+/* Makes the ring. Returns 0, or errno with the failed step in `what`. */
 static int make_ring(gli_shm_pair *pair, const char **what) {
   gli_shm *t = pair->t;
   gli_shm_out *out = &pair->out;
@@ -121,8 +121,8 @@ static bool is_up_or_ended(gli_shm_state state) {
   return state == GLI_SHM_UP || state == GLI_SHM_ENDED;
 }
 
-/* Records in the ring of a connection in progress reach the peer with the
- * connection. */
+/* A pair that is not connected yet owes the records in its ring, because the
+ * peer gets the ring with the connection. */
 void gli_shm_reckon(gli_shm_pair *pair) {
   bool in_ring = !is_up_or_ended(pair->state) && pair->out.next != 0;
   bool owes = in_ring || pair->peer.closed || pair->peer.to_report;

@@ -1,5 +1,4 @@
-/* Receiving: payload is stored or reduced straight out of the ring. Linux only.
- */
+/* Receiving: payload is copied or reduced from the ring. Linux only. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -10,10 +9,10 @@
 #include "transport/sink.h"
 #include "transport_shm/shm.h"
 
-/* Records of one pair in one poll, so that all get a turn. */
+/* Limit on records of one pair per poll, so that all pairs make progress. */
 enum { RECORDS_PER_POLL = 64 };
 
-/* So much is given back to the sender at once. */
+/* Limits after which records are acknowledged together. */
 enum { ACK_BYTES = GLI_SHM_ACK_BYTES, ACK_RECORDS = GLI_SHM_ACK_RECORDS };
 
 static void shm_recv_garbled(gli_shm_pair *pair) {
@@ -41,8 +40,8 @@ static void shm_recv_damaged(gli_shm_pair *pair, uint64_t bytes) {
                  pair->peer.config.self_rank, pair->sum, pair->expected_sum);
 }
 
-/* Chunks begin on whole elements: their length is a multiple of a line, and the
- * sizes of elements are powers of two of at most 16 bytes. */
+/* Chunks begin on whole elements: their length is a multiple of a line, and
+ * element sizes are powers of two up to 16 bytes. */
 static void shm_recv_place(gli_shm_pair *pair, const uint8_t *data,
                            size_t bytes) {
   const gli_sink *sink = &pair->sink;
@@ -57,7 +56,7 @@ static size_t chunk_of(const gli_shm_pair *pair, uint64_t left) {
   return left < pair->in.chunk ? (size_t)left : pair->in.chunk;
 }
 
-/* To the next record. */
+/* Moves to the next record. */
 static void shm_recv_take(gli_shm_pair *pair, size_t bytes) {
   gli_shm_take(&pair->in);
   if (bytes >= ACK_BYTES) (void)gli_shm_ack(&pair->in, false);
@@ -70,7 +69,8 @@ static void ask_where(gli_shm_pair *pair) {
   pair->peer.in_message = pair->peer.live;
 }
 
-/* Its only record is here. False: ask where it goes, if the pair lives. */
+/* Offers a message of a single record to the `message` upcall. Returns false if
+ * the sink has to be requested, provided that the pair is still live. */
 static bool shm_take_whole(gli_shm_pair *pair, const gli_header *header,
                            const uint8_t *data) {
   const gli_upcalls *upcalls = pair->t->peers.upcalls;
@@ -99,7 +99,7 @@ static void receive_more(gli_shm_pair *pair, const uint8_t *data,
   if (pair->placed == pair->header.length) message_done(pair);
 }
 
-/* Its first bytes are here. */
+/* Receives a message whose first chunk is at `data`. */
 GLI_APART static void receive_rest(gli_shm_pair *pair, const gli_header *header,
                                    const uint8_t *data, size_t bytes) {
   pair->header = *header;
@@ -120,7 +120,7 @@ GLI_APART static void receive_first(gli_shm_pair *pair,
   receive_rest(pair, header, data, bytes);
 }
 
-/* A message that is no longer than its slot. */
+/* Receives a message whose payload fits its slot. */
 static void receive_short(gli_shm_pair *pair, const gli_shm_record *record) {
   const gli_header *header = &record->header;
   if (shm_take_whole(pair, header, record->data)) {
@@ -135,14 +135,14 @@ static inline bool much_unacked(const gli_shm_pair *pair) {
          gli_shm_unacked_bytes(&pair->in) >= ACK_BYTES;
 }
 
-/* Nothing but a whole message can come next, and it is read. */
+/* Returns true if the next record must begin a message that the pair reads. */
 static inline bool reads_whole(const gli_shm_pair *pair) {
   static const gli_transport_peer open = {.live = true, .up = true};
   return pair->peer.rx_state == open.rx_state;
 }
 
-/* This record has to be read before the sender is notified of it; earlier ones
- * were. */
+/* Acknowledges earlier records first, because this one must be read before the
+ * sender is notified of it. */
 GLI_APART static bool take_long(gli_shm_pair *pair,
                                 const gli_shm_record *record, uint64_t bytes,
                                 gli_taken *taken) {
@@ -163,8 +163,8 @@ bool gli_shm_take_now(gli_pair *base, const gli_header *expected,
   return true;
 }
 
-/* The first record of a message with checksums. It is taken before anything is
- * made of it, for only then it is known to be what was sent. */
+/* Receives the first record of a message with checksums. The header is verified
+ * before it is used, and so is the payload if this record has all of it. */
 GLI_APART static void receive_checked(gli_shm_pair *pair,
                                       const gli_shm_record *record) {
   if (!pair->peer.checked ||
@@ -185,7 +185,7 @@ GLI_APART static void receive_checked(gli_shm_pair *pair,
   }
 }
 
-/* One that follows. */
+/* Receives a further record of a message with checksums. */
 GLI_APART static void go_on_checked(gli_shm_pair *pair,
                                     const gli_shm_record *record) {
   if (pair->peer.checked && record->header.mark == GLI_SHM_CHECKED_CUT) {
@@ -207,7 +207,7 @@ GLI_APART static void go_on_checked(gli_shm_pair *pair,
     receive_more(pair, data, bytes);
 }
 
-/* Continues a message, or marks its end. */
+/* Receives a record that continues a message, or a CUT. */
 GLI_APART static void go_on(gli_shm_pair *pair, const gli_shm_record *record) {
   if (record->header.mark == GLI_SHM_CUT) {
     pair->peer.in_message = false;
@@ -220,7 +220,7 @@ GLI_APART static void go_on(gli_shm_pair *pair, const gli_shm_record *record) {
   }
 }
 
-/* One record. */
+/* Receives one record. */
 GLI_INLINE void receive_one(gli_shm_pair *pair) {
   gli_shm_record record;
   gli_shm_get(&pair->in, &record);
@@ -246,8 +246,8 @@ int gli_shm_receive(gli_shm_pair *pair) {
     receive_one(pair);
   } while (++n < RECORDS_PER_POLL && pair->peer.live && !pair->peer.departed &&
            gli_shm_ready(&pair->in, memory_order_acquire));
-  /* The fence is too expensive for each small message: it is done for several
-   * at once, or by the next poll that finds nothing new. */
+  /* The fence is too expensive for each small message. It is done for several
+   * messages at once, or by the next poll that finds nothing new. */
   if (much_unacked(pair)) gli_shm_give_back(pair);
   return n;
 }

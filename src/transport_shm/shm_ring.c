@@ -16,13 +16,13 @@ size_t gli_shm_ring_reserved(uint32_t data_bytes, uint32_t chunk) {
   return gli_shm_ring_bytes(near < data_bytes ? (uint32_t)near : data_bytes);
 }
 
-/* Where the next `bytes` lie. A chunk never passes the end. */
+/* Returns the position of the next `bytes`, which never passes the end. */
 static uint64_t shm_ring_place(uint64_t at, uint32_t data_bytes, size_t bytes) {
   uint64_t left = data_bytes - at % data_bytes;
   return bytes > left ? at + left : at;
 }
 
-/* The start of the data part, at or after `at`. */
+/* Returns the start of the data part, at or after `at`. */
 static uint64_t start_after(uint64_t at, uint32_t data_bytes) {
   return (at + data_bytes - 1) / data_bytes * data_bytes;
 }
@@ -43,7 +43,7 @@ static bool shm_ring_fits(const gli_shm_out *out, uint64_t end) {
   return out->next - slots < GLI_SHM_SLOTS && end - bytes <= out->data_bytes;
 }
 
-/* Read how far the receiver has come: never back, nor ahead of us. */
+/* Reads the receiver's counters, which only grow, up to the sender's. */
 GLI_INLINE void look(gli_shm_out *out) {
   gli_shm_memory *m = out->memory;
   uint64_t bytes = atomic_load(&m->bytes_taken);
@@ -86,8 +86,7 @@ static void shm_ring_publish(gli_shm_out *out, gli_shm_slot *slot) {
 
 #define SKEWS (GLI_SHM_LINE - 16) /* 0, 16, 32, 48 */
 
-/* Returns the skew of a chunk that begins at this place of the sender's memory.
- */
+/* Returns the skew of a chunk at this address of the sender's memory. */
 static inline size_t skew_of(const uint8_t *data, size_t bytes) {
   return bytes >= GLI_SHM_SKEWED_MIN ? (uintptr_t)data & SKEWS : 0;
 }
@@ -100,7 +99,7 @@ static inline size_t skew_in(const gli_shm_record *r, size_t bytes) {
   return *(const volatile uint8_t *)r->data & SKEWS;
 }
 
-/* Copy a chunk into the data part; it has room. */
+/* Copies a chunk into the data part, which has room for it. */
 static void put_data(gli_shm_out *out, uint64_t from, size_t skew,
                      const uint8_t *data, size_t bytes) {
   uint8_t *to = out->memory->data + from % out->data_bytes + skew;
@@ -112,14 +111,14 @@ static void put_data(gli_shm_out *out, uint64_t from, size_t skew,
   out->at = from + shm_ring_lines(skew + bytes);
 }
 
-/* All but the sequence number, which is atomic. */
+/* Writes all of the header except the sequence number, which is atomic. */
 static void write_header(gli_shm_record *r, const gli_header *h) {
   memcpy(r, h, offsetof(gli_header, number));
   memcpy(&r->header.operation, &h->operation,
          sizeof *h - offsetof(gli_header, operation));
 }
 
-/* Most of them are one number. */
+/* Writes payload into the slot. Most short messages are a single number. */
 static void write_inline(gli_shm_record *r, const uint8_t *payload,
                          size_t bytes) {
   if (bytes == 4) {
@@ -143,7 +142,7 @@ static bool all_is_read(gli_shm_out *out) {
          out->at;
 }
 
-/* Are there pages for [from, from + bytes), a chunk? */
+/* Returns true if the chunk has pages; may reserve the rest of the ring. */
 static bool is_reserved(gli_shm_out *out, uint64_t from, size_t bytes) {
   if (from % out->data_bytes + bytes <= out->data_bytes - out->unreserved)
     return true;
@@ -158,18 +157,18 @@ static bool is_reserved(gli_shm_out *out, uint64_t from, size_t bytes) {
 
 #define NOWHERE UINT64_MAX
 
-/* Is there anything to think about before the next chunk goes where it would
- * lie? */
+/* Returns true if place_far has to choose the position of the next chunk. */
 static inline bool is_far(const gli_shm_out *out) {
   uint64_t used = out->at % out->data_bytes;
   return used >= GLI_SHM_NEAR &&
          (used >= out->turn_bytes || out->unreserved != 0);
 }
 
-/* Where a chunk goes that would be `next`, beyond the first GLI_SHM_NEAR bytes:
- * back to the start when nothing is under way, which keeps to the nearest
- * caches, and when there is nothing else. Looking at the counters costs a cache
- * miss, so it is done once per GLI_SHM_NEAR bytes. NOWHERE: it has to wait. */
+/* Returns the position of a chunk beyond the first GLI_SHM_NEAR bytes, or
+ * NOWHERE if it has to wait. If the receiver has read everything, this is the
+ * start for a head beyond `turn_bytes`, to stay in the nearest caches, and for
+ * any chunk whose next position has no pages. Reading the counters costs a
+ * cache miss, so it happens once per GLI_SHM_NEAR bytes. */
 GLI_APART static uint64_t place_far(gli_shm_out *out, bool is_head,
                                     size_t bytes) {
   uint64_t next = shm_ring_place(out->at, out->data_bytes, bytes);
@@ -179,7 +178,7 @@ GLI_APART static uint64_t place_far(gli_shm_out *out, bool is_head,
   return is_reserved(out, next, bytes) ? next : NOWHERE;
 }
 
-/* Where the next chunk goes; NOWHERE: it has to wait. */
+/* Returns the position of the next chunk, or NOWHERE if it has to wait. */
 GLI_INLINE uint64_t place_next(gli_shm_out *out, bool is_head, size_t bytes,
                                bool *rewind) {
   uint64_t next = shm_ring_place(out->at, out->data_bytes, bytes);
@@ -243,7 +242,7 @@ bool gli_shm_put(gli_shm_out *out, gli_header *header, const uint8_t *payload,
                   GLI_SHM_MORE_REWIND);
 }
 
-/* Without asking anything that has one answer for them. */
+/* Omits all checks whose result is fixed for messages that fit their slot. */
 bool gli_shm_put_short(gli_shm_out *out, gli_header *header,
                        const uint8_t *payload) {
   if (header->length > GLI_SHM_INLINE || !shm_ring_fits(out, out->at))
@@ -263,8 +262,8 @@ bool gli_shm_put_one(gli_shm_out *out, gli_header *header,
          put_head(out, header, payload, &progress);
 }
 
-/* Of a record's header, and of the record's number: one that was there before
- * is not taken for it. */
+/* Returns the checksum of a record's header and number. With the number, an old
+ * record in the slot does not pass for a new one. */
 static uint32_t header_sum(const gli_shm_record *r, uint32_t number) {
   const uint8_t *header = (const uint8_t *)&r->header;
   uint32_t sum = gli_crc32c(number, header, offsetof(gli_header, number));
@@ -321,11 +320,11 @@ void gli_shm_get(gli_shm_in *in, gli_shm_record *record) {
   record->header.number = 0;
   memcpy(&record->header.operation, &slot->record.header.operation,
          sizeof *record - offsetof(gli_header, operation));
-  /* The compiler must not read from shared memory again what was checked. */
+  /* Keeps the compiler from reading shared memory again after the checks. */
   atomic_signal_fence(memory_order_seq_cst);
 }
 
-/* All but `eager`, `credit` and `number`. */
+/* Compares all fields except `eager`, `credit` and `number`. */
 static inline uint64_t shm_ring_differ(const gli_header *got,
                                        const gli_header *head,
                                        const gli_header *expected) {
@@ -335,7 +334,7 @@ static inline uint64_t shm_ring_differ(const gli_header *got,
          gli_header_differ(got, expected);
 }
 
-/* The compiler does not repeat this read. */
+/* Reads the fields once: the fence keeps the compiler from reading again. */
 GLI_INLINE void took(gli_shm_in *in, const gli_shm_record *r,
                      gli_taken *taken) {
   taken->credit = r->header.credit;
@@ -427,7 +426,7 @@ bool gli_shm_ack(gli_shm_in *in, bool ask) {
   atomic_store_explicit(&m->slots_taken, next, memory_order_release);
   if (!ask) {
     atomic_store_explicit(&m->bytes_taken, in->at, memory_order_release);
-    return false; /* and the sender may still have to be woken */
+    return false; /* the sender may still have to be woken */
   }
   in->acked = next;
   in->acked_at = in->at;

@@ -1,11 +1,11 @@
 /* Sending, and closing a pair. Linux only.
  *
- * What a closed pair still owes its peer is copied, so that the caller's memory
- * is free at once, and goes into the ring while the pair lingers: with a BYE
- * all that was taken before; with an ABORT a CUT in place of the rest of the
- * message under way. Once it is all in the ring, and the peer has mapped that,
- * there is nothing left to wait for: the memory lives as long as the peer looks
- * at it. */
+ * When a pair is closed, its unsent messages are copied, so that the caller may
+ * reuse its memory at once, and go into the ring while the pair lingers. With a
+ * BYE these are all earlier messages; with an ABORT, a CUT replaces the rest of
+ * a partly written message. Once everything is in the ring, and the peer has
+ * mapped it, nothing remains to wait for: the memory lives as long as the peer
+ * maps it. */
 #include <stdlib.h>
 
 #include "core/error.h"
@@ -30,7 +30,7 @@ static bool shm_send_put(gli_shm_pair *pair, gli_send_request *request) {
   return all;
 }
 
-/* One that is longer than its slot, or finds no room at first sight. */
+/* Sends a message longer than its slot, or without room at first sight. */
 GLI_APART static bool send_longer(gli_shm_pair *pair, gli_header *header,
                                   const void *payload) {
   if (!gli_shm_put_one(&pair->out, header, payload)) {
@@ -41,7 +41,7 @@ GLI_APART static bool send_longer(gli_shm_pair *pair, gli_header *header,
   return true;
 }
 
-/* A sent message is in the ring, and the peer's from then on. */
+/* Returns true if the pair is connected: the peer gets what is in the ring. */
 static inline bool is_open(const gli_shm_pair *pair) {
   static const gli_transport_peer open = {.live = true, .up = true},
                                   seen = {.live = true,
@@ -50,8 +50,8 @@ static inline bool is_open(const gli_shm_pair *pair) {
   return (pair->peer.rx_state & seen.rx_state) == open.rx_state;
 }
 
-/* A message that is in the ring before the peer has that: making the connection
- * is what is left to do for it. The same goes for post_early. */
+/* Sends a message before the peer has mapped the ring; it is then owed until
+ * the connection is made. The same applies to post_early. */
 GLI_COLD static bool send_early(gli_shm_pair *pair, gli_header *header,
                                 const void *payload) {
   if (!pair->peer.live || pair->peer.departed || pair->queue.head != NULL)
@@ -75,8 +75,8 @@ static void await_room(gli_shm_pair *pair) {
   if (atomic_load_explicit(&pair->waiting, memory_order_relaxed)) return;
   atomic_store(&pair->out.memory->wants, 1);
   atomic_store(&pair->waiting, true);
-  /* Made before the receiver could see that: it will not ring, and a thread
-   * that sleeps already knows of nothing to wait for. */
+  /* The receiver may have made room before it could see `wants`. It then does
+   * not ring, and a thread that already sleeps does not watch for room. */
   if (gli_shm_room_made(&pair->out)) gli_peers_touch(&pair->t->peers);
 }
 
@@ -110,7 +110,7 @@ static void all_sent(gli_shm_pair *pair) {
   atomic_store_explicit(&pair->out.memory->wants, 0, memory_order_relaxed);
 }
 
-/* The request at the head is done with. */
+/* Completes the request at the head of the queue. */
 static void shm_send_finish(gli_shm_pair *pair) {
   gli_send_request *request = gli_request_pop(&pair->queue);
   if (pair->peer.closed) {
@@ -128,7 +128,7 @@ int gli_shm_flush(gli_shm_pair *pair) {
     pair->peer.cut = false;
   }
   while (pair->queue.head != NULL && (pair->peer.live || pair->peer.closed)) {
-    /* A peer that has left reads nothing more. */
+    /* A departed peer reads nothing more. */
     if (!pair->peer.departed && !shm_send_put(pair, pair->queue.head)) break;
     shm_send_finish(pair);
     done++;
@@ -138,13 +138,13 @@ int gli_shm_flush(gli_shm_pair *pair) {
 
 /* ---- closing ------------------------------------------------------------- */
 
-/* A copy of what is left to be sent of a request; NULL without memory. */
+/* Returns a copy of the unsent part of a request, or NULL if out of memory. */
 static gli_send_request *shm_copy_request(const gli_send_request *from) {
   return gli_request_copy(from, from->private_ > 0 ? from->private_ - 1 : 0);
 }
 
-/* Replace the caller's requests by copies. False: not enough memory; the queue
- * holds only what is ours, then as well. */
+/* Replaces the caller's requests by copies. Returns false if out of memory; the
+ * queue then holds only copies, too. */
 static bool shm_own_queue(gli_shm_pair *pair) {
   gli_send_request *request = pair->queue.head;
   pair->queue = (gli_request_queue){NULL, NULL};
@@ -162,7 +162,7 @@ static void shm_drop_queue(gli_shm_pair *pair) {
   pair->queue = (gli_request_queue){NULL, NULL};
 }
 
-/* The peer does not know this pair, and only a BYE is left to send. */
+/* Returns true if the peer does not know this pair, and only gets a BYE. */
 static bool shm_never_spoke(const gli_shm_pair *pair, bool bye) {
   return bye && !pair->peer.greeted && pair->out.next == 0 &&
          pair->queue.head == NULL;

@@ -1,5 +1,5 @@
-/* Opening and closing the end point, and the table of operations. Linux only.
- */
+/* Opening and closing of the end point, and the table of operations. Linux
+ * only. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdio.h>
@@ -26,7 +26,7 @@ static void shm_transport_release(gli_shm *t) {
   free(t);
 }
 
-/* 0, or errno with what could not be made. */
+/* Returns 0, or errno with the failed part in `what`. */
 static int shm_open_parts(gli_shm *t, const char **what) {
   int code = gli_shm_endpoint_here(&t->here, what);
   if (code != 0) return code;
@@ -51,7 +51,7 @@ static int shm_open_parts(gli_shm *t, const char **what) {
   return 0;
 }
 
-/* ---- what peer.h asks for ------------------------------------------------ */
+/* ---- callbacks of peer.h ------------------------------------------------- */
 
 static void shm_peer_begin(gli_transport_peer *peer) {
   gli_shm_pair *pair = (gli_shm_pair *)peer;
@@ -134,7 +134,7 @@ static void shm_address(const gli_transport *t, gli_address *address) {
 
 static uint64_t shm_now_ns(gli_transport *t) {
   (void)t;
-  struct timespec now; /* by the clock of uv_hrtime, without the detour */
+  struct timespec now; /* the clock of uv_hrtime, without its overhead */
   (void)clock_gettime(CLOCK_MONOTONIC, &now);
   return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
 }
@@ -227,8 +227,8 @@ const gli_transport_ops gli_transport_shm = {
     .set_oversubscribed = shm_set_oversubscribed,
 };
 
-/* Without short ways for small messages, and all of them go through the ring.
- */
+/* Lacks the short paths for small messages, so that all messages go through the
+ * ring. */
 const gli_transport_ops gli_transport_shm_checked = {
     .name = "shm",
     .send = gli_shm_send,

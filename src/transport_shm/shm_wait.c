@@ -1,20 +1,20 @@
-/* Sleeping and being woken. Linux only.
+/* Sleeping and waking. Linux only.
  *
- * All that can end a sleep is in one epoll descriptor: the listener, the bell,
- * an eventfd of this process alone, and the liveness sockets, on which a peer
- * says RING when it finds `asleep` set after it has changed something; it takes
- * the flag back, so that it says so once. shm_ring.h argues that no change is
- * missed. (A bell that peers have, too, would be theirs to break for others:
- * what writing to a descriptor does, and whether it blocks, is up to all that
- * share it.)
+ * One epoll descriptor covers everything that can end a sleep: the listener,
+ * the bell (an eventfd that only this process has), and the liveness sockets. A
+ * peer sends RING on its socket if it finds `asleep` set after a change, and
+ * clears the flag, so that it sends only one. shm_ring.h argues that no change
+ * is missed. (Peers that shared the bell could break it for others: what a
+ * write to a descriptor does, and whether it blocks, depends on all processes
+ * that share it.)
  *
- * The bell stays readable until a poll quiets it, so every sleeper hears it. A
- * poll must not quiet it under a thread that is on its way to or out of the
- * kernel, so it leaves it alone as long as a thread is inside; threads that
- * come meanwhile return early, which is allowed. A thread that goes to sleep
- * just when the bell is being quieted may have lost a ring of wake, so the bell
- * is rung again for it. A poll that reads RING while a thread is inside rings
- * the bell in its place. */
+ * The bell stays readable until a poll resets it, so every sleeper sees it. A
+ * poll must not reset it while a thread is entering or leaving the kernel, so
+ * it does not touch the bell as long as any thread is inside; threads that come
+ * in the meantime return early, which is allowed. A thread that goes to sleep
+ * just when the bell is being reset may have lost a wake, so the bell is rung
+ * again for it. A poll that reads RING while a thread is inside rings the bell
+ * on its behalf. */
 #define _GNU_SOURCE
 #include <poll.h>
 
