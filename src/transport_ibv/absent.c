@@ -1,5 +1,4 @@
-/* In place of the transport where libibverbs' headers were not there, or were
- * not wanted. */
+/* Replacement of the transport in builds without libibverbs' headers. */
 #include "core/error.h"
 #include "transport/transport.h"
 

@@ -1,17 +1,17 @@
-/* GLOO_IBV_DEVICE. */
+/* Parser of GLOO_IBV_DEVICE. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "transport_ibv/port.h"
 
-/* One item of a list. */
+/* Item of the list. */
 typedef struct choice_item {
   const char *name;
   size_t length;
-  unsigned long port; /* 0: any */
+  unsigned long port; /* 0 if any */
 } choice_item;
 
-/* The item that begins there; where the next one begins, or NULL. */
+/* Reads the item at `at`. Returns the start of the next one, or NULL. */
 static const char *ibv_choice_next(const char *at, choice_item *item) {
   size_t length = strcspn(at, ",");
   const char *colon = memchr(at, ':', length);

@@ -1,4 +1,4 @@
-/* The completion queue, and what the device tells. */
+/* Completion queue, and events of the device. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "transport_ibv/ibv.h"
 
 enum { ROUNDS_PER_POLL = 8 };
-/* How often the device is asked where no thread ever sleeps. */
+/* Interval of queries to the device, for programs whose threads never sleep. */
 static const uint64_t ask_every_ns = 20000000;
 static const uint64_t settle_ns = 50000000;
 
@@ -20,7 +20,7 @@ static gli_ibv_pair *completed_pair(const struct ibv_wc *wc, bool *in) {
 static void completed_in_error(gli_ibv_pair *pair, enum ibv_wc_status status) {
   gli_ibv_port *port = &pair->t->port;
   const char *text = port->v->wc_status_str(status);
-  /* Queue pairs of a device that goes away are flushed, too. */
+  /* A device that disappears also flushes its queue pairs. */
   if (status == IBV_WC_WR_FLUSH_ERR) gli_ibv_heard(pair->t);
   if (atomic_load(&pair->t->gone)) return;
   if (pair->way == GLI_IBV_UNDECIDED && !pair->said_ready) {
@@ -28,12 +28,12 @@ static void completed_in_error(gli_ibv_pair *pair, enum ibv_wc_status status) {
     (void)snprintf(why, sizeof why, "a send through %.40s failed: %.60s",
                    port->name, text);
     gli_ibv_decline(pair, why);
-  } else if (status != IBV_WC_WR_FLUSH_ERR) { /* for another has the reason */
-    gli_ibv_pair_break(
-        pair, GLOO_ERR_PEER,
-        "rank %" PRIu32
-        " no longer answers through %s: %s; is its host or the network down?",
-        pair->config.peer_rank, port->name, text);
+  } else if (status != IBV_WC_WR_FLUSH_ERR) { /* another has the cause */
+    gli_ibv_pair_break(pair, GLOO_ERR_PEER,
+                       "rank %" PRIu32
+                       " does not answer through %s any more: %s; is its "
+                       "host, or the network, down?",
+                       pair->config.peer_rank, port->name, text);
   }
 }
 
@@ -50,7 +50,7 @@ static void serve_completion(const struct ibv_wc *wc) {
     gli_ibv_send_done(pair);
 }
 
-/* It tells so, or its completion queue cannot be read. */
+/* Handles a lost device, which reports this, or whose queue is unreadable. */
 static void device_is_gone(gli_ibv *t) {
   atomic_store(&t->gone, true);
   for (gli_ibv_pair *pair = t->pairs; pair != NULL; pair = pair->next) {
@@ -71,7 +71,7 @@ static void stash_drop(gli_ibv *t, size_t n) {
     memmove(t->stash, t->stash + n, t->n_stash * sizeof *t->stash);
 }
 
-/* Completions that sleepers have found come first. */
+/* Takes completions, first those that sleepers have found. */
 static int take_completions(gli_ibv *t, struct ibv_wc *wc) {
   uv_mutex_lock(&t->cq_lock);
   int n = t->n_stash < GLI_IBV_BATCH ? (int)t->n_stash : GLI_IBV_BATCH;
@@ -93,13 +93,14 @@ void gli_ibv_drain(gli_ibv *t, bool all) {
     if (n > 0) continue;
     if (n < 0 && !atomic_load(&t->gone)) device_is_gone(t);
     if (n < 0) return;
-    /* No completion names such a pair any more. */
+    /* No completion refers to these pairs any more. */
     gli_ibv_free_pairs(&t->old_garbage);
     return;
   }
 }
 
-/* Move what is in the queue to the stash. Below 0: no memory. */
+/* Moves completions from the queue to the stash. Returns their number, or a
+ * negative value on failure, also if out of memory. */
 static int stash_completions(gli_ibv *t) {
   if (t->stash_capacity - t->n_stash < GLI_IBV_BATCH) {
     size_t capacity = 2 * t->stash_capacity + GLI_IBV_BATCH;
@@ -114,7 +115,7 @@ static int stash_completions(gli_ibv *t) {
   return n;
 }
 
-/* Sends of the pair that are over are before it as often as not. */
+/* Handles completed sends in front of the frame, which are frequent. */
 bool gli_ibv_comes_next(gli_ibv_pair *pair, uint32_t *bytes) {
   gli_ibv *t = pair->t;
   bool in, comes = false;
@@ -172,9 +173,9 @@ void gli_ibv_settle(gli_ibv_pair *pair) {
   }
 }
 
-/* ---- what the device tells ---------------------------------------------- */
+/* ---- events of the device ------------------------------------------------ */
 
-/* The pair whose queue pair it is about; NULL: it is about none. */
+/* Returns the pair whose queue pair the event is about, or NULL. */
 static gli_ibv_pair *event_pair(const struct ibv_async_event *event) {
   bool is = event->event_type == IBV_EVENT_QP_FATAL ||
             event->event_type == IBV_EVENT_QP_REQ_ERR ||
@@ -186,7 +187,7 @@ static void serve_event(gli_ibv *t, const struct ibv_async_event *event,
                         gli_ibv_pair *pair) {
   const char *text = t->port.v->event_type_str(event->event_type);
   switch (event->event_type) {
-    case IBV_EVENT_CQ_ERR: /* it holds all that can be, by our count */
+    case IBV_EVENT_CQ_ERR: /* no overrun: entries are counted */
     case IBV_EVENT_DEVICE_FATAL:
       device_is_gone(t);
       break;
@@ -215,7 +216,7 @@ void gli_ibv_heard(gli_ibv *t) {
   struct ibv_async_event event;
   struct ibv_cq *cq;
   void *user;
-  /* Threads that sleep on it are woken in its place, and ask for another. */
+  /* Sleeping threads would miss this event, so they are woken to ask again. */
   while (v->get_cq_event(t->port.channel, &cq, &user) == 0) {
     v->ack_cq_events(cq, 1);
     t->changed = true;

@@ -1,23 +1,24 @@
-/* Inside the RDMA transport: reliable connections of InfiniBand or RoCE, beside
- * TCP.
+/* Internals of the RDMA transport: reliable connections over InfiniBand or
+ * RoCE, beside TCP.
  *
- * Each pair has a TCP connection, of a TCP transport of its own below this one.
- * There the ends agree about a queue pair (ibv_connect.c), with the proofs that
- * any TCP pair asks for; it tells at once when the peer is gone; BYE and ABORT
- * travel on it; and where the ends do not get a queue pair up, all messages do:
- * until that is settled they wait here, so none is lost.
+ * Each pair has a TCP connection, of a TCP transport below this one. Over it,
+ * the ends negotiate a queue pair (ibv_connect.c), with the proofs that any TCP
+ * pair requires. It reports at once that the peer has gone, and carries BYE and
+ * ABORT. If the ends fail to set up a queue pair, it carries all messages:
+ * until this is decided they wait here, so none is lost.
  *
- * Frames. What goes through a queue pair are SENDs of frames (frame.h) into
- * SLOTS receive buffers of the pair, one of which each credit stands for, so
- * none ever finds no buffer. Short messages are one frame, longer ones several.
- * From LONG_MIN bytes on the receiver is asked first where the payload goes:
- * where that is registered memory, the sender writes it there (RDMA write).
+ * Frames. A queue pair carries SENDs of frames (frame.h) into SLOTS receive
+ * buffers of the pair. Each credit stands for one buffer, so every frame finds
+ * one. Short messages are one frame, longer ones several. From LONG_MIN bytes
+ * on, the sender first asks the receiver for the destination of the payload. If
+ * that is registered memory, the sender writes the payload there (RDMA write).
  *
- * Failures are noted where they are seen (gli_ibv_pair_break) and reported at
- * the end of poll; upcalls may close any pair, so after each one look at
- * `pair->live`. Memory of pairs is freed at the end of a poll that has found
- * the completion queue empty after their queue pairs were destroyed; of those
- * that the device would not destroy, with the transport. */
+ * Failures are recorded when they are detected (gli_ibv_pair_break) and
+ * reported at the end of poll. Upcalls may close any pair, so `pair->live` must
+ * be checked after each. The memory of pairs is freed at the end of a poll that
+ * has found the completion queue empty after their queue pairs were destroyed.
+ * If the device refused to destroy a queue pair, the memory is freed with the
+ * transport. */
 #ifndef GLI_TRANSPORT_IBV_IBV_H
 #define GLI_TRANSPORT_IBV_IBV_H
 
@@ -31,72 +32,71 @@
 extern const gli_transport_ops gli_transport_ibv;
 
 enum {
-  GLI_IBV_SLOTS = 16,      /* each way, of a pair */
-  GLI_IBV_LONGS = 8,       /* messages of several frames under way at a time */
-  GLI_IBV_LONG_MIN = 32768 /* bytes from which the receiver is asked */
+  GLI_IBV_SLOTS = 16,      /* per pair and direction */
+  GLI_IBV_LONGS = 8,       /* concurrent messages of several frames */
+  GLI_IBV_LONG_MIN = 32768 /* shortest message that asks the receiver */
 };
 
 typedef struct gli_ibv_pair gli_ibv_pair;
 
-/* How the payload of a message travels. */
+/* Transfer mode of a payload. */
 typedef enum gli_ibv_mode {
-  GLI_IBV_ASKS,    /* the receiver has not said */
+  GLI_IBV_ASKS,    /* no answer from the receiver yet */
   GLI_IBV_STREAMS, /* in frames */
-  GLI_IBV_WRITES   /* to where the receiver wants it */
+  GLI_IBV_WRITES   /* by RDMA writes to its destination */
 } gli_ibv_mode;
 
-/* A message of several frames that is being sent. */
+/* State of an outgoing message of several frames. */
 typedef struct gli_ibv_out {
-  gli_send_request *request; /* NULL: none */
-  uint64_t posted;           /* bytes */
-  uint32_t reads; /* work requests under way that read the payload itself */
+  gli_send_request *request; /* NULL if unused */
+  uint64_t posted;           /* in bytes */
+  uint32_t reads; /* work requests in progress that read the payload in place */
   gli_ibv_mode mode;
-  bool told;       /* WRITES: the last frame is posted */
-  uint64_t remote; /* WRITES: where */
+  bool told;       /* true if the last frame is posted */
+  uint64_t remote; /* WRITES: destination */
   uint32_t rkey;
-  struct ibv_mr *mr; /* the payload's; NULL: it is in no registered memory */
+  struct ibv_mr *mr; /* registration of the payload; NULL if it has none */
 } gli_ibv_out;
 
-/* The work of a slot's request for a one-sided operation. */
+/* Part of a one-sided operation, which the work request of a slot performs. */
 typedef struct gli_ibv_piece {
-  gli_rma_work *work; /* NULL: it is another's */
+  gli_rma_work *work; /* NULL if the request belongs to a message */
   size_t bytes;
-  const uint8_t *from; /* what was read is here, and goes to `to`; NULL: it is
-                          where it belongs */
+  const uint8_t *from; /* data to be copied to `to`; NULL if it is in place */
   uint8_t *to;
 } gli_ibv_piece;
 
 typedef struct gli_ibv_rma_state {
-  gli_rma_work *first, *last; /* not posted, or not all of it */
-  gli_rma_work *done;         /* to be reported */
-  uint32_t pieces;            /* under way */
+  gli_rma_work *first, *last; /* queue of work that is not fully posted */
+  gli_rma_work *done;         /* work to be reported */
+  uint32_t pieces;            /* number of pieces in progress */
 } gli_ibv_rma_state;
 
-/* A work request in the making. */
+/* Work request in preparation. */
 typedef struct gli_ibv_work {
   uint8_t *slot;
   struct ibv_sge part[2];
   struct ibv_send_wr wr;
 } gli_ibv_work;
 
-/* One that is being received. */
+/* State of an incoming message. */
 typedef struct gli_ibv_in {
   bool used, answered;
   gli_ibv_mode mode;
   gli_header header;
   gli_sink sink;
-  struct ibv_mr *mr; /* WRITES: of where it goes */
+  struct ibv_mr *mr; /* WRITES: registration of the destination */
   uint64_t placed;
-  uint32_t sum, expected_sum; /* of the payload, if it is checked */
+  uint32_t sum, expected_sum; /* CRC32C of the payload */
 } gli_ibv_in;
 
-/* Notes between the ends, over TCP. */
+/* Notes that the ends exchange over TCP. */
 typedef enum gli_ibv_note_kind {
-  GLI_IBV_OFFER = 1, /* "this is my queue pair" */
-  GLI_IBV_CONNECTED, /* "it expects yours: try it" */
-  GLI_IBV_READY,     /* "yours has answered" */
-  GLI_IBV_DECLINED,  /* "let us stay with TCP, because ..." */
-  GLI_IBV_LEAVES,    /* "I have sent so many frames, and a BYE follows" */
+  GLI_IBV_OFFER = 1, /* offers the sender's queue pair */
+  GLI_IBV_CONNECTED, /* it is connected to the receiver's: try it */
+  GLI_IBV_READY,     /* the sender's probe has been acknowledged */
+  GLI_IBV_DECLINED,  /* stay with TCP; with the reason */
+  GLI_IBV_LEAVES,    /* number of frames sent; a BYE follows */
   GLI_IBV_NOTES
 } gli_ibv_note_kind;
 
@@ -116,77 +116,77 @@ typedef enum gli_ibv_way {
 struct gli_ibv_pair {
   gli_pair base;
   struct gli_ibv *t;
-  gli_ibv_pair *next, **link; /* in one of the transport's lists */
+  gli_ibv_pair *next, **link; /* in a list of the transport */
   gli_ibv_pair *next_busy;
-  bool busy;              /* in the list of pairs that poll has to flush */
+  bool busy; /* true if in the list of pairs that poll has to flush */
   gli_pair_config config; /* its job_key is the copy below, or NULL */
   uint8_t job_key[GLI_JOB_KEY_BYTES];
-  gli_pair *tcp; /* NULL: closed */
+  gli_pair *tcp; /* NULL if closed */
 
   gli_ibv_way way;
-  bool live;     /* upcalls may be made */
-  bool closed;   /* pair_close was called: the pair lingers, and its requests
-                    are copies of its own */
-  bool departed; /* the peer's BYE or ABORT is here: it reads nothing more */
-  bool leaving;  /* the peer's BYE is here, and frames before it are to come */
-  bool checked;  /* messages have checksums */
-  bool broken;   /* failed, for `cause` */
-  bool to_tell;  /* by the `failed` upcall, from `report_ns` on */
+  bool live;   /* true if upcalls may be made */
+  bool closed; /* pair_close was called: the pair lingers, and its requests are
+                  copies */
+  bool departed; /* by the peer's BYE or ABORT: it reads nothing more */
+  bool leaving;  /* the peer's BYE has arrived, but frames before it have not */
+  bool checked;  /* true if messages have checksums */
+  bool broken;   /* true if failed, with `cause` */
+  bool to_tell;  /* `failed` upcall pending, from `report_ns` on */
   uint64_t report_ns;
   gloo_error cause;
 
   /* connecting */
   bool offered, connected, probed, peer_connected, peer_ready, said_ready;
-  char why[GLI_WHY_BYTES]; /* it is TCP */
+  char why[GLI_WHY_BYTES]; /* reason for TCP */
   gli_ibv_note note[GLI_IBV_NOTES];
   uint8_t note_in[GLI_IBV_NOTE_BYTES];
   size_t note_in_bytes;
-  uint64_t decide_until_ns; /* until then an answer to the peer is owed */
-  gli_header bye;           /* the peer's */
-  uint32_t peer_frames;     /* that it has sent in all, when it leaves */
-  void *abort_token;        /* of the sink of the peer's ABORT; NULL: none */
+  uint64_t decide_until_ns; /* until then the pair owes the peer an answer */
+  gli_header bye;           /* BYE of the peer */
+  uint32_t peer_frames;     /* number of frames that a leaving peer has sent */
+  void *abort_token;        /* token of the peer's ABORT, or NULL */
 
-  /* the queue pair; NULL: none (any more) */
+  /* queue pair; NULL if there is none (any more) */
   struct ibv_qp *qp;
-  bool undead;    /* the device would not destroy it, and may name the pair */
-  uint8_t *slots; /* memory: those to send, then those to receive */
+  bool undead;    /* the device failed to destroy it, and may name the pair */
+  uint8_t *slots; /* memory of the send slots, then the receive slots */
   size_t slots_bytes;
   struct ibv_mr *mr;
   uint32_t psn, inline_max;
-  bool counted; /* in the completion queue's room */
+  bool counted; /* true if entries of the completion queue are reserved */
 
   /* sending */
-  uint32_t posted, done; /* work requests, and those known to be over */
-  uint32_t frames;       /* sent, in all */
-  /* What `posted` was after the last one that has to arrive, and after the last
-   * one that tells when it is over. */
+  uint32_t posted, done; /* numbers of work requests; done: completed */
+  uint32_t frames;       /* number of frames sent */
+  /* Values of `posted` after the last work request that must arrive, and after
+   * the last signalled one. */
   uint32_t must_arrive, tells_at;
-  uint8_t owner[GLI_IBV_SLOTS]; /* of a slot: its message's number + 1, or 0 */
+  uint8_t owner[GLI_IBV_SLOTS]; /* per slot: message read in place + 1, or 0 */
   bool signalled[GLI_IBV_SLOTS];
-  uint32_t credits;                  /* frames that the peer has room for */
-  gli_request_queue queue, finished; /* that is to be reported */
+  uint32_t credits; /* number of frames that the peer has room for */
+  gli_request_queue queue, finished; /* `finished`: to be reported */
   gli_ibv_out out[GLI_IBV_LONGS];
   uint32_t n_out, turn;
   gli_ibv_piece piece[GLI_IBV_SLOTS];
   gli_ibv_rma_state rma;
 
   /* receiving */
-  uint32_t taken;     /* frames, in all */
-  uint32_t posted_in; /* buffers, in all */
-  uint32_t owed;      /* buffers that the peer has not been told of */
+  uint32_t taken;     /* number of frames received */
+  uint32_t posted_in; /* number of buffers posted */
+  uint32_t owed;      /* reposted buffers, not yet sent as credits */
   gli_ibv_in in[GLI_IBV_LONGS];
   uint32_t to_answer;
 
-  /* Of a closed pair: what it has still to deliver are copies of its own. */
+  /* closed pairs: copies of what they still have to deliver */
   gli_send_request *last;
   gli_request_copies copies;
   uint64_t linger_until_ns;
 };
 
-/* The registration of memory: a region of memory/region.h. */
+/* Registration of a region (memory/region.h). */
 typedef struct gli_ibv_region {
   uint64_t serial;
-  struct ibv_mr *mr; /* NULL: the system refused */
+  struct ibv_mr *mr; /* NULL if the system refused */
 } gli_ibv_region;
 
 enum { GLI_IBV_BATCH = 32 };
@@ -199,38 +199,38 @@ typedef struct gli_ibv {
   gli_ibv_port port;
   bool checksum;
   bool in_poll;
-  int happened; /* in this poll */
+  int happened; /* number of events in this poll */
 
   gli_ibv_pair *pairs, *busy;
-  /* Without a queue pair; `old` ones since before this poll. */
+  /* Pairs without a queue pair; `old_garbage`: from before this poll. */
   gli_ibv_pair *garbage, *old_garbage;
-  gli_ibv_pair *undead; /* disposed of, but may be named until the end */
+  gli_ibv_pair *undead; /* disposed of, but the device may name them */
   uint32_t n_by_verbs, n_others;
-  atomic_bool gone; /* the device is */
+  atomic_bool gone; /* true if the device is lost */
   unsigned polls;
-  uint64_t next_look_ns; /* at TCP */
-  uint64_t next_ask_ns;  /* at what the device tells */
+  uint64_t next_look_ns; /* time of the next poll of TCP */
+  uint64_t next_ask_ns;  /* time of the next query for events */
 
-  /* ibv_register.c's */
+  /* ibv_register.c */
   gli_ibv_region *regions;
   size_t n_regions, regions_capacity;
   struct gli_ibv *next_registering;
 
-  /* Sleepers look into the completion queue, and so do those who wait for one
-   * message; what they find and do not take is left to the next poll: first
-   * come, first served. */
+  /* The stash holds completions that sleepers, or callers that wait for one
+   * message, find in the queue and do not handle. The next poll handles them,
+   * in order. */
   uv_mutex_t cq_lock;
   struct ibv_wc *stash;
   size_t n_stash, stash_capacity;
   atomic_bool look, needs_poll;
-  bool changed; /* in this poll, something that sleepers do not know */
+  bool changed; /* a change in this poll of which sleepers do not know */
   atomic_int sleepers;
   atomic_ullong next_due_ns;
 } gli_ibv;
 
 /* ibv_transport.c */
 uint64_t gli_ibv_now(gli_ibv *t);
-/* Something changed that only the next poll acts on: do not sleep before. */
+/* Prevents sleeping before the next poll, which has to handle a change. */
 void gli_ibv_touch(gli_ibv *t);
 void gli_ibv_schedule(gli_ibv *t, uint64_t due_ns);
 
@@ -238,81 +238,81 @@ void gli_ibv_schedule(gli_ibv *t, uint64_t due_ns);
 gloo_status gli_ibv_pair_open(gli_transport *t, const gli_pair_config *config,
                               gli_pair **pair, gloo_error *error);
 void gli_ibv_pair_move(gli_ibv_pair *pair, gli_ibv_pair **list);
-/* It has something to send. */
+/* Adds the pair to the list of pairs that have something to send. */
 void gli_ibv_pair_busy(gli_ibv_pair *pair);
-/* Something changed that decides whether the pair owes anything (gli_owe). */
+/* Recomputes whether the pair owes anything (gli_owe). */
 void gli_ibv_reckon(gli_ibv_pair *pair);
-/* The queue pair is of no use any more. TCP may say why, or that the peer has
- * left: it has a moment for that. */
+/* Marks the queue pair as failed. The report may be delayed for a moment, in
+ * which TCP may provide the reason, or the fact that the peer has left. */
 void gli_ibv_pair_break(gli_ibv_pair *pair, gloo_status status,
                         const char *format, ...) GLI_PRINTF(3, 4);
-/* Breaks the pair for a protocol error. */
+/* Breaks the pair because of a protocol error. */
 void gli_ibv_pair_spoil(gli_ibv_pair *pair, const char *what);
 uint64_t gli_ibv_pair_heard(const gli_pair *pair);
 const char *gli_ibv_route(const gli_pair *pair, char why[GLI_WHY_BYTES]);
-/* Due work of pairs: reports, ends of farewells. */
+/* Handles due work of pairs: reports and the end of lingering. */
 void gli_ibv_pairs_due(gli_ibv *t);
 void gli_ibv_pair_dispose(gli_ibv_pair *pair);
 void gli_ibv_free_pairs(gli_ibv_pair **list);
 
 /* ibv_connect.c */
 extern const gli_upcalls gli_ibv_upcalls;
-/* Both ends speak verbs: offer what this one has. */
+/* Offers a queue pair, if both ends support RDMA. */
 void gli_ibv_offer(gli_ibv_pair *pair);
-/* The probe was answered. */
+/* Handles the acknowledgement of the probe. */
 void gli_ibv_probed(gli_ibv_pair *pair);
-/* A frame has come: was it the last one before the peer's BYE? */
+/* Delivers the peer's BYE if the last frame before it has arrived. */
 void gli_ibv_check_bye(gli_ibv_pair *pair);
-/* Tell how many frames were sent: a BYE is to follow. */
+/* Tells the peer how many frames were sent, before a BYE. */
 void gli_ibv_say_leaves(gli_ibv_pair *pair);
-/* Stay with TCP; with decline the peer hears of it. */
+/* Stay with TCP; gli_ibv_decline also tells the peer. */
 void gli_ibv_stay(gli_ibv_pair *pair, const char *why);
 void gli_ibv_decline(gli_ibv_pair *pair, const char *why);
 
 /* queue.c */
-/* Make the queue pair and its memory. NULL, or what could not be made, with
+/* Makes the queue pair and its memory. Returns NULL, or the failed part with
  * errno. */
 const char *gli_ibv_queue_make(gli_ibv_pair *pair);
 typedef struct gli_ibv_peer {
-  uint32_t number, psn; /* of its queue pair */
+  uint32_t number, psn; /* number and first PSN of its queue pair */
   bool infiniband, checksum;
   enum ibv_mtu mtu;
   uint16_t lid;
   union ibv_gid gid;
 } gli_ibv_peer;
-/* Make it talk to that one. */
+/* Connects the queue pair. Returns NULL, or the failed part with errno. */
 const char *gli_ibv_queue_connect(gli_ibv_pair *pair, const gli_ibv_peer *peer);
-/* Destroy it: nothing is read or written for it when this returns. Where the
- * device refuses, it is in the state for errors, its memory is not registered
- * any more, and the pair is `undead`. */
+/* Destroys the queue pair: no memory is accessed for it after the return. If
+ * the device refuses, the queue pair is in the error state, its memory is
+ * deregistered, and the pair is `undead`. */
 void gli_ibv_queue_drop(gli_ibv_pair *pair);
 bool gli_ibv_post_buffers(gli_ibv_pair *pair);
 
 /* ibv_send.c */
 gli_post gli_ibv_send(gli_pair *pair, gli_send_request *request);
 bool gli_ibv_send_now(gli_pair *pair, gli_header *header, const void *payload);
-/* A frame that says nothing, and tells of all before it. False: no room. */
+/* Posts an empty frame that confirms all before it. Returns false if full. */
 bool gli_ibv_post_probe(gli_ibv_pair *pair);
-/* Is all that has to arrive known to have arrived? */
+/* Returns true if everything that must arrive is known to have arrived. */
 bool gli_ibv_arrived(const gli_ibv_pair *pair);
-/* Post what there is room for. */
+/* Posts messages, answers and credits, as far as there is room. */
 void gli_ibv_flush(gli_ibv_pair *pair);
-/* Work requests are over, all up to the next one that was to tell. */
+/* Handles the completion of all work requests up to the next signalled one. */
 void gli_ibv_send_done(gli_ibv_pair *pair);
-/* Report what is sent. */
+/* Reports sent messages. */
 void gli_ibv_report_sent(gli_ibv_pair *pair);
-/* There is room again: what has waited for it goes on in the next poll. */
+/* Schedules work that waited for room for the next poll. */
 void gli_ibv_room(gli_ibv_pair *pair);
-/* Tell the peer of buffers that are free again, if there are many. */
+/* Sends credits for reposted buffers, if there are many. */
 void gli_ibv_give_credit(gli_ibv_pair *pair);
-/* The peer reads nothing more: all that was taken counts as sent. */
+/* Counts all messages as sent, because the peer reads nothing more. */
 void gli_ibv_drop_sends(gli_ibv_pair *pair);
-/* The answer about a message that asked. False: it makes no sense. */
+/* Handles the answer to an ASK. Returns false if it is invalid. */
 bool gli_ibv_answered(gli_ibv_pair *pair, const gli_ibv_frame *frame);
 
-/* Where a slot is free: begin a work request there, which has no more than its
- * slot and its pair, and post it. `owner`: the number of the message whose
- * payload it reads where that lies; below 0: none. `tells` when it is over. */
+/* Begin and post a work request in a free slot. gli_ibv_work_begin sets only
+ * its slot and its pair. `owner` is the message whose payload the request reads
+ * in place, or negative. With `tells` the request is signalled. */
 void gli_ibv_work_begin(gli_ibv_pair *pair, gli_ibv_work *work);
 bool gli_ibv_work_post(gli_ibv_pair *pair, gli_ibv_work *work, int owner,
                        bool tells);
@@ -321,46 +321,46 @@ bool gli_ibv_work_post(gli_ibv_pair *pair, gli_ibv_work *work, int owner,
 bool gli_ibv_rma_expose(gli_pair *pair, const void *memory, size_t bytes,
                         uint64_t *remote, uint32_t *rkey);
 bool gli_ibv_rma(gli_pair *pair, gli_rma_work *work);
-/* Post what there is room for. */
+/* Posts pieces, as far as there is room. */
 void gli_ibv_rma_flush(gli_ibv_pair *pair);
 void gli_ibv_rma_piece_done(gli_ibv_pair *pair, gli_ibv_piece *piece);
 void gli_ibv_rma_report(gli_ibv_pair *pair);
-/* They are the engine's again. */
+/* Drops all work, which belongs to the engine again. */
 void gli_ibv_rma_forget(gli_ibv_pair *pair);
 
 /* ibv_close.c */
 void gli_ibv_pair_close(gli_pair *pair, const gli_send_request *last);
-/* A closed pair may have nothing left to do. */
+/* Disposes of a closed pair that has nothing left to do. */
 void gli_ibv_linger_check(gli_ibv_pair *pair);
 
 /* ibv_receive.c */
-/* A buffer has been filled with that many bytes. */
+/* Handles a receive buffer that holds `bytes`. */
 void gli_ibv_receive(gli_ibv_pair *pair, uint32_t bytes);
 bool gli_ibv_take_now(gli_pair *pair, const gli_header *expected,
                       gli_taken *taken);
 
 /* complete.c */
-/* Serve what is in the completion queue, or a part of it. */
+/* Handles all completions in the queue, or a limited number. */
 void gli_ibv_drain(gli_ibv *t, bool all);
-/* Is a filled buffer of the pair what poll would come to next? It stays so,
- * until it is dropped. */
+/* Returns true if the next completion is a filled buffer of the pair. It
+ * remains the next one until it is dropped. */
 bool gli_ibv_comes_next(gli_ibv_pair *pair, uint32_t *bytes);
 void gli_ibv_drop_next(gli_ibv *t);
 /* For a sleeper: arms the channel, and polls again. Returns false if
  * completions exist. */
 bool gli_ibv_arm(gli_ibv *t);
-/* Take back what the channel and the device have told. */
+/* Takes events from the channel and the device, and handles them. */
 void gli_ibv_heard(gli_ibv *t);
 /* Waits a moment until all posted work requests of the pair have completed; no
  * upcalls. */
 void gli_ibv_settle(gli_ibv_pair *pair);
 
 /* ibv_register.c */
-/* For all of the transport's life its device may have regions. */
+/* Adds the transport to those with registered regions, or removes it. */
 gloo_status gli_ibv_regions_begin(gli_ibv *t, gloo_error *error);
 void gli_ibv_regions_end(gli_ibv *t);
-/* The registered memory that all of [memory, memory + bytes) is in. NULL: none
- * is. */
+/* Returns the registration that contains all of [memory, memory + bytes), or
+ * NULL if there is none. Registers the region if necessary. */
 struct ibv_mr *gli_ibv_registered(gli_ibv *t, const void *memory, size_t bytes);
 
 #endif

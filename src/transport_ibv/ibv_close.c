@@ -1,6 +1,6 @@
-/* Closing. BYE and ABORT go over TCP, the former when all that was taken before
- * it has arrived: until then a closed pair lingers, with copies of what is not
- * on its way yet. */
+/* Closing. BYE and ABORT travel over TCP. A BYE is sent once all earlier
+ * messages have arrived; until then a closed pair lingers, with copies of
+ * messages that have not been posted yet. */
 #include "transport_ibv/ibv.h"
 
 static void ibv_forget_requests(gli_ibv_pair *pair) {
@@ -8,7 +8,7 @@ static void ibv_forget_requests(gli_ibv_pair *pair) {
   for (uint32_t n = 0; n < GLI_IBV_LONGS; n++) pair->out[n].request = NULL;
 }
 
-/* The last word. A BYE would say that all has arrived. */
+/* Closes the TCP pair with `last`, unless that is a premature BYE. */
 static void ibv_leave(gli_ibv_pair *pair, const gli_send_request *last) {
   bool bye = last != NULL && last->header.type == GLI_MESSAGE_BYE;
   if (bye && pair->way == GLI_IBV_BY_VERBS && !pair->departed) {
@@ -24,7 +24,7 @@ static void ibv_leave(gli_ibv_pair *pair, const gli_send_request *last) {
   gli_ibv_pair_dispose(pair);
 }
 
-/* Copies of all that is left to send, and of `last`. */
+/* Copies all unsent messages, and `last`. */
 static bool ibv_keep(gli_ibv_pair *pair, const gli_send_request *last) {
   gli_send_request *request = pair->queue.head;
   pair->queue.head = NULL;
@@ -44,7 +44,7 @@ static bool ibv_keep(gli_ibv_pair *pair, const gli_send_request *last) {
   return pair->last != NULL;
 }
 
-/* Does the device read or write memory that is not the pair's? */
+/* Returns true if the device reads or writes memory that is not the pair's. */
 static bool device_uses_others(const gli_ibv_pair *pair) {
   if (pair->rma.pieces > 0) return true;
   for (uint32_t n = 0; n < GLI_IBV_LONGS; n++) {
@@ -55,16 +55,16 @@ static bool device_uses_others(const gli_ibv_pair *pair) {
   return false;
 }
 
-/* A message that the peer writes to where it goes must not be written on. What
- * has been posted has a moment to arrive, the rest is lost: that is so where a
- * rank leaves in the middle of receiving. */
+/* Returns true if the device has stopped accessing the caller's memory, which
+ * must not be written after the close. Posted work requests get a moment to
+ * complete, and others are lost: the rank leaves while it is receiving. */
 static bool ibv_may_linger(gli_ibv_pair *pair) {
   if (device_uses_others(pair)) gli_ibv_settle(pair);
   return !device_uses_others(pair);
 }
 
-/* An ABORT, which TCP carries, would overtake what has been posted: that has a
- * moment to arrive. */
+/* Gives posted work requests a moment to arrive. An ABORT, which travels over
+ * TCP, would overtake them. */
 static void ibv_let_arrive(gli_ibv_pair *pair) {
   if (pair->way == GLI_IBV_BY_VERBS && pair->qp != NULL &&
       pair->posted != pair->done)
@@ -78,7 +78,7 @@ void gli_ibv_pair_close(gli_pair *base, const gli_send_request *last) {
                pair->way != GLI_IBV_BY_TCP;
   pair->live = pair->to_tell = false;
   if (hears && !waits) ibv_let_arrive(pair);
-  pair->finished.head = NULL; /* the engine's */
+  pair->finished.head = NULL; /* they belong to the engine */
   gli_ibv_rma_forget(pair);
   if (waits && pair->way == GLI_IBV_UNDECIDED && !pair->said_ready) {
     gli_ibv_decline(pair, "the other rank leaves");
@@ -99,7 +99,7 @@ void gli_ibv_pair_close(gli_pair *base, const gli_send_request *last) {
   gli_ibv_linger_check(pair);
 }
 
-/* Has all arrived? See to it that it shows. */
+/* Returns true if everything has arrived. Posts a probe if unknown. */
 static bool ibv_delivered(gli_ibv_pair *pair) {
   if (gli_ibv_arrived(pair)) return true;
   if (pair->queue.head == NULL && pair->n_out == 0 &&

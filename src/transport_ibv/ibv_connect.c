@@ -1,12 +1,12 @@
-/* Agreeing about a queue pair, over TCP: each end offers one; when an end's
- * expects the other's, it says so, and is tried with a probe, which tells that
- * the way there works before anything depends on it. Where both are ready,
- * messages go there from then on. An end that is not declines instead, and both
- * stay with TCP.
+/* Negotiation of a queue pair, over TCP. Each end offers one. An end whose
+ * queue pair is connected to the other's says so, and is tried with a probe,
+ * which shows that the path works before anything depends on it. Once both ends
+ * are ready, messages take this path. An end that fails declines instead, and
+ * both stay with TCP.
  *
  * A note:  0 magic  4 kind, InfiniBand, MTU, checksums  8 number  12 PSN
- *   16 GID  32 LID; of one that declines from 8 on: why; of one that leaves at
- * 8: how many frames it has sent. Little endian. */
+ *   16 GID  32 LID; DECLINED: 8 reason; LEAVES: 8 number of frames sent.
+ * Little-endian. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -41,7 +41,7 @@ static bool is_note(const gli_ibv_pair *pair, const gli_send_request *request) {
   return false;
 }
 
-/* ---- deciding ------------------------------------------------------------ */
+/* ---- decision ------------------------------------------------------------ */
 
 static void ibv_tell(gli_ibv_pair *pair) {
   bool verbs = pair->way == GLI_IBV_BY_VERBS;
@@ -114,7 +114,7 @@ void gli_ibv_offer(gli_ibv_pair *pair) {
 
 static void ibv_try(gli_ibv_pair *pair) {
   if (pair->connected && pair->peer_connected && pair->posted == 0)
-    (void)gli_ibv_post_probe(pair); /* if not: it has declined */
+    (void)gli_ibv_post_probe(pair); /* fails if the pair has declined */
 }
 
 void gli_ibv_probed(gli_ibv_pair *pair) {
@@ -157,7 +157,7 @@ static void note_take_offer(gli_ibv_pair *pair, const uint8_t *data,
   ibv_try(pair);
 }
 
-/* One has arrived. What comes too late, or twice, changes nothing. */
+/* Handles a note. Late or repeated notes change nothing. */
 static void note_take(gli_ibv_pair *pair, const uint8_t *data, size_t bytes) {
   pair->t->happened++;
   if (bytes == LEAVES_BYTES && data[4] == GLI_IBV_LEAVES &&
@@ -197,7 +197,7 @@ static void note_take(gli_ibv_pair *pair, const uint8_t *data, size_t bytes) {
 
 /* ---- upcalls of TCP ------------------------------------------------------ */
 
-/* The peer reads nothing more. */
+/* Handles the departure of the peer, which reads nothing more. */
 static void peer_departs(gli_ibv_pair *pair) {
   pair->departed = true;
   pair->leaving = pair->to_tell = false;
@@ -205,8 +205,8 @@ static void peer_departs(gli_ibv_pair *pair) {
   gli_ibv_touch(pair->t);
 }
 
-/* All frames that the peer has sent were acknowledged before its BYE was: they
- * are here, but their completions may show a little later. */
+/* Delivers the peer's BYE once all its frames are here. They were acknowledged
+ * before the BYE, but their completions may appear a little later. */
 void gli_ibv_check_bye(gli_ibv_pair *pair) {
   const gli_upcalls *upcalls = pair->t->upcalls;
   gli_sink sink;
@@ -225,7 +225,7 @@ void gli_ibv_say_leaves(gli_ibv_pair *pair) {
   note_send(pair, GLI_IBV_LEAVES, LEAVES_BYTES);
 }
 
-/* Frames for a closed pair are dropped. */
+/* Drops frames for a closed pair. */
 static void ibv_discard(void *dst, const void *local, const void *incoming,
                         size_t count) {
   (void)dst;
@@ -249,7 +249,7 @@ static gloo_status ibv_on_header(void *pair_user, const gli_header *header,
     return GLOO_OK;
   }
   if (header->type == GLI_MESSAGE_BYE) peer_departs(pair);
-  /* What its sender let arrive before it. */
+  /* The sender let its frames arrive first, so handle them first. */
   if (header->type == GLI_MESSAGE_ABORT && pair->way == GLI_IBV_BY_VERBS)
     gli_ibv_drain(pair->t, true);
   if (pair->closed) {
@@ -279,10 +279,10 @@ static gloo_status ibv_on_message(void *pair_user, const gli_header *header,
     note_take(pair, payload, (size_t)header->length);
     return GLOO_OK;
   }
-  /* The engine takes data so, and nothing that ends a pair. */
+  /* Only data is taken this way, and nothing that ends a pair. */
   if (upcalls->message == NULL || header->type != GLI_MESSAGE_DATA)
     return GLOO_OK;
-  if (pair->closed) return GLOO_OK; /* and its header follows */
+  if (pair->closed) return GLOO_OK; /* its header follows */
   if (!pair->live) return GLOO_ERR_CANCELLED;
   gloo_status status =
       upcalls->message(pair->config.user, header, payload, taken);
@@ -311,7 +311,7 @@ static void ibv_on_sent(void *pair_user, gli_send_request *request) {
 
 static void ibv_on_failed(void *pair_user, const gloo_error *cause) {
   gli_ibv_pair *pair = pair_user;
-  /* Frames that came before are still heard. */
+  /* Frames that arrived before are still handled. */
   if (pair->way == GLI_IBV_BY_VERBS) gli_ibv_drain(pair->t, true);
   pair->broken = true;
   pair->report_ns = 0;
@@ -322,8 +322,8 @@ static void ibv_on_failed(void *pair_user, const gloo_error *cause) {
   pair->cause = *cause;
 }
 
-/* A pair that lingers because it is not decided yet: the engine does not know
- * it any more. */
+/* Returns the pair that lingers because the decision is pending; the engine no
+ * longer knows it. */
 static gli_ibv_pair *ibv_find_closed(const gli_ibv *t, uint64_t key,
                                      uint32_t peer_rank) {
   for (gli_ibv_pair *pair = t->pairs; pair != NULL; pair = pair->next)

@@ -1,12 +1,12 @@
-/* One-sided operations: what the peer's device does without its process. They
- * take the slots of work requests that messages leave. */
+/* One-sided operations, which the peer's device performs without its process.
+ * They use the slots for work requests that messages leave free. */
 #include "kernels/copy.h"
 #include "memory/region.h"
 #include "transport_ibv/ibv.h"
 
 enum {
-  PIECE_MAX = 1 << 20, /* of a work request, where the memory is registered */
-  KEPT_SLOTS = 4       /* for messages and credit */
+  PIECE_MAX = 1 << 20, /* largest part of an operation on registered memory */
+  KEPT_SLOTS = 4       /* reserved for messages and credits */
 };
 
 bool gli_ibv_rma_expose(gli_pair *base, const void *memory, size_t bytes,
@@ -21,9 +21,9 @@ bool gli_ibv_rma_expose(gli_pair *base, const void *memory, size_t bytes,
   return true;
 }
 
-/* Where nothing can be begun any more, the end of the pair is that of the work.
- * One read at a time is under way, so what would take several through slots is
- * better sent by the peer. */
+/* Queues one-sided work. If nothing can be started any more, the work ends with
+ * the pair. Only one read is outstanding at a time, so a read that would need
+ * several slots is refused: the peer sends such data instead. */
 bool gli_ibv_rma(gli_pair *base, gli_rma_work *work) {
   gli_ibv_pair *pair = (gli_ibv_pair *)base;
   if (pair->way != GLI_IBV_BY_VERBS || pair->checked) return false;

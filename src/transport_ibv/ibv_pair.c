@@ -1,4 +1,4 @@
-/* Pairs: opening, failing, ending. */
+/* Opening, failure and end of pairs. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -8,7 +8,7 @@
 #include "core/random.h"
 #include "transport_ibv/ibv.h"
 
-/* How long TCP has to say more about what broke a queue pair. */
+/* Time for TCP to provide a better reason for the failure of a queue pair. */
 static const uint64_t report_after_ns = 200000000;
 
 void gli_ibv_pair_move(gli_ibv_pair *pair, gli_ibv_pair **list) {
@@ -111,7 +111,7 @@ void gli_ibv_pair_break(gli_ibv_pair *pair, gloo_status status,
     gli_ibv_decline(pair, cause.message);
     return;
   }
-  /* No peer knows of what this rank's own device does. */
+  /* Only this rank knows about its own device. */
   if (status == GLOO_ERR_IO)
     cause.rank = cause.root_rank = (int)pair->config.self_rank;
   pair->broken = true;
@@ -164,10 +164,10 @@ void gli_ibv_pairs_due(gli_ibv *t) {
   }
 }
 
-/* ---- the end ------------------------------------------------------------- */
+/* ---- end of a pair ------------------------------------------------------- */
 
-/* A peer that has made its offer waits for this end's answer, for a while also
- * if no operation of this end polls. */
+/* Recomputes whether the pair owes anything. A peer that has made its offer
+ * waits for an answer, which the pair owes for a while, even without polls. */
 void gli_ibv_reckon(gli_ibv_pair *pair) {
   gli_ibv *t = pair->t;
   bool answers = pair->way == GLI_IBV_UNDECIDED && pair->connected &&

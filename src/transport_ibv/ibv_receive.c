@@ -1,4 +1,4 @@
-/* Receiving: payload is stored or reduced straight out of the buffers. */
+/* Receiving: payload is copied or reduced directly from the receive buffers. */
 #include <inttypes.h>
 
 #include "core/bytes.h"
@@ -7,14 +7,14 @@
 #include "transport/sink.h"
 #include "transport_ibv/ibv.h"
 
-/* So many buffers are given to the device at once. */
+/* Number of buffers that are reposted at once. */
 enum { BUFFERS_BATCH = 4 };
 
 static const char no_sense[] = "is invalid";
 
 /* ---- messages ------------------------------------------------------------ */
 
-/* The header of a message, in a frame. False: it is none that can come here. */
+/* Reads the header from a frame. Returns false if it is invalid here. */
 static bool ibv_read_header(gli_ibv_pair *pair, const gli_ibv_frame *frame,
                             gli_header *header, uint32_t *sum) {
   *sum = 0;
@@ -30,7 +30,7 @@ static void ibv_recv_damaged(gli_ibv_pair *pair) {
   gli_ibv_pair_spoil(pair, "is corrupt: its checksum (CRC32C) differs");
 }
 
-/* Where does it go? False: nowhere, and the pair is done with. */
+/* Gets the sink of a message. Returns false if the engine ends the pair. */
 static bool ibv_ask_where(gli_ibv_pair *pair, const gli_header *header,
                           gli_sink *sink) {
   if (pair->t->upcalls->header(pair->config.user, header, sink) != GLOO_OK)
@@ -38,7 +38,7 @@ static bool ibv_ask_where(gli_ibv_pair *pair, const gli_header *header,
   return pair->live;
 }
 
-/* False: it is not whole elements. */
+/* Returns false if the data is not a whole number of elements. */
 static bool ibv_place(const gli_sink *sink, uint64_t at, const uint8_t *data,
                       size_t bytes) {
   if (sink->fn != NULL && bytes % sink->elem_bytes != 0) return false;
@@ -73,7 +73,7 @@ static void receive_whole(gli_ibv_pair *pair, const gli_ibv_frame *frame) {
     gli_ibv_pair_spoil(pair, no_sense);
 }
 
-/* A message is all there. */
+/* Completes a message of several frames. */
 static void long_received(gli_ibv_pair *pair, gli_ibv_in *in) {
   if (pair->checked && in->sum != in->expected_sum) {
     ibv_recv_damaged(pair);
@@ -95,8 +95,8 @@ static void long_place(gli_ibv_pair *pair, gli_ibv_in *in, const uint8_t *data,
   if (in->placed == in->header.length) long_received(pair, in);
 }
 
-/* Is the payload to be written where it goes? Only what is stored there as it
- * comes can be, and only registered memory. */
+/* Chooses whether the sender writes the payload to its destination. This
+ * requires registered memory, and payload that is not reduced. */
 static void choose_mode(gli_ibv_pair *pair, gli_ibv_in *in) {
   in->mode = GLI_IBV_STREAMS;
   if (in->sink.fn != NULL) return;
@@ -104,7 +104,7 @@ static void choose_mode(gli_ibv_pair *pair, gli_ibv_in *in) {
   if (in->mr != NULL) in->mode = GLI_IBV_WRITES;
 }
 
-/* The first frame of a message of several. */
+/* Handles the first frame of a message of several frames. */
 static void receive_long(gli_ibv_pair *pair, const gli_ibv_frame *frame) {
   gli_ibv_in got = {.used = true, .mode = GLI_IBV_STREAMS};
   bool asks = frame->kind == GLI_IBV_ASK;
@@ -152,7 +152,7 @@ static void receive_piece(gli_ibv_pair *pair, const gli_ibv_frame *frame) {
 
 /* ---- frames -------------------------------------------------------------- */
 
-/* A pair that does not live any more has only its own messages to see to. */
+/* Handles a frame. A pair that is not live handles only answers. */
 static void receive_frame(gli_ibv_pair *pair, const gli_ibv_frame *frame) {
   bool hears = pair->live && !pair->departed;
   switch (frame->kind) {
@@ -180,7 +180,7 @@ static void receive_frame(gli_ibv_pair *pair, const gli_ibv_frame *frame) {
   }
 }
 
-/* The buffer that is filled next. */
+/* Returns the buffer that is filled next. */
 static const uint8_t *receive_slot(const gli_ibv_pair *pair) {
   size_t slot = GLI_IBV_SLOTS + pair->taken % GLI_IBV_SLOTS;
   return pair->slots + slot * GLI_IBV_SLOT_BYTES + GLI_IBV_FRAME_AT;
@@ -196,8 +196,7 @@ static void take_credits(gli_ibv_pair *pair, uint32_t credits) {
   gli_ibv_room(pair);
 }
 
-/* Give buffers that have been read back to the device, when they are several.
- */
+/* Reposts buffers that have been read, several at a time. */
 static bool receive_refill(gli_ibv_pair *pair) {
   uint32_t empty = GLI_IBV_SLOTS - (pair->posted_in - pair->taken);
   if (empty < BUFFERS_BATCH) return true;
@@ -226,18 +225,18 @@ void gli_ibv_receive(gli_ibv_pair *pair, uint32_t bytes) {
                                .bytes = bytes - GLI_IBV_FRAME_HEAD};
   receive_frame(pair, &frame);
   if (pair->leaving) gli_ibv_check_bye(pair);
-  if (pair->qp == NULL || pair->broken) return; /* closed by an upcall */
+  if (pair->qp == NULL || pair->broken) return; /* an upcall closed it */
   if (receive_refill(pair) && pair->owed >= GLI_IBV_SLOTS / 2)
     gli_ibv_pair_busy(pair);
 }
 
-/* Nothing but messages can come next, and all of one is looked at. */
+/* Returns true if only messages can come next, without checksums. */
 static bool ibv_takes_now(const gli_ibv_pair *pair) {
   return pair->way == GLI_IBV_BY_VERBS && pair->qp != NULL && pair->live &&
          !pair->broken && !pair->departed && !pair->leaving && !pair->checked;
 }
 
-/* All other frames stay in place, for poll to judge. */
+/* Returns true if the frame is expected; others stay in place for poll. */
 static bool frame_is_expected(const gli_ibv_pair *pair, uint32_t bytes,
                               const gli_header *expected, gli_taken *taken) {
   const uint8_t *at = receive_slot(pair);
@@ -255,8 +254,8 @@ static bool frame_is_expected(const gli_ibv_pair *pair, uint32_t bytes,
   return true;
 }
 
-/* The buffer is read after this, and given back by the next call, or by poll.
- */
+/* The caller reads the buffer after the return. The next call, or poll, reposts
+ * it. */
 bool gli_ibv_take_now(gli_pair *base, const gli_header *expected,
                       gli_taken *taken) {
   gli_ibv_pair *pair = (gli_ibv_pair *)base;

@@ -1,7 +1,8 @@
-/* Registered memory: the regions of memory/region.h, each once for each device
- * that has had a long message there. When one is taken out of that table, all
- * devices let go of it before its owner has it back: pages of malloc stay the
- * program's, and a peer that still had their key could write there. */
+/* Registered memory: the regions of memory/region.h, each registered once with
+ * each device that has had a long message in it. When a region is removed from
+ * that table, it is deregistered from all devices before its owner gets it
+ * back. The pages of malloc remain with the program, and a peer that still has
+ * their key could otherwise write to them. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,27 +15,27 @@
 
 static uv_once_t once = UV_ONCE_INIT;
 static bool usable;
-/* Protects the list, and the regions of all its members: any thread may remove
- * a region. Only the transport's own user adds to its regions. */
+/* Protects the list, and the regions of all its members, because any thread may
+ * remove a region. Only the transport's own user adds to its regions. */
 static uv_mutex_t lock;
 static gli_ibv *registering; /* transports */
-static gli_birth birth;      /* of the list */
+static gli_birth birth;      /* creator of the list */
 
-/* ---- when a region goes -------------------------------------------------- */
+/* ---- removal of a region ------------------------------------------------- */
 
 static void region_let_go(gli_ibv *t, size_t i) {
   if (t->regions[i].mr != NULL) (void)t->port.v->dereg_mr(t->regions[i].mr);
   t->regions[i] = t->regions[--t->n_regions];
 }
 
-/* How many are before it; n_regions: it is not known. */
+/* Returns the index of the region, or n_regions if it is unknown. */
 static size_t region_index_of(const gli_ibv *t, uint64_t serial) {
   size_t i = 0;
   while (i < t->n_regions && t->regions[i].serial != serial) i++;
   return i;
 }
 
-/* A forked child's view of its parent's memory goes: that is not registered. */
+/* Deregisters a region; in a forked child, the memory is not registered. */
 static void region_gone(const gli_region *region) {
   uv_mutex_lock(&lock);
   if (!gli_forked(&birth)) {
@@ -46,7 +47,7 @@ static void region_gone(const gli_region *region) {
   uv_mutex_unlock(&lock);
 }
 
-/* ---- whose they are ------------------------------------------------------ */
+/* ---- transports ---------------------------------------------------------- */
 
 static void regions_init(void) {
   static gli_fork_guard guard;
@@ -62,7 +63,7 @@ gloo_status gli_ibv_regions_begin(gli_ibv *t, gloo_error *error) {
     return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
                     "no memory for the RDMA transport");
   uv_mutex_lock(&lock);
-  if (gli_forked(&birth)) { /* they were the parent's */
+  if (gli_forked(&birth)) { /* entries of the parent */
     registering = NULL;
     birth = gli_birth_here();
   }
@@ -96,8 +97,8 @@ static bool regions_make_room(gli_ibv *t) {
   return true;
 }
 
-/* A registration that the system refused is not tried again. Registering may
- * take long, because pages are locked, so the list stays unlocked meanwhile. */
+/* Registers a region. A refusal by the system is final. The list stays unlocked
+ * meanwhile, because registering locks pages and may take long. */
 static struct ibv_mr *region_register(gli_ibv *t, const gli_region *region) {
   struct ibv_mr *mr =
       t->port.v->reg_mr(t->port.pd, region->base, region->bytes,

@@ -1,5 +1,5 @@
-/* Sending. A work request has the slot of its number to be built in, or to copy
- * payload into; it is free again when a later one is known to be over. */
+/* Sending. Each work request has the slot of its number, for its frame or a
+ * copy of payload. A slot is free once its or a later completion is known. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include "transport_ibv/ibv.h"
 
 enum {
-  /* One of this many work requests is signaled. */
+  /* One of this many work requests is signalled. */
   TELL_EVERY = 4,
   WRITE_MAX = 1 << 20,
   /* Credit for one frame is reserved for returning credit, so that both ends
@@ -80,10 +80,10 @@ void gli_ibv_send_done(gli_ibv_pair *pair) {
 typedef struct gli_ibv_parts {
   gli_ibv_kind kind;
   uint32_t number;
-  const gli_header *header; /* NULL: none */
+  const gli_header *header; /* NULL if none */
   const void *data;
   size_t bytes;
-  struct ibv_mr *mr; /* of data, if it is read where it lies */
+  struct ibv_mr *mr; /* registration of `data`, if it is read in place */
   bool tells;
 } gli_ibv_parts;
 
@@ -143,7 +143,7 @@ bool gli_ibv_arrived(const gli_ibv_pair *pair) {
          (int32_t)(pair->done - pair->must_arrive) >= 0;
 }
 
-/* Bytes of a payload to where the receiver wants them. */
+/* Posts an RDMA write of payload to the receiver's destination. */
 static bool write_post(gli_ibv_pair *pair, uint32_t n, gli_ibv_out *out,
                        size_t bytes) {
   gli_ibv_work work;
@@ -183,7 +183,7 @@ static uint32_t ibv_sum(const gli_ibv_pair *pair, const gli_header *header,
   return pair->checked ? gli_crc32c(0, payload, (size_t)header->length) : 0;
 }
 
-/* The first frame of a longer one. */
+/* Sends the first frame of a message of several frames. */
 static bool long_begin(gli_ibv_pair *pair, gli_send_request *request) {
   uint32_t n = 0;
   while (pair->out[n].request != NULL) n++;
@@ -198,7 +198,7 @@ static bool long_begin(gli_ibv_pair *pair, gli_send_request *request) {
     out->posted = f.bytes;
   } else {
     f.kind = GLI_IBV_ASK;
-    if (!pair->closed) /* else it is a copy */
+    if (!pair->closed) /* otherwise the payload is a copy */
       out->mr = gli_ibv_registered(pair->t, request->payload,
                                    (size_t)request->header.length);
   }
@@ -206,7 +206,7 @@ static bool long_begin(gli_ibv_pair *pair, gli_send_request *request) {
   return frame_post(pair, &f);
 }
 
-/* The next message of the queue. False: there is none, or no room. */
+/* Starts the next message of the queue. Returns false if none, or no room. */
 static bool ibv_begin_next(gli_ibv_pair *pair) {
   gli_send_request *request = pair->queue.head;
   if (request == NULL || !ibv_has_room(pair)) return false;
@@ -220,7 +220,7 @@ static bool ibv_begin_next(gli_ibv_pair *pair) {
   return good;
 }
 
-/* The next piece of one. False: there is none, or no room. */
+/* Sends the next part of message `n`. Returns false if none, or no room. */
 static bool long_go_on(gli_ibv_pair *pair, uint32_t n) {
   gli_ibv_out *out = &pair->out[n];
   if (out->request == NULL || out->mode == GLI_IBV_ASKS || out->told)
@@ -339,7 +339,7 @@ void gli_ibv_flush(gli_ibv_pair *pair) {
 
 /* ---- for the engine ------------------------------------------------------ */
 
-/* May it go before nothing else? */
+/* Returns true if a message can be sent at once, without overtaking others. */
 static bool ibv_goes_now(gli_ibv_pair *pair, const gli_header *header) {
   return pair->way == GLI_IBV_BY_VERBS && pair->queue.head == NULL &&
          ibv_is_short(header) && pair->qp != NULL && ibv_has_room(pair) &&

@@ -1,4 +1,4 @@
-/* Opening and closing the end point, polling, sleeping, and the table of
+/* Opening and closing of the end point, polling, sleeping, and the table of
  * operations. */
 #include <stdlib.h>
 
@@ -6,7 +6,7 @@
 #include "transport_ibv/ibv.h"
 
 static const int64_t close_nap_ns = 5000000;
-/* Where all pairs go by verbs, TCP only tells who has left. */
+/* Interval of TCP polls while all pairs use RDMA: TCP reports departures. */
 enum { POLLS_PER_CLOCK = 32 };
 static const uint64_t look_every_ns = 50000;
 
@@ -111,7 +111,7 @@ static void ibv_flush_busy(gli_ibv *t) {
   }
 }
 
-/* Garbage of before this poll may go once the completion queue is empty. */
+/* Ages garbage, which may be freed once the completion queue is empty. */
 static void ibv_age_garbage(gli_ibv *t) {
   while (t->garbage != NULL) gli_ibv_pair_move(t->garbage, &t->old_garbage);
 }
@@ -148,7 +148,7 @@ static void ibv_wake(gli_transport *base) {
   t->tcp->ops->wake(t->tcp);
 }
 
-/* There are sleepers that know nothing of it. */
+/* Makes sure that sleepers learn of a change. */
 static void ibv_note_change(gli_ibv *t) {
   if (t->in_poll)
     t->changed = true;
@@ -204,11 +204,11 @@ static void ibv_set_oversubscribed(gli_transport *base, bool oversubscribed) {
   t->tcp->ops->set_oversubscribed(t->tcp, oversubscribed);
 }
 
-/* ---- a forked child ------------------------------------------------------ */
+/* ---- forked child -------------------------------------------------------- */
 
-/* The copies of descriptors are closed, and memory is freed. What is
- * registered, and the queue pairs, are the parent's: a child of a kernel that
- * cannot copy such pages does not have them, so they are left alone. */
+/* A child closes its copies of descriptors, and frees memory. Registered memory
+ * and the queue pairs belong to the parent. On kernels that cannot copy such
+ * pages, a child does not have them, so it does not touch them. */
 
 static void ibv_forked(gli_transport *base) {
   gli_ibv *t = (gli_ibv *)base;

@@ -14,16 +14,16 @@
 
 enum { CQ_ENTRIES = 16384, GIDS_MAX = 256 };
 
-/* What was asked for. */
+/* Requested properties of the port. */
 typedef struct port_wishes {
-  const char *devices; /* NULL: any */
-  long gid_index;      /* -1: whichever suits */
+  const char *devices; /* NULL if any */
+  long gid_index;      /* -1: the best one */
   long traffic_class, service_level;
   long partition; /* -1: the port's first */
 } port_wishes;
 
-/* `text`: what the variable `name` holds, or NULL. Partitions are written in
- * sixteens. */
+/* Reads a number from `text`, the value of the variable `name`, or NULL.
+ * Accepts hexadecimal numbers, which are usual for partitions. */
 static gloo_status port_read_number(const char *name, const char *text,
                                     long most, long *number,
                                     gloo_error *error) {
@@ -65,10 +65,10 @@ static gloo_status port_read_wishes(port_wishes *wishes, gloo_error *error) {
   return status;
 }
 
-/* ---- which GID ----------------------------------------------------------- */
+/* ---- choice of the GID --------------------------------------------------- */
 
-/* RoCE v2 over IPv4, then over IPv6 that reaches beyond the wire; others reach
- * no router, or are of RoCE v1, which a switch may not know. */
+/* Ranks a GID: RoCE v2 over IPv4 first, then routable IPv6. Other addresses
+ * reach no router, and RoCE v1 may not pass a switch. */
 static int port_gid_rank(const struct ibv_gid_entry *entry) {
   static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
   const uint8_t *gid = entry->gid.raw;
@@ -102,8 +102,8 @@ static bool port_find_gid(gli_ibv_port *port, int n, const port_wishes *wishes,
   return false;
 }
 
-/* Whether the port is a full member of it is the highest bit's, and the
- * network's, matter. */
+/* Finds the partition's index. Ignores the highest bit, which marks full
+ * membership: that is between the port and the network. */
 static bool port_find_partition(gli_ibv_port *port, int n,
                                 const port_wishes *wishes, char *why,
                                 size_t why_bytes) {
@@ -122,7 +122,7 @@ static bool port_find_partition(gli_ibv_port *port, int n,
   return false;
 }
 
-/* ---- which port ---------------------------------------------------------- */
+/* ---- choice of the port -------------------------------------------------- */
 
 static const char *port_state_text(enum ibv_port_state state) {
   switch (state) {
@@ -136,11 +136,11 @@ static const char *port_state_text(enum ibv_port_state state) {
   }
 }
 
-/* Is that one usable? If not, why. */
+/* Returns true if the port is usable, else false with the reason in `why`. */
 static bool port_suits(gli_ibv_port *port, const port_wishes *wishes, char *why,
                        size_t why_bytes) {
   struct ibv_port_attr attributes;
-  /* An old form of the structure is filled in, which is its beginning. */
+  /* Cleared, because older libraries fill in only the beginning. */
   memset(&attributes, 0, sizeof attributes);
   if (port->v->query_port(port->context, port->number, &attributes) != 0) {
     snprintf(why, why_bytes, "cannot query %s", port->name);
@@ -184,7 +184,7 @@ static const char *port_equip(gli_ibv_port *port) {
   return NULL;
 }
 
-/* Go through the ports of a device until one is usable. */
+/* Tries the ports of a device until one is usable. */
 static bool port_try_device(gli_ibv_port *port, struct ibv_device *device,
                             const port_wishes *wishes, char *why,
                             size_t why_bytes) {
@@ -207,7 +207,7 @@ static bool port_try_device(gli_ibv_port *port, struct ibv_device *device,
       return false;
     }
     if (n > 1 && port->v->query_port(port->context, (uint8_t)n, &attributes))
-      break; /* it has no such port */
+      break; /* no such port */
     if (!port_suits(port, wishes, why, why_bytes)) continue;
     const char *lacks = port_equip(port);
     if (lacks == NULL) return true;

@@ -1,4 +1,4 @@
-/* One port of an RDMA device, opened: which one, and what belongs to it. */
+/* An open port of an RDMA device, with its properties and shared resources. */
 #ifndef GLI_TRANSPORT_IBV_PORT_H
 #define GLI_TRANSPORT_IBV_PORT_H
 
@@ -11,7 +11,7 @@ typedef struct gli_ibv_port {
   const gli_verbs *v;
   char name[GLI_IBV_NAME_BYTES]; /* "mlx5_0:1" */
   uint8_t number;
-  bool infiniband; /* by LID; else Ethernet: RoCE, by GID */
+  bool infiniband; /* true: addressed by LID; false: RoCE, by GID */
   enum ibv_mtu mtu;
   uint16_t lid;
   uint8_t gid_index;
@@ -22,20 +22,20 @@ typedef struct gli_ibv_port {
   struct ibv_pd *pd;
   struct ibv_comp_channel *channel;
   struct ibv_cq *cq;
-  int cq_left; /* entries that no pair has been promised */
+  int cq_left; /* entries not reserved for a pair */
 } gli_ibv_port;
 
-/* The first usable port of those that GLOO_IBV_DEVICE allows. GLOO_ERR_INVALID:
- * a variable makes no sense; GLOO_ERR_UNSUPPORTED: there is none, and why. */
+/* Opens the first usable port that GLOO_IBV_DEVICE allows. Returns
+ * GLOO_ERR_INVALID for a bad variable, GLOO_ERR_UNSUPPORTED if none fits. */
 gloo_status gli_ibv_port_open(gli_ibv_port *port, gloo_error *error);
-/* Also of one that is opened in part; of all zeros it does nothing. */
+/* Closes a port, which may be partly open, or all zeros. */
 void gli_ibv_port_close(gli_ibv_port *port);
-/* In a forked child: close its descriptors. */
+/* Closes the descriptors of the port, in a forked child. */
 void gli_ibv_port_forked(gli_ibv_port *port);
 
-/* choice.c: does `list` (names or their beginnings, each perhaps with ":port";
- * "^" before the first: all but these) allow that port? `list` is well formed.
- */
+/* choice.c: returns true if `list` allows the port. The list has names of
+ * devices or their prefixes, each optionally with ":port"; "^" before the first
+ * excludes them instead. `list` has passed gli_ibv_choice_check. */
 bool gli_ibv_choice_allows(const char *list, const char *device,
                            unsigned number);
 gloo_status gli_ibv_choice_check(const char *list, gloo_error *error);

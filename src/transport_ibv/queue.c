@@ -1,4 +1,4 @@
-/* Queue pairs: making, connecting, destroying. */
+/* Creation, connection and destruction of queue pairs. */
 #define _DEFAULT_SOURCE
 #include <errno.h>
 #include <string.h>
@@ -11,9 +11,10 @@ enum {
   INLINE_WANTED = 256,
   PSN_MASK = 0xffffff,
   HOP_LIMIT = 64,
-  /* By the tables of InfiniBand: 0.64 ms until a peer without a buffer is tried
-   * again, which should never be; 4.1 us x 2^14 = 67 ms until what was not
-   * acknowledged is sent again, 6 times (7 would be for ever, to some). */
+  /* Encoded by the tables of InfiniBand. RNR_TIMER: 0.64 ms before a peer
+   * without a buffer is tried again, which should never happen. ACK_TIMEOUT:
+   * 4.1 us x 2^14 = 67 ms before unacknowledged packets are sent again, 6 times
+   * (some devices take 7 for infinity). */
   RNR_TIMER = 12,
   RNR_RETRIES = 7,
   ACK_TIMEOUT = 14,
@@ -70,7 +71,7 @@ static const char *queue_make_memory(gli_ibv_pair *pair) {
   pair->mr = port->v->reg_mr(port->pd, memory, pair->slots_bytes,
                              IBV_ACCESS_LOCAL_WRITE);
   if (pair->mr != NULL) return NULL;
-  /* The kernel says so, too, when it is about RLIMIT_MEMLOCK. */
+  /* The kernel also reports ENOMEM if RLIMIT_MEMLOCK is exceeded. */
   return errno == ENOMEM
              ? "locked memory (\"ulimit -l unlimited\" raises RLIMIT_MEMLOCK)"
              : "registered memory";
@@ -133,7 +134,7 @@ static const char *queue_to_receive(gli_ibv_pair *pair,
       .max_dest_rd_atomic = 1,
       .min_rnr_timer = RNR_TIMER,
       .ah_attr = {.sl = port->service_level, .port_num = port->number}};
-  /* Subnets of InfiniBand have prefixes of their own. */
+  /* Each InfiniBand subnet has its own prefix. */
   bool global = !port->infiniband || port->gid.global.subnet_prefix !=
                                          peer->gid.global.subnet_prefix;
   if (port->infiniband) to.ah_attr.dlid = peer->lid;

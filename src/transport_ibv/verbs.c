@@ -9,7 +9,7 @@
 
 static uv_once_t once = UV_ONCE_INIT;
 static gli_verbs verbs;
-static gloo_error verbs_absent; /* status GLOO_OK: it is there */
+static gloo_error verbs_absent; /* status GLOO_OK if it is loaded */
 
 typedef struct verbs_symbol {
   const char *name;
@@ -50,15 +50,15 @@ static bool verbs_take(uv_lib_t *library, const char **missing) {
     *missing = symbols[i].name;
     if (uv_dlsym(library, *missing, &symbol) != 0 || symbol == NULL)
       return false;
-    memcpy(symbols[i].function, &symbol, sizeof symbol); /* POSIX: one form */
+    memcpy(symbols[i].function, &symbol, sizeof symbol); /* as POSIX permits */
   }
   return true;
 }
 
-/* Memory that a device writes to must stay the parent's when a process forks.
- * From Linux 5.12 on the kernel sees to that, and children keep what they share
- * with it; before, the library does, for what is registered after the call, by
- * taking it away from children. 0, or errno. */
+/* Prepares for forks: memory that a device writes to must remain the parent's.
+ * From Linux 5.12 on the kernel ensures this, and children keep the pages that
+ * they share with it. On older kernels the library does so, for memory
+ * registered later, by removing it from children. Returns 0 or errno. */
 static int verbs_prepare_forks(uv_lib_t *library) {
   enum ibv_fork_status (*asks)(void);
   void *symbol;
@@ -71,7 +71,7 @@ static int verbs_prepare_forks(uv_lib_t *library) {
 }
 
 static void verbs_load(void) {
-  static uv_lib_t library; /* has the text of the last symbol that it lacks */
+  static uv_lib_t library; /* keeps the error text */
   const char *missing = "";
   if (uv_dlopen(LIBRARY, &library) != 0) {
     (void)gli_fail(&verbs_absent, GLOO_ERR_UNSUPPORTED, -1,
@@ -85,7 +85,7 @@ static void verbs_load(void) {
                    missing);
   } else {
     int code = verbs_prepare_forks(&library);
-    if (code == 0) return; /* and stays open */
+    if (code == 0) return; /* the library stays open */
     (void)gli_fail(&verbs_absent, GLOO_ERR_UNSUPPORTED, -1,
                    "RDMA cannot be used here: " LIBRARY
                    " cannot prepare for fork (ibv_fork_init: %s): the program "

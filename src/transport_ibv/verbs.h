@@ -1,7 +1,7 @@
-/* libibverbs, opened at run time: one binary serves machines with it and
- * without. The only folder that knows it is this one. What its header makes of
- * calls that go to the driver's own table (ibv_post_send, ibv_post_recv,
- * ibv_poll_cq, ibv_req_notify_cq) needs no library; the rest is here. */
+/* libibverbs, loaded at run time, so that one binary serves machines with and
+ * without it. Only this folder uses it. Inline functions of its header that
+ * call the driver's table (ibv_post_send, ibv_post_recv, ibv_poll_cq,
+ * ibv_req_notify_cq) need no library; the table below has all others. */
 #ifndef GLI_TRANSPORT_IBV_VERBS_H
 #define GLI_TRANSPORT_IBV_VERBS_H
 
@@ -9,7 +9,7 @@
 
 #include "gloo_c/status.h"
 
-/* Macros of the header, which would want to be linked with the library. */
+/* Macros of the header that would require linking with the library. */
 #undef ibv_query_port
 #undef ibv_reg_mr
 
@@ -51,8 +51,8 @@ typedef struct gli_verbs {
   int (*destroy_qp)(struct ibv_qp *qp);
 } gli_verbs;
 
-/* The library, which stays open. NULL: it is not here, or too old;
- * GLOO_ERR_UNSUPPORTED says which. Any thread. */
+/* Returns the library, which stays loaded, or NULL with GLOO_ERR_UNSUPPORTED
+ * and the reason: it is not installed, or too old. Any thread. */
 const gli_verbs *gli_verbs_open(gloo_error *error);
 
 #endif
