@@ -1,5 +1,4 @@
-/* End points of the in-process transport: the table of all, sleeping, waking.
- */
+/* End points of the in-process transport: their table, sleeping and waking. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,13 +9,13 @@
 
 #define ADDRESS_MAGIC 0x6c696770u
 #define ADDRESS_BYTES 28
-#define LATER_NS INT64_C(1000000) /* before a peer is asked again */
+#define LATER_NS INT64_C(1000000) /* delay before a peer is asked again */
 #define SLEEP_MAX_NS INT64_C(3600000000000)
 
 static uv_once_t table_once = UV_ONCE_INIT;
 static uv_mutex_t table_mutex;
 static bool table_usable;
-static uint64_t table_nonce; /* tells processes with the same pid apart */
+static uint64_t table_nonce; /* distinguishes processes with the same pid */
 static uint64_t table_last_id;
 static gli_inproc_endpoint *table_first;
 
@@ -28,7 +27,7 @@ static void unlock_until(const gli_inproc_endpoint *end) {
   uv_mutex_unlock(&table_mutex);
 }
 
-/* The table and all end points; links are quiet when no device is used. */
+/* Holds the table and all end points. Links are idle while no device is. */
 static bool inproc_endpoint_hold(void *object, gli_fork_patience *patience) {
   (void)object;
   if (!gli_fork_lock(&table_mutex, patience)) return false;
@@ -134,7 +133,7 @@ static void leave_table(gli_inproc_endpoint *e) {
   gli_inproc_table_unlock();
 }
 
-/* The next ready side, with the reference that the list held. */
+/* Returns the next ready side, with the list's reference to it, or NULL. */
 static gli_inproc_side *take_ready(gli_inproc_endpoint *e) {
   uv_mutex_lock(&e->lock);
   gli_inproc_side *side = e->ready_head;
@@ -241,5 +240,5 @@ const gli_transport_ops gli_transport_inproc = {
     .wake = endpoint_wake,
     .close = endpoint_close,
     .pair_abandon = gli_inproc_pair_abandon,
-    .abandon = endpoint_close, /* all memory is this process's own */
+    .abandon = endpoint_close, /* all memory belongs to this process */
 };

@@ -1,10 +1,10 @@
-/* Links of the in-process transport: how two sides find each other and part. */
+/* Links of the in-process transport: opening and closing of their sides. */
 #include <stdlib.h>
 
 #include "core/error.h"
 #include "transport_inproc/inproc.h"
 
-/* ---- life of a link ----------------------------------------------------- */
+/* ---- lifetime of a link -------------------------------------------------- */
 
 gli_inproc_side *gli_inproc_other_side(gli_inproc_side *side) {
   gli_inproc_link *link = side->link;
@@ -50,8 +50,8 @@ free_link:
 
 /* ---- opening ------------------------------------------------------------ */
 
-/* Both sides may open at the same moment: the first leaves an offer with the
- * other's end point, the second finds it there. */
+/* Takes the offer that matches a pair. Both sides may open at once: the first
+ * leaves an offer with the other's end point, and the second finds it. */
 static gli_inproc_link *take_offer(gli_inproc_endpoint *self, uint64_t from,
                                    const gli_pair_config *config) {
   for (gli_inproc_link **at = &self->offers; *at; at = &(*at)->offer_next) {
@@ -78,7 +78,7 @@ static void inproc_link_attach(gli_inproc_side *side, void *user) {
   uv_mutex_unlock(&side->link->lock);
 }
 
-/* An offer is on its side 1's ready list, so that poll calls `accept`. */
+/* Leaves an offer, with its side 1 on the ready list for `accept`. */
 static void make_offer(gli_inproc_endpoint *to, gli_inproc_link *link) {
   link->offered = true;
   link->offer_next = NULL;
@@ -100,14 +100,14 @@ static gli_inproc_side side_init(gli_inproc_link *link, uint32_t rank,
                            .key = key};
 }
 
-/* The side that this pair is: of the offer that is here, or of a new link. */
+/* Opens the side of a pair: that of a matching offer, or of a new link. */
 static gli_inproc_side *open_side(gli_inproc_endpoint *self,
                                   const gli_pair_config *config) {
   uint64_t id = gli_inproc_address_id(&config->address);
   gli_inproc_link *link = id == 0 ? NULL : take_offer(self, id, config);
   if (link != NULL) {
     inproc_link_attach(&link->sides[1], config->user);
-    gli_inproc_link_unref(link); /* for it is no offer any more */
+    gli_inproc_link_unref(link); /* the offer's reference */
     return &link->sides[1];
   }
   link = link_create();
@@ -162,9 +162,9 @@ static gli_send_request *copy_of(const gli_send_request *m) {
   return copy;
 }
 
-/* Replace the closer's own requests by copies. A BYE leaves all messages; an
- * ABORT those before the first large one whose delivery has not begun. False
- * when there was no memory to copy one; it and the rest are gone then. */
+/* Replaces the closing side's own requests by copies. With a BYE all messages
+ * remain; with an ABORT those before the first large one whose delivery has not
+ * begun. Returns false if out of memory; messages from there on are lost. */
 static bool copy_queue(gli_inproc_side *to, bool all) {
   gli_request_queue old = to->queue;
   bool keep = true, enough = true, begun = to->begun;
@@ -194,7 +194,7 @@ static void inproc_drop_queue(gli_inproc_side *to) {
   to->queue = (gli_request_queue){NULL, NULL};
 }
 
-/* What the closing side has sent: leave copies and `last`, or nothing. */
+/* Leaves copies of sent messages and `last` for the peer, or nothing. */
 static void leave_behind(gli_inproc_side *peer, const gli_send_request *last) {
   gli_send_request *farewell = NULL;
   if (last == NULL) {
@@ -212,7 +212,7 @@ static void leave_behind(gli_inproc_side *peer, const gli_send_request *last) {
   }
 }
 
-/* Large messages that were never read: their sender may have them back. */
+/* Gives unread large messages back to their sender. */
 static void give_back_queue(gli_inproc_side *side, gli_inproc_side *peer) {
   for (gli_send_request *m; (m = gli_request_pop(&side->queue)) != NULL;) {
     if (m->private_ != GLI_INPROC_BORROWED) {
@@ -223,8 +223,7 @@ static void give_back_queue(gli_inproc_side *side, gli_inproc_side *peer) {
   }
 }
 
-/* A connection that its maker gives up before its peer took it leaves no trace.
- */
+/* Withdraws an offer whose maker closes it before its peer has taken it. */
 static void withdraw_offer(gli_inproc_link *link) {
   gli_inproc_table_lock();
   bool offered = link->offered;
@@ -258,7 +257,7 @@ void gli_inproc_pair_close(gli_pair *pair, const gli_send_request *last) {
   gli_inproc_link_unref(link);
 }
 
-/* The other side is in the same forked child, where it does nothing more. */
+/* Closes a side in a forked child, where the other side is inactive. */
 void gli_inproc_pair_abandon(gli_pair *pair) {
   gli_inproc_side *side = (gli_inproc_side *)pair;
   side->closed = true;

@@ -1,4 +1,4 @@
-/* Messages of the in-process transport: sending, and a side's turn in poll. */
+/* Messages of the in-process transport: sending, and a side in poll. */
 #include <stdlib.h>
 
 #include "core/error.h"
@@ -13,7 +13,7 @@ typedef struct node {
 
 /* ---- sending ------------------------------------------------------------ */
 
-/* A node for a message to `to`, or NULL: then the request itself is queued. */
+/* Returns a node for a message to `to`, or NULL to queue the request itself. */
 static gli_send_request *take_node(gli_inproc_side *to) {
   gli_send_request *m = to->spare;
   if (m != NULL) {
@@ -53,9 +53,9 @@ gli_post gli_inproc_send(gli_pair *pair, gli_send_request *request) {
   gli_post result;
   uv_mutex_lock(&side->link->lock);
   if (side->failure != GLI_INPROC_NO_FAILURE) {
-    result = GLI_POST_IN_PROGRESS; /* `failed` comes from poll, or has come */
+    result = GLI_POST_IN_PROGRESS; /* poll calls `failed`, or has done so */
   } else if (peer->closed) {
-    result = GLI_POST_DONE; /* it said BYE or ABORT and hears nothing more */
+    result = GLI_POST_DONE; /* after BYE or ABORT the peer reads nothing */
   } else {
     result = inproc_message_post(peer, request);
     gli_inproc_mark_ready(peer);
@@ -72,8 +72,8 @@ static void inproc_message_stop(gli_inproc_side *side) {
   uv_mutex_unlock(&side->link->lock);
 }
 
-/* Done with a message that is off the queue and not the engine's. The link's
- * lock is held. */
+/* Recycles or frees a message that is off the queue and not the engine's. The
+ * link's lock is held. */
 static void inproc_message_recycle(gli_inproc_side *side, gli_send_request *m) {
   if (m->private_ == GLI_INPROC_POOLED) {
     m->next = side->spare;
@@ -88,9 +88,9 @@ static void inproc_message_absorb(const gli_sink *sink, const void *payload,
   if (bytes > 0) gli_sink_place(sink, 0, payload, (size_t)bytes);
 }
 
-/* Read the engine's own request of the sender, unless that has closed since the
- * header was handed up: then a copy stands in its place (false: it is at the
- * queue's head), or nothing (false, and `failure` is set). */
+/* Reads the request of the sender's engine in place. Returns false if the
+ * sender has closed since the header upcall: the head of the queue is then a
+ * copy, or `failure` is set. */
 static bool absorb_borrowed(gli_inproc_side *side, const gli_sink *sink) {
   gli_inproc_link *link = side->link;
   gli_inproc_side *peer = gli_inproc_other_side(side);
@@ -117,9 +117,9 @@ static bool absorb_borrowed(gli_inproc_side *side, const gli_sink *sink) {
   return there;
 }
 
-/* The message whose header is handed up next. Own nodes leave the queue; a
+/* Returns the next message for a header upcall. Own nodes leave the queue; a
  * borrowed request stays at its head until it has been read. `*used` is the
- * node taken before, to be recycled. */
+ * previous node, which is recycled. */
 static gli_send_request *take_message(gli_inproc_side *side,
                                       gli_send_request **used,
                                       gli_header *header) {
@@ -139,8 +139,8 @@ static gli_send_request *take_message(gli_inproc_side *side,
   return m;
 }
 
-/* Take a copy that replaced a borrowed request between its header and its
- * payload; NULL when the connection failed instead. */
+/* Takes the copy that replaced a borrowed request between its header and its
+ * payload. Returns NULL if the connection failed instead. */
 static gli_send_request *take_copy(gli_inproc_side *side) {
   uv_mutex_lock(&side->link->lock);
   gli_send_request *m = NULL;
@@ -151,7 +151,7 @@ static gli_send_request *take_copy(gli_inproc_side *side) {
   return m;
 }
 
-/* Deliver one message. False when there was none, or there may be none more. */
+/* Delivers one message. Returns false if there was none, or no more follow. */
 static bool receive_one(gli_inproc_side *side, gli_send_request **used) {
   const gli_upcalls *up = &side->endpoint->upcalls;
   gli_header header;
@@ -187,10 +187,9 @@ static int inproc_message_receive(gli_inproc_side *side) {
   return n;
 }
 
-/* ---- a side's turn ------------------------------------------------------ */
+/* ---- processing of a side ------------------------------------------------ */
 
-/* An offer: let the engine open the side, or tell the other that it will not.
- */
+/* Handles an offer: asks the engine to open the side, or refuses. */
 static int inproc_message_greet(gli_inproc_side *side) {
   gli_inproc_endpoint *e = side->endpoint;
   gli_inproc_link *link = side->link;
