@@ -29,11 +29,11 @@ static void completed_in_error(gli_ibv_pair *pair, enum ibv_wc_status status) {
                    port->name, text);
     gli_ibv_decline(pair, why);
   } else if (status != IBV_WC_WR_FLUSH_ERR) { /* another has the cause */
-    gli_ibv_pair_break(pair, GLOO_ERR_PEER,
-                       "rank %" PRIu32
-                       " does not answer through %s any more: %s; is its "
-                       "host, or the network, down?",
-                       pair->config.peer_rank, port->name, text);
+    gli_ibv_pair_break(
+        pair, GLOO_ERR_PEER,
+        "rank %" PRIu32
+        " no longer answers through %s: %s; is its host or the network down?",
+        pair->config.peer_rank, port->name, text);
   }
 }
 
