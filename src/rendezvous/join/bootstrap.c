@@ -1,4 +1,4 @@
-/* Meeting the other ranks: address records, and what they say of hosts. */
+/* Meeting the other ranks: address records and the hosts that they describe. */
 #include "rendezvous/join/bootstrap.h"
 
 #include <stdlib.h>
@@ -19,9 +19,9 @@
 
 /* ---- what a rank publishes ----------------------------------------------- */
 
-/* version, key, system, host (as plans see it), usable cores, transport (16
- * bytes, zero padded), tuning, agreement, mask of cores, address; a tag, if the
- * rank has a secret. */
+/* The record of a rank has a version, key, system, host (as plans see it),
+ * usable cores, transport (16 bytes, zero-padded), tuning, agreement, mask of
+ * cores and address, and a tag if the rank has a secret. */
 enum {
   RECORD_VERSION = 10,
   RECORD_TRANSPORT_BYTES = 16,
@@ -30,7 +30,7 @@ enum {
   RECORD_MAX_BYTES = RECORD_HEAD_BYTES + GLI_ADDRESS_MAX + GLI_TAG_BYTES
 };
 
-/* How the agreement is written; the mark is above these. */
+/* Bits of the agreement; the mark is stored above them. */
 enum {
   MEASURES = 1,
   SHARED_BUFFERS = 2,
@@ -63,12 +63,12 @@ static gli_agreement read_agreement(uint32_t word) {
 /* Describes one rank, with the same values on every rank that reads them. */
 typedef struct place {
   uint64_t host;   /* see gli_host_key */
-  uint64_t tuning; /* the hash of its table; 0: it has none */
+  uint64_t tuning; /* hash of its tuning table; 0 if it has none */
   gli_agreement agreement;
-  bool forged; /* the tag of its record is wrong */
+  bool forged; /* true if the tag of its record is wrong */
 } place;
 
-/* The tag of the record of a rank; zeros without a `mac`. */
+/* Computes the tag of a rank's record; zeros without a `mac`. */
 static gloo_status record_tag(gli_mac *mac, uint32_t rank,
                               const uint8_t *record, size_t bytes,
                               uint8_t tag[GLI_TAG_BYTES], gloo_error *error) {
@@ -155,8 +155,9 @@ static gloo_status bootstrap_read_record(gloo_context *context, uint32_t rank,
 
 /* ---- meeting ------------------------------------------------------------- */
 
-/* All ranks read the same address records, so they see the same hosts, whatever
- * these say. `keys` is memory to work with. */
+/* Passes the hosts of all ranks to the context. All ranks read the same address
+ * records, so they agree on the hosts even if the records are wrong. `keys` is
+ * scratch memory. */
 static gloo_status bootstrap_learn_hosts(gloo_context *context,
                                          const place *places,
                                          const gli_cores *cores, uint64_t *keys,
@@ -172,7 +173,7 @@ static gloo_status bootstrap_learn_hosts(gloo_context *context,
   return GLOO_OK;
 }
 
-/* How this rank waits goes by its own cores. */
+/* Chooses between spinning and yielding from the cores of this rank. */
 static void decide_waiting(gloo_context *context, uint32_t size,
                            const gli_cores *cores) {
   int rank = gloo_context_rank(context);
@@ -195,7 +196,8 @@ static void decide_waiting(gloo_context *context, uint32_t size,
   }
 }
 
-/* Pairs prove the secret; this names the rank that differs to all. */
+/* Compares the secrets of two ranks. The pairs prove the secret too, but this
+ * check names the same rank on all ranks. */
 static gloo_status check_secret(uint32_t rank, gli_agreement its,
                                 gli_agreement first, gloo_error *error) {
   if (its.asks != first.asks)
@@ -213,7 +215,8 @@ static gloo_status check_secret(uint32_t rank, gli_agreement its,
   return GLOO_OK;
 }
 
-/* Pairs would find that out as well, but not what has been read here. */
+/* Fails if the tag of a record is wrong. The pairs would detect another secret,
+ * but not a forged record. */
 static gloo_status check_records(const place *places, uint32_t size,
                                  gloo_error *error) {
   for (uint32_t i = 0; i < size; i++) {
@@ -292,7 +295,7 @@ static gloo_status bootstrap_no_memory(uint32_t size, gloo_error *error) {
                   "out of memory for the addresses of %u ranks", size);
 }
 
-/* Where the ranks of the circle are, and that they can be talked to. */
+/* Reads the address records of the circle, and makes its ranks reachable. */
 static gloo_status read_circle(gloo_context *context, const gli_circle *circle,
                                const gloo_value *records, gloo_error *error) {
   place ignored_place;
@@ -326,8 +329,8 @@ static gloo_status fetch_from_tree(gloo_context *context, gloo_store *store,
   return cause.status;
 }
 
-/* Verifies the tag with the key of this rank; a mark that differs indicates
- * another secret. */
+/* Verifies a record's tag with the key of this rank; a mark that differs
+ * indicates another secret. */
 static gloo_status check_tag(gli_mac *mac, uint32_t rank,
                              const gloo_value *record, place *there,
                              gloo_error *error) {
@@ -416,8 +419,9 @@ gloo_status gli_bootstrap_ranks(gloo_context *context, gloo_store *store,
   status =
       gli_bootstrap_exchange(store, rank, size, record, bytes, RECORD_MAX_BYTES,
                              timeout_ns, records, attempt, error);
-  /* Ranks do not spin until they know how many share their cores; the device
-   * may have other contexts, so a failure restores how they wait. */
+  /* Ranks do not spin until they know the number of ranks that share their
+   * cores. The device may have other contexts, so a failure restores the way of
+   * waiting. */
   bool yields = status == GLOO_OK && spreads;
   gloo_device *device = gli_context_device(context);
   bool yielded_before = yields && gli_device_set_oversubscribed(device, true);

@@ -1,4 +1,4 @@
-/* How the ranks of a context meet. */
+/* Rendezvous of the ranks of a context. */
 #ifndef GLI_RENDEZVOUS_JOIN_BOOTSTRAP_H
 #define GLI_RENDEZVOUS_JOIN_BOOTSTRAP_H
 
@@ -12,40 +12,40 @@
 
 /* Holds the settings on which all ranks must agree. */
 typedef struct gli_agreement {
-  bool beats;                /* it gives signs of life; need not be alike */
-  bool measures;             /* they are going to call gli_measure */
-  bool shared_buffers;       /* as in gloo_context_options */
-  bool big_endian;           /* elements are sent as they lie in memory */
-  bool asks;                 /* peers are asked for the job's secret */
-  uint32_t mark;             /* of that, see gli_trust_mark; 0: there is none */
-  const gli_key *record_key; /* of the tags of what they publish; NULL: none */
-  gli_tls_kind tls;          /* how what crosses a network is encrypted */
+  bool beats;    /* true if it sends heartbeats; may differ between ranks */
+  bool measures; /* true if gli_measure follows */
+  bool shared_buffers; /* see gloo_context_options */
+  bool big_endian;     /* byte order of the elements in messages */
+  bool asks;           /* true if peer authentication is on */
+  uint32_t mark; /* mark of the secret (gli_trust_mark); 0 if there is none */
+  const gli_key *record_key; /* key of the records' tags; NULL if none */
+  gli_tls_kind tls;          /* encryption of network traffic */
 } gli_agreement;
 
-/* Tells how far a rank has come, which decides how the others learn of its
- * failure. */
+/* The progress of a rank's rendezvous, which decides how other ranks learn of
+ * its failure. */
 typedef enum gli_progress {
   GLI_NOT_YET,
   GLI_MEETING, /* a failure is in the store already */
-  GLI_MET      /* what fails now, no other rank knows of yet */
+  GLI_MET      /* other ranks do not know of a later failure */
 } gli_progress;
 
-/* Kept from one attempt to the next, but for the progress. */
+/* State that one attempt passes to the next, except for the progress. */
 typedef struct gli_meeting {
   gli_progress progress;
-  bool all_know; /* that some differ: all ranks have read what each published */
+  bool all_know; /* all ranks have read the records that differ */
   gli_attempt attempt;
-  uint64_t key; /* 0: not drawn yet; others may have what was published */
+  uint64_t key; /* kept: other ranks may have read it; 0 until drawn */
 } gli_meeting;
 
-/* Exchange addresses and keys with all ranks through the store, and learn which
- * ranks share a host: everything that plans may know of hosts comes from what
- * was exchanged, so it is the same on all ranks. `host_id` as in
- * gloo_context_options. Errors: those of the exchange; GLOO_ERR_PROTOCOL and
+/* Exchanges addresses and keys with all ranks through the store, and determines
+ * the ranks of each host. Plans know hosts from the exchanged records only, so
+ * all ranks have the same view. `host_id` is that of gloo_context_options.
+ * `meeting` is for a rank that calls gli_bootstrap_finish on success, and NULL
+ * for others. Errors: those of the exchange; GLOO_ERR_PROTOCOL and
  * GLOO_ERR_MISMATCH name a rank of another version, transport or byte order;
- * GLOO_ERR_AUTH one with another secret, or none;
- * GLOO_ERR_INVALID for a host id that cannot be used. `meeting`: of a rank that
- * calls gli_bootstrap_finish when it has succeeded; NULL for others. */
+ * GLOO_ERR_AUTH names a rank with another secret or none; GLOO_ERR_INVALID for
+ * an unusable host id. */
 gloo_status gli_bootstrap_ranks(gloo_context *context, gloo_store *store,
                                 uint64_t key, const char *host_id,
                                 const gli_agreement *agreement,

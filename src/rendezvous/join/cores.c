@@ -27,8 +27,8 @@ static bool is_known(const gli_cores *c) {
   return memcmp(c->mask, none, sizeof none) != 0;
 }
 
-/* May `c` use cores of this mask; and no others? What is not known may be
- * anything. */
+/* cores_meets returns true if `c` may use a core of `mask`, and is_within if it
+ * may use no other. An unknown set of cores counts as any set. */
 static bool cores_meets(const gli_cores *c, const uint8_t *mask) {
   bool any = !is_known(c);
   for (int i = 0; i < GLI_CPU_MASK_BYTES; i++)
@@ -42,7 +42,7 @@ static bool is_within(const gli_cores *c, const uint8_t *mask) {
   return outside == 0;
 }
 
-/* Counts the ranks that have no cores but those of this rank. */
+/* Counts the ranks whose cores are all among those of this rank. */
 static uint32_t cores_rivals(const gli_cores *of, uint32_t size,
                              uint32_t rank) {
   uint32_t n = 0;
@@ -87,8 +87,8 @@ gli_sharing gli_cores_shared(const gli_cores *of, uint32_t size,
   return s;
 }
 
-/* Has each rank one core, and the same as its neighbour, but for the first of
- * each core? */
+/* Returns true if each rank has one core, and at most half of the ranks start a
+ * new one: all others have the core of the rank before. */
 static bool are_pinned(const gli_cores *of, uint32_t size) {
   uint32_t firsts = 0;
   for (uint32_t i = 0; i < size; i++) {
@@ -100,7 +100,7 @@ static bool are_pinned(const gli_cores *of, uint32_t size) {
 
 gli_subscription gli_cores_subscription(const gli_cores *of, uint32_t size) {
   for (uint32_t i = 0; i < size; i++) {
-    /* Neighbours mostly are alike. */
+    /* Ranks mostly have the cores of the rank before. */
     if (i > 0 && gli_cores_equal(&of[i], &of[i - 1])) continue;
     if (!gli_cores_shared(of, size, i).oversubscribed) continue;
     return are_pinned(of, size) ? GLI_PINNED : GLI_OVERSUBSCRIBED;

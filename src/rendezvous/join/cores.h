@@ -9,14 +9,14 @@
 #include "core/cpu.h"
 #include "plan/builder.h"
 
-/* The cores that a rank may use, as it tells the others. */
+/* The cores that a rank may use, as published in its record. */
 typedef struct gli_cores {
-  uint64_t system; /* equal where masks are about the same cores */
-  uint32_t usable; /* at once: fewer than the mask has below a limit of time */
-  uint8_t mask[GLI_CPU_MASK_BYTES]; /* nothing but zeros: not known */
+  uint64_t system; /* same value where masks number the same cores */
+  uint32_t usable; /* number of cores usable at once; a CPU quota lowers it */
+  uint8_t mask[GLI_CPU_MASK_BYTES]; /* all zeros if unknown */
 } gli_cores;
 
-/* This process's. */
+/* Gets the cores of this process. */
 void gli_cores_here(gli_cores *here);
 bool gli_cores_equal(const gli_cores *a, const gli_cores *b);
 

@@ -11,18 +11,18 @@
 #include "rendezvous/store/store.h"
 #include "rendezvous/store/value.h"
 
-/* The record that a rank publishes: magic, size, rank, nonce, a flag for the
- * rank that serves the store, and its blob. The nonce tells apart two processes
+/* The published record of a rank: magic, size, rank, nonce, a flag of the rank
+ * that serves the store, and its blob. The nonce distinguishes two processes
  * that claim the same rank. */
 #define MAGIC 0x32626c67u /* "glb2" */
 #define HEAD_BYTES ((size_t)24)
 _Static_assert(HEAD_BYTES <= 32, "see GLI_BOOTSTRAP_BLOB_MAX");
 #define SIZE_BYTES ((size_t)8)
 
-/* The interval, which grows, at which a rank reads the records that have
- * arrived while others are missing: they may show why. */
+/* The first interval, which grows, between reads of the records that have
+ * arrived while others are missing: they may show the reason. */
 #define LOOK_NS ((int64_t)100000000)
-/* The time that rank 0 gives the others to read that the meeting has ended. */
+/* The time that rank 0 gives the others to read the end of the meeting. */
 #define LEAVE_NS ((int64_t)3000000000)
 
 typedef struct exchange {
@@ -30,18 +30,18 @@ typedef struct exchange {
   uint32_t rank, size;
   uint64_t nonce;
   size_t max_blob_bytes;
-  gli_rank_key *texts; /* of the ranks in `pending` */
-  const char **keys;   /* the same */
-  uint32_t *pending;   /* the ranks that are to be fetched */
+  gli_rank_key *texts; /* keys of the ranks in `pending` */
+  const char **keys;   /* the texts of these keys */
+  uint32_t *pending;   /* ranks whose records are not fetched yet */
   size_t n_pending;
   bool *present;      /* per pending rank; room for all ranks */
   gloo_value *values; /* per pending rank */
   gloo_value *blobs;  /* per rank */
-  int server;         /* the rank that serves the store; -1: not known */
-  bool heard;         /* of the outcome: it is the error */
+  int server;         /* rank that serves the store; -1 if unknown */
+  bool heard;         /* true if the error is the outcome */
 } exchange;
 
-/* There is an outcome, while this rank needs more of the others. */
+/* Fails with the meeting's outcome: this rank still needs other ranks. */
 static gloo_status bootstrap_heard(exchange *x, gloo_error *error) {
   gli_outcome outcome = gli_bootstrap_outcome(x->store, 0, error);
   if (outcome == GLI_OUTCOME_OVER)
@@ -55,7 +55,7 @@ static gloo_status bootstrap_heard(exchange *x, gloo_error *error) {
   return error->status;
 }
 
-/* Without an answer from the store: whose it is. */
+/* Blames the rank that serves the store, if the store does not answer. */
 static gloo_status bootstrap_lost_store(const exchange *x, gloo_status status,
                                         gloo_error *error) {
   if (status != GLOO_ERR_PEER || x->server < 0 || error == NULL) return status;
@@ -87,7 +87,8 @@ static gloo_status sizes_differ(const exchange *x, uint32_t other_rank,
                   (unsigned)x->size);
 }
 
-/* An attempt before may have left it, whose reply was lost. */
+/* Returns true if the record is this process's own: an earlier attempt may have
+ * stored it and lost the reply. */
 static bool is_own(const exchange *x, const gloo_value *record) {
   const uint8_t *data = record->data;
   return record->bytes >= HEAD_BYTES && gli_get_u32(data) == MAGIC &&
@@ -121,8 +122,8 @@ static gloo_status bootstrap_publish(const exchange *x, const void *blob,
   return status;
 }
 
-/* Compares with the size that the first rank left. Another value than a size is
- * the mark of a start that failed. */
+/* Compares with the size that the first rank published. Any other value marks a
+ * failed start. */
 static gloo_status compare_sizes(exchange *x, const gloo_value *first,
                                  gloo_error *error) {
   if (first->bytes == SIZE_BYTES) {
@@ -147,7 +148,7 @@ static gloo_status compare_sizes(exchange *x, const gloo_value *first,
 }
 
 /* Publishes the size if no rank has, and otherwise compares it. This detects a
- * rank beyond the size of the others, for which they would never look. */
+ * rank beyond the size of the others, which do not look for its record. */
 static gloo_status agree_on_size(exchange *x, gloo_error *error) {
   uint8_t mine[SIZE_BYTES];
   gloo_value first = {NULL, 0};
@@ -163,7 +164,7 @@ static gloo_status agree_on_size(exchange *x, gloo_error *error) {
 
 /* ---- fetching ----------------------------------------------------------- */
 
-/* Take `value` apart into blobs[rank]. It is freed, whatever the outcome. */
+/* Parses `value` into blobs[rank], and frees it in any case. */
 static gloo_status take_blob(exchange *x, uint32_t rank, gloo_value *value,
                              gloo_error *error) {
   uint8_t *data = value->data;
@@ -193,7 +194,7 @@ static gloo_status take_blob(exchange *x, uint32_t rank, gloo_value *value,
   return status;
 }
 
-/* The keys of the first `n` pending ranks. */
+/* Makes the keys of the first `n` pending ranks. */
 static void name_pending(exchange *x, size_t n) {
   for (size_t i = 0; i < n; i++) {
     x->texts[i] = gli_bootstrap_key("rank", x->pending[i]);
@@ -201,12 +202,12 @@ static void name_pending(exchange *x, size_t n) {
   }
 }
 
-/* Fetch those of the pending ranks that are present, and forget them. */
+/* Fetches the records of the present ranks, which stop being pending. */
 static gloo_status fetch_present(exchange *x, uint64_t deadline_ns,
                                  gloo_error *error) {
   size_t n = 0, kept = 0;
   bool *ignored = x->present;
-  /* Bring the present ones to the front, the order does not matter. */
+  /* Moves the present ranks to the front, in any order. */
   for (size_t i = 0; i < x->n_pending; i++) {
     if (!x->present[i]) continue;
     uint32_t rank = x->pending[i];
@@ -231,8 +232,8 @@ static gloo_status fetch_present(exchange *x, uint64_t deadline_ns,
   return status;
 }
 
-/* Returns the missing rank, or -1 if several are missing: one may block the
- * others, for example a rank stopped while it holds the lock of a file. */
+/* Returns the missing rank, or -1 if several are missing: one of them may block
+ * the others, for example a rank stopped while it holds the lock of a file. */
 static int only_absent(const bool *present, uint32_t size) {
   int only = -1;
   for (uint32_t i = 0; i < size; i++) {
@@ -257,7 +258,7 @@ static gloo_status did_not_arrive(const gloo_store *store, const bool *present,
                   here == 1 ? "rank" : "ranks", (unsigned)size);
 }
 
-/* Fails with the list of all missing ranks, including those that this rank did
+/* Fails with the list of all missing ranks, including ranks that this one did
  * not wait for. */
 static gloo_status somebody_missing(const exchange *x, int64_t timeout_ns,
                                     gloo_error *error) {
@@ -300,10 +301,10 @@ static gloo_status bootstrap_collect(exchange *x, uint64_t deadline_ns,
   return GLOO_OK;
 }
 
-/* ---- what an earlier start has left -------------------------------------- */
+/* ---- an earlier start's leftovers ---------------------------------------- */
 
-/* Fails with the outcome of an earlier start, where the store outlives the
- * processes that use it. */
+/* Fails with the outcome of an earlier start if the store outlives its
+ * processes. */
 static gloo_status bootstrap_look_around(exchange *x, gloo_error *error) {
   gloo_error earlier;
   if (!gli_store_lasts(x->store) ||
@@ -316,8 +317,8 @@ static gloo_status bootstrap_look_around(exchange *x, gloo_error *error) {
                   earlier.message, (unsigned)x->rank);
 }
 
-/* Waits until every rank has read the records of all, because a record in such
- * a store may stem from an earlier start. */
+/* Waits until every rank has read all records: in a store that outlives its
+ * processes a record may stem from an earlier start. */
 static gloo_status bootstrap_confirm(exchange *x, uint64_t deadline_ns,
                                      int64_t timeout_ns, gloo_error *error) {
   gli_rank_key met = gli_bootstrap_key("met", x->rank);
@@ -453,8 +454,8 @@ gloo_status gli_bootstrap_exchange(gloo_store *store, uint32_t rank,
   bootstrap_release(&x, status == GLOO_OK ? blobs : NULL);
   gli_store_visit_end(x.store, store);
   if (status == GLOO_OK) return status;
-  /* A store that lasts has ended for the next start no more than for this one.
-   */
+  /* A store that outlives its processes keeps the outcome, so another attempt
+   * would find it again. */
   attempt->again = (over && !gli_store_lasts(store)) ||
                    (!joined && !x.heard && cause.status == GLOO_ERR_PEER);
   if (error != NULL) *error = cause;

@@ -17,8 +17,8 @@
 #include "net/host_name.h"
 #include "net/lookup.h"
 
-/* Shared memory is between processes of one user: see transport_shm/address.h.
- */
+/* Adds the user to a hash: shared memory connects processes of one user only,
+ * see transport_shm/address.h. */
 static uint64_t mix_user(uint64_t hash) {
 #if GLI_LINUX
   uint64_t user = (uint64_t)geteuid();
@@ -70,8 +70,8 @@ gloo_status gli_host_key(const char *id, const char *transport, uint64_t *key,
 
 /* ---- routes -------------------------------------------------------------- */
 
-/* A datagram socket that is connected learns its own address; nothing is sent.
- * 0, or errno. */
+/* Gets this host's address on the route to `to`: a connected datagram socket
+ * has one, and sends nothing. Returns 0 or errno. */
 static int own_address(const struct addrinfo *to, char *text) {
   int fd = gli_socket_open(to->ai_family, SOCK_DGRAM);
   if (fd < 0) return errno;

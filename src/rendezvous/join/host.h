@@ -1,4 +1,4 @@
-/* Identifies this host and its address on the route to another. */
+/* The identity of this host, and its address on the route to another host. */
 #ifndef GLI_RENDEZVOUS_JOIN_HOST_H
 #define GLI_RENDEZVOUS_JOIN_HOST_H
 
@@ -6,23 +6,23 @@
 
 #include "gloo_c/status.h"
 
-/* A number that the processes of one running system share. */
+/* Returns a number that the processes of one running system share. */
 uint64_t gli_host_system(void);
 
-/* A number that stands for this rank's host in plans: ranks have the same when
- * they share a host. `id` is what the user says (NULL: the environment variable
- * GLOO_HOST_ID, if it is set): the same text, the same host. Otherwise, for a
- * transport ("auto", "shm") that can use shared memory, it is the same where
- * shared memory can connect two ranks: the same running system, network
- * namespace and user. For others, the same system and network namespace.
- * GLOO_ERR_INVALID when the text is empty, too long or not printable. */
+/* Computes the key of this rank's host in plans: ranks of one host have the
+ * same key. `id` is given by the user, NULL for the environment variable
+ * GLOO_HOST_ID; ranks with the same text share a host. Without a text, and for
+ * a transport that can use shared memory ("auto", "shm"), ranks share a host if
+ * shared memory can connect them: same running system, network namespace and
+ * user. For other transports they need the same system and network namespace.
+ * GLOO_ERR_INVALID if the text is empty, too long or not printable. */
 gloo_status gli_host_key(const char *id, const char *transport, uint64_t *key,
                          gloo_error *error);
 
-/* The address of this host from which `host`, a name or figures, would be
- * reached, in figures; resolves it, sends nothing. A name that is not known, or
- * a network that is not there, may come: it tries again until the timeout. ""
- * where it is this host's own name, and to it alone means loopback. */
+/* Gets the numeric address of this host on the route to `host`, a name or a
+ * numeric address. It resolves the name and sends nothing. It retries an
+ * unknown name or a missing network until the timeout, as either may appear. ""
+ * if `host` is this host's own name and resolves to loopback here only. */
 enum { GLI_TOWARDS_BYTES = 64 };
 gloo_status gli_host_towards(const char *host, int64_t timeout_ns,
                              char text[GLI_TOWARDS_BYTES], gloo_error *error);

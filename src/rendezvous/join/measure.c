@@ -10,22 +10,23 @@
 #include "core/log.h"
 #include "kernels/reduce.h"
 
-/* Operations here are counted apart from those of the caller. */
+/* Sequence numbers are per tag, so these operations do not disturb those of the
+ * caller. */
 #define TAG UINT32_MAX
 
 #define NOBODY (-1)
 
 /* ---- one link ------------------------------------------------------------ */
 
-/* Messages go back and forth, short ones first. The first byte tells the other
- * rank how to continue. Short messages are repeated more often, until their
- * least time is that of the link without other load. */
+/* Protocol of a measured link: messages go back and forth, short ones first.
+ * The first byte tells the other rank how to continue. Short messages are
+ * repeated more often, until their minimum is the time of the idle link. */
 enum { AGAIN = 1, LONGER, ENOUGH };
 enum { SIZES = 3, LONGEST = 128 << 10, MESSAGES = 24 + 6 + 8 };
 static const struct {
   size_t bytes;
-  int times;         /* at most */
-  uint64_t until_ns; /* from the beginning of the first one */
+  int times;         /* maximum number of round trips */
+  uint64_t until_ns; /* time limit, since the first message of any size */
 } sizes[SIZES] = {
     {8, 24, 4000000}, {16 << 10, 6, 8000000}, {LONGEST, 8, 16000000}};
 #define LIMIT_NS (sizes[SIZES - 1].until_ns)
@@ -34,7 +35,7 @@ typedef struct meter {
   gloo_context *context;
   gloo_options options;
   gloo_error *error; /* never NULL */
-  uint8_t *data;     /* LONGEST */
+  uint8_t *data;     /* LONGEST bytes */
 } meter;
 
 static gloo_status measure_put(meter *m, int peer, size_t bytes) {
@@ -49,15 +50,15 @@ static gloo_status measure_get(meter *m, int peer, size_t bytes) {
 
 /* Holds the results for a link. */
 typedef struct trips {
-  uint64_t least_ns[SIZES]; /* there and back; 0: not tried */
+  uint64_t least_ns[SIZES]; /* shortest round trip; 0 if not measured */
 } trips;
 
-/* Returns what follows message n of a size, given the time of the last round
- * trip (`trip_ns`; 0: none yet). Another round trip may take as long, and one
- * of the next size four times as long. */
+/* Returns the byte that follows message n of a size; `trip_ns` is the last
+ * round trip, 0 if there is none. The next round trip is assumed to take as
+ * long, and four times as long with the next size. */
 static uint8_t what_next(int size, int n, uint64_t spent_ns, uint64_t trip_ns) {
   uint64_t then = spent_ns + 2 * trip_ns;
-  bool first = size == 0 && n == 1; /* connects as well */
+  bool first = size == 0 && n == 1; /* the first message also connects */
   if (n < sizes[size].times && (first || then < sizes[size].until_ns))
     return AGAIN;
   bool last = size == SIZES - 1 || spent_ns + 5 * trip_ns > LIMIT_NS;
@@ -86,7 +87,7 @@ static gloo_status measure_ping(meter *m, int peer, trips *out) {
   return GLOO_OK;
 }
 
-/* The other end. */
+/* Answers at the other end of the link. */
 static gloo_status measure_pong(meter *m, int peer) {
   int size = 0;
   for (int i = 0; i < MESSAGES; i++) {
@@ -107,8 +108,8 @@ static gloo_status measure_pong(meter *m, int peer) {
 
 /* ---- figures ------------------------------------------------------------- */
 
-/* A longer message that was faster shows what the short ones could have been.
- */
+/* Computes the cost of a link. If a longer message was faster, its time also
+ * bounds that of the short ones. */
 static void take_link(gli_costs *costs, gli_link_kind kind, const trips *t) {
   uint64_t alpha_ns = t->least_ns[0] / 2, there_ns = 0;
   uint64_t beta_ps = gli_costs_estimate.link[kind].beta_ps;
@@ -156,9 +157,9 @@ static gloo_status take_gamma(gli_costs *costs, gloo_error *error) {
 
 /* ---- all ranks ----------------------------------------------------------- */
 
-/* The ranks that rank 0 exchanges messages with; all ranks find the same. */
+/* Ranks that rank 0 exchanges messages with; all ranks find the same ones. */
 typedef struct partners {
-  int near, far; /* NOBODY: not measured */
+  int near, far; /* NOBODY if not measured */
 } partners;
 
 static partners find_partners(const gloo_context *context) {
@@ -189,7 +190,7 @@ static gloo_status measure_all(meter *m, partners with, gli_costs *costs) {
   return take_gamma(costs, m->error);
 }
 
-/* From rank 0 to all. */
+/* Broadcasts the costs from rank 0. */
 static gloo_status measure_share(meter *m, gli_costs *costs) {
   uint8_t bytes[GLI_COSTS_BYTES] = {0};
   if (gloo_context_rank(m->context) == 0) gli_costs_encode(costs, bytes);

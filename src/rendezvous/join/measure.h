@@ -1,17 +1,17 @@
-/* Measuring what links and reductions cost, when a context is made. */
+/* Measurement of link and reduction costs, when a context is made. */
 #ifndef GLI_RENDEZVOUS_JOIN_MEASURE_H
 #define GLI_RENDEZVOUS_JOIN_MEASURE_H
 
 #include "engine/engine.h"
 
-/* Rank 0 exchanges messages with one other rank on its host (unless ranks
- * outnumber cores somewhere: then what it would measure is which rank gets a
- * core) and with one on the next host, and adds up some numbers; it ends after
- * some 50 ms, or with the first messages where these take longer. It sends what
- * it found to all ranks, which choose algorithms by it from then on. Called by
- * all ranks when they have met, before any operation. Where there is nothing to
- * measure nothing is sent. Errors: those of messages, which name the rank at
- * fault; GLOO_ERR_PROTOCOL, GLOO_ERR_NO_MEMORY. */
+/* Measures costs and sends them to all ranks, which use them to choose
+ * algorithms. All ranks call it after the rendezvous, before any operation.
+ * Rank 0 exchanges messages with one other rank on its host and with one on the
+ * next host, and times a reduction. It skips its own host if ranks are
+ * oversubscribed somewhere: it would measure the scheduler. It ends after about
+ * 50 ms, or after the first messages if these take longer. Nothing is sent if
+ * there is nothing to measure. Errors: those of messages, which name the rank
+ * at fault; GLOO_ERR_PROTOCOL, GLOO_ERR_NO_MEMORY. */
 gloo_status gli_measure(gloo_context *context, gloo_error *error);
 
 #endif

@@ -10,14 +10,15 @@
 
 #define LINGER_NS ((int64_t)500000000)
 #define LINGER_LONG_NS ((int64_t)3000000000)
-/* What the key with the outcome holds: 0 - status, rank that reports (NOBODY:
- * its own process is gone), rank at fault or -1, sentence; status 0 and nothing
- * else when the meeting is over. */
+/* Value of the outcome key: 0 - status, reporting rank (NOBODY if its process
+ * has ended), rank at fault or -1, sentence. For a meeting that ended well,
+ * only the status 0. */
 #define NOBODY UINT32_MAX
 #define HEAD_BYTES ((size_t)12)
 #define OVER_BYTES ((size_t)4)
 static const uint8_t over[OVER_BYTES];
-/* Another process is some rank as well; or no rank need watch for one. */
+/* The key that is set when another process claims a rank too, or when no rank
+ * need watch for such a process. */
 #define CONTENDER_KEY "gloo/contender"
 
 gli_rank_key gli_bootstrap_key(const char *what, uint32_t rank) {
@@ -26,7 +27,7 @@ gli_rank_key gli_bootstrap_key(const char *what, uint32_t rank) {
   return key;
 }
 
-/* `alarm` may be NULL. */
+/* Waits for the keys. `alarm` may be NULL. */
 static gloo_status failure_wait(gloo_store *store, const char *what,
                                 uint32_t size, const bool *who,
                                 const char *alarm, uint64_t deadline_ns,
@@ -186,15 +187,16 @@ gloo_status gli_bootstrap_too_late(const gloo_store *store, uint32_t rank,
       (unsigned)rank, (unsigned)size, store->label);
 }
 
-/* A process that lacks something may have left ranks unanswered. */
+/* Returns true for a lack of local resources, which may have left other ranks
+ * without an answer. */
 static bool is_lack(gloo_status status) {
   return status == GLOO_ERR_IO || status == GLOO_ERR_NO_MEMORY;
 }
 
-/* Give the other ranks the time to hear of it. Those that wait hear of it at
- * once, and those that are still starting if they come soon; but a rank that
- * did not come in time is not waited for once more. With a wrong idea of the
- * size, the rank at fault may be one beyond ours. */
+/* Gives other ranks time to read the cause. Waiting ranks read it at once, and
+ * starting ranks if they arrive soon; a rank that missed the deadline gets no
+ * more time. If the sizes differ, the rank at fault may be beyond the size of
+ * this rank. */
 static void bootstrap_failure_linger(gloo_store *store, uint32_t size,
                                      uint64_t deadline_ns,
                                      const gloo_error *cause) {
@@ -219,7 +221,8 @@ static void bootstrap_failure_linger(gloo_store *store, uint32_t size,
   free(come);
   free(gone);
   if (!more) return;
-  /* For the one beyond; or, as no rank has such a number, to the end. */
+  /* Waits for the rank beyond the size. Without one, no rank has the number
+   * UINT32_MAX, so that the wait lasts until the deadline. */
   gli_rank_key text =
       gli_bootstrap_key("gone", beyond ? (uint32_t)cause->rank : UINT32_MAX);
   const char *key = text.text;
@@ -234,8 +237,8 @@ static bool let_go(gloo_store *store, uint32_t rank) {
          gli_store_set(store, gone.text, "1", 1, NULL) == GLOO_OK;
 }
 
-/* Returns true if the status may follow from the failure of another rank, as
- * may a rank that exists twice. */
+/* Returns true if the status may result from the failure of another rank; a
+ * rank that exists twice may, too. */
 static bool is_consequence(gloo_status status) {
   return status == GLOO_ERR_BUSY || status == GLOO_ERR_PEER ||
          status == GLOO_ERR_TIMEOUT || status == GLOO_ERR_POISONED;
@@ -279,7 +282,7 @@ void gli_bootstrap_let_go(gloo_store *store, uint32_t rank, uint32_t size,
     bootstrap_failure_linger(store, size, deadline_ns, cause);
 }
 
-/* ---- a process that ends meanwhile --------------------------------------- */
+/* ---- a process that ends during the meeting ------------------------------ */
 
 static void bootstrap_describe_end(const gloo_store *visit, uint32_t rank,
                                    gloo_error *cause) {

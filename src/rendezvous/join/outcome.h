@@ -9,46 +9,46 @@
 
 #include "gloo_c/store.h"
 
-/* Leave `cause` in the store, and let go of the store. Where another rank was
- * first, and what happened here can have come of that, the cause is replaced by
- * that of the other. A rank that serves the store stays until the others are
- * gone as well (without those that did not come in time), for a few seconds at
- * most, and half a second at most beyond `deadline_ns`. Where two processes say
- * that they are the same rank, or this one lacks something, it stays that long
- * in any case: more of either job may come, or those that it had no room for.
- * `published`: this process has published as `rank`, and not another one in its
- * name.
+/* Publishes `cause` as the outcome and leaves the store. If another rank has
+ * published before, and the failure here may result from that, its cause
+ * replaces `cause`. A rank that serves the store stays until the other ranks
+ * have left (except for ranks that missed the deadline), but at most a few
+ * seconds, and at most half a second after `deadline_ns`. If two processes
+ * claim the same rank, or this process lacks resources, it stays that long in
+ * any case: more ranks of either job may come, or ranks without a connection
+ * yet. `published`: this process, and no other, has published as `rank`.
  *
- * True: the store's meeting was over before, without this process. Nothing was
- * left there; `cause` says so. */
+ * Returns true if the meeting in the store had ended before, without this
+ * process. Then nothing is published, and `cause` tells so. */
 bool gli_bootstrap_give_up(gloo_store *store, uint32_t rank, uint32_t size,
                            bool published, uint64_t deadline_ns,
                            gloo_error *cause);
 
-/* Leaves the store as gli_bootstrap_give_up does, for a `cause` that was found
- * in the store. */
+/* Leaves the store as gli_bootstrap_give_up does, if `cause` came from the
+ * store. */
 void gli_bootstrap_let_go(gloo_store *store, uint32_t rank, uint32_t size,
                           bool published, uint64_t deadline_ns,
                           const gloo_error *cause);
 
-/* ---- a process that ends meanwhile --------------------------------------- */
+/* ---- a process that ends during the meeting ------------------------------ */
 
-/* The rank of a process that has none yet. */
+/* Rank of a process that has none yet. */
 #define GLI_BOOTSTRAP_NO_RANK UINT32_MAX
 
 /* Leaves a will in a visit: if this process ends without an outcome, the will
  * sets one. `rank` may be GLI_BOOTSTRAP_NO_RANK. */
 gloo_status gli_bootstrap_leave_will(gloo_store *visit, uint32_t rank,
                                      gloo_error *error);
-/* Where the meeting has no outcome, and this rank is done with it. */
+/* Takes the will back, if the meeting has no outcome and this rank has
+ * finished. */
 void gli_bootstrap_take_back_will(gloo_store *visit);
 
-/* Sets the outcome to `cause`, unless there is one, in the name of `rank`,
- * which does not take part. */
+/* Sets the outcome to `cause`, unless one is set, in the name of `rank`, which
+ * does not take part. */
 void gli_bootstrap_cancel(gloo_store *store, uint32_t rank,
                           const gloo_error *cause);
 
-/* The state of the outcome. FAILED and UNKNOWN fill `error` with the cause. */
+/* State of the outcome. FAILED and UNKNOWN fill `error` with the cause. */
 typedef enum gli_outcome {
   GLI_OUTCOME_OPEN,
   GLI_OUTCOME_OVER,
@@ -56,7 +56,7 @@ typedef enum gli_outcome {
   GLI_OUTCOME_UNKNOWN /* the store failed */
 } gli_outcome;
 
-/* Wait for the outcome until then; OPEN: there is none yet. */
+/* Waits for the outcome until the deadline; OPEN if there is none by then. */
 gli_outcome gli_bootstrap_outcome(gloo_store *store, uint64_t deadline_ns,
                                   gloo_error *error);
 
@@ -69,46 +69,47 @@ gloo_status gli_bootstrap_too_late(const gloo_store *store, uint32_t rank,
 
 /* ---- two jobs at one port ------------------------------------------------ */
 
-/* This process is `rank`, of another job than the process that is `rank` in
- * `store`: a rank 0 that could not serve its own store, or a rank that was here
- * before that store, which is over now without it. `error` says so, and all
- * ranks that meet in the store, or come there later, end with the same. */
+/* Reports that this process is `rank` of another job than the `rank` that met
+ * in `store`. It is a rank 0 that could not serve its own store, or a rank that
+ * was here before that store's meeting, which has ended without it. `error`
+ * says so, and all ranks that meet in the store, or arrive later, fail with the
+ * same error. */
 gloo_status gli_bootstrap_contend(gloo_store *store, uint32_t rank,
                                   gloo_error *error);
 
-/* Waits for such a process in a store whose meeting has ended. GLOO_OK: none
- * came, or gli_bootstrap_stop_watching was called. */
+/* Waits for a process of another job, in a store after the end of its meeting.
+ * GLOO_OK: none came, or gli_bootstrap_stop_watching was called. */
 gloo_status gli_bootstrap_watch(gloo_store *store, uint64_t deadline_ns,
                                 gloo_error *error);
 void gli_bootstrap_stop_watching(gloo_store *store);
 
 /* ---- keys --------------------------------------------------------------- */
 
-/* The key at which the first rank publishes the size. After a failure it holds
+/* Key under which the first rank publishes the size. After a failure it holds
  * another value, so that a late rank needs no other key. */
 #define GLI_SIZE_KEY "gloo/size"
 
-/* The key under which a rank publishes ("rank"), says that it needs the others'
- * address records no more ("done"), and that it knows the outcome ("gone"). */
+/* Key under which a rank publishes ("rank"), or states that it no longer needs
+ * the others' records ("done") or knows the outcome ("gone"). */
 typedef struct gli_rank_key {
   char text[32];
 } gli_rank_key;
 gli_rank_key gli_bootstrap_key(const char *what, uint32_t rank);
 
-/* Waits for the keys of all ranks, or of those in `who` (may be NULL). With
- * GLOO_ERR_TIMEOUT `present` lists those that exist; no message. */
+/* Waits for the keys of all ranks, or of the ranks in `who` if it is not NULL.
+ * With GLOO_ERR_TIMEOUT `present` lists the existing keys; no message. */
 gloo_status gli_bootstrap_wait(gloo_store *store, const char *what,
                                uint32_t size, const bool *who,
                                uint64_t deadline_ns, bool *present,
                                gloo_error *error);
 
-/* Waits for the keys of all ranks, and returns GLOO_ERR_POISONED, without a
+/* Waits for the keys of all ranks. Returns GLOO_ERR_POISONED, without a
  * message, as soon as there is an outcome while keys are missing. */
 gloo_status gli_bootstrap_await(gloo_store *store, const char *what,
                                 uint32_t size, uint64_t deadline_ns,
                                 bool *present, gloo_error *error);
 
-/* The key that holds the outcome. */
+/* Key of the outcome. */
 #define GLI_OUTCOME_KEY "gloo/outcome"
 
 #endif

@@ -11,7 +11,7 @@
 #include "rendezvous/join/outcome.h"
 #include "rendezvous/store/store.h"
 
-/* Ranks of one job seldom start further apart. */
+/* The time between the starts of a job's ranks seldom exceeds this. */
 #define WATCH_NS INT64_C(5000000000)
 #define LINGER_MS 3000u
 
@@ -20,13 +20,13 @@ struct port_watch {
   port_watch *next;
   gloo_context *context;
   uv_thread_t thread;
-  gli_birth birth;   /* a forked child has the memory, but not the thread */
-  uv_mutex_t lock;   /* guards store */
-  gloo_store *store; /* NULL once the time has passed */
+  gli_birth birth;   /* a forked child has the memory, but no thread */
+  uv_mutex_t lock;   /* guards `store` */
+  gloo_store *store; /* NULL after the watch's time */
 };
 
 static uv_once_t once = UV_ONCE_INIT;
-static uv_mutex_t all_lock; /* guards all; watching threads do not take it */
+static uv_mutex_t all_lock; /* guards `all`; watching threads do not take it */
 static port_watch *all;
 
 /* ---- forks --------------------------------------------------------------- */
@@ -38,8 +38,8 @@ static void init_lock(void) {
   (void)gli_fork_guard_begin(&guard, GLI_FORK_OBJECTS, &all_lock, NULL);
 }
 
-/* A forked child that finds the list torn (a thread was ending a watch) leaks
- * what it holds. */
+/* Locks the list. A forked child that finds it torn, because a thread was
+ * ending a watch at the fork, leaks the entries. */
 static void lock_all(void) {
   uv_once(&once, init_lock);
   uv_mutex_lock(&all_lock);
@@ -56,7 +56,7 @@ static void port_watch_watch(void *argument) {
   if (gli_bootstrap_watch(store, gli_deadline_after(WATCH_NS), &cause) !=
       GLOO_OK) {
     (void)gli_context_fail(self->context, &cause);
-    uv_sleep(LINGER_MS); /* ranks that come late learn of it, too */
+    uv_sleep(LINGER_MS); /* late ranks read the outcome meanwhile */
   }
   uv_mutex_lock(&self->lock);
   self->store = NULL;
@@ -89,11 +89,11 @@ void gli_port_watch_begin(gloo_context *context, gloo_store *store) {
     all = self;
   }
   uv_mutex_unlock(&all_lock);
-  if (self == NULL) gloo_store_destroy(store); /* then without */
+  if (self == NULL) gloo_store_destroy(store); /* no watch without memory */
 }
 
 static void stop_watch(port_watch *self) {
-  if (gli_forked(&self->birth)) { /* closes copies of descriptors, no more */
+  if (gli_forked(&self->birth)) { /* closes the copies of descriptors only */
     gloo_store_destroy(self->store);
     free(self);
     return;
@@ -106,7 +106,7 @@ static void stop_watch(port_watch *self) {
   free(self);
 }
 
-/* All is locked meanwhile: when it returns, no thread uses the context,
+/* Holds the lock throughout: after the return no thread uses the context,
  * whichever thread ended the watch. */
 void gli_port_watch_end(const gloo_context *context) {
   lock_all();

@@ -1,6 +1,7 @@
-/* A record is its length (4 bytes, little endian), and then, until it is
- * complete: how many bytes are those of the record before (1 byte), how many
- * follow (1 byte), and these. Beyond its end the record before is zeros. */
+/* A record is its length (4 bytes, little endian), followed by runs until it is
+ * complete. A run is the number of bytes that equal those of the previous
+ * record (1 byte), the number of bytes that follow (1 byte), and these bytes.
+ * Beyond its end the previous record counts as zeros. */
 #include "rendezvous/join/roster.h"
 
 #include <stdlib.h>
@@ -10,12 +11,12 @@
 
 enum { LENGTH_BYTES = 4, RUN_BYTES = 2, RUN_MAX = 255 };
 
-/* Fewer equal bytes than a run costs are not worth ending one. */
+/* Number of equal bytes worth a new run; fewer cost less than its header. */
 enum { EQUAL_MIN = 3 };
 
 size_t gli_roster_bytes_max(size_t n, size_t record_max) {
-  /* A run that takes less than that is followed by EQUAL_MIN equal bytes, and
-   * costs no more than these would. */
+  /* EQUAL_MIN equal bytes follow a run shorter than that, and its header costs
+   * no more than they would. */
   size_t runs = record_max / (RUN_MAX - EQUAL_MIN) + 1;
   return n * (LENGTH_BYTES + record_max + runs * RUN_BYTES);
 }
@@ -24,7 +25,7 @@ static uint8_t byte_at(const gloo_value *record, size_t at) {
   return at < record->bytes ? ((const uint8_t *)record->data)[at] : 0;
 }
 
-/* How many bytes from there on are those of `before`, RUN_MAX at most. */
+/* Counts the bytes from `at` on that equal those of `before`, up to RUN_MAX. */
 static size_t count_equal(const gloo_value *record, const gloo_value *before,
                           size_t at) {
   size_t n = 0;
@@ -34,7 +35,7 @@ static size_t count_equal(const gloo_value *record, const gloo_value *before,
   return n;
 }
 
-/* How many bytes a run takes that begins there: to where enough are equal. */
+/* Counts the bytes of a run from `at` on; EQUAL_MIN equal bytes end it. */
 static size_t count_different(const gloo_value *record,
                               const gloo_value *before, size_t at) {
   size_t n = 0, equal = 0;

@@ -1,5 +1,5 @@
-/* The records of many ranks as one text of bytes: each as what differs from the
- * one before. Records of one host differ in a few numbers. */
+/* Delta encoding of the records of many ranks: each is stored as its difference
+ * from the one before. Records of one host differ in a few numbers. */
 #ifndef GLI_RENDEZVOUS_JOIN_ROSTER_H
 #define GLI_RENDEZVOUS_JOIN_ROSTER_H
 
@@ -9,11 +9,11 @@
 
 #include "gloo_c/store.h"
 
-/* The most bytes that `n` records take, each of `record_max` at most. */
+/* Returns the size limit of `n` packed records of up to `record_max` bytes. */
 size_t gli_roster_bytes_max(size_t n, size_t record_max);
 
-/* Write n records to `out`, which has room for the most that they may take.
- * Returns the bytes. */
+/* Writes n records to `out`, which has room for gli_roster_bytes_max. Returns
+ * the number of bytes. */
 size_t gli_roster_pack(const gloo_value *records, size_t n, uint8_t *out);
 
 typedef enum gli_roster_result {
@@ -22,8 +22,8 @@ typedef enum gli_roster_result {
   GLI_ROSTER_NO_MEMORY
 } gli_roster_result;
 
-/* Read n records, and nothing else, from `data`; their bytes are for free(), on
- * success only. */
+/* Parses n records, and no trailing bytes, from `data`. On success only, the
+ * caller frees their bytes with free(). */
 gli_roster_result gli_roster_unpack(const uint8_t *data, size_t bytes,
                                     size_t record_max, gloo_value *records,
                                     size_t n);

@@ -35,24 +35,25 @@ uint32_t gli_tree_circle(const gli_tree_place *at, uint32_t *circle) {
 
 /* ---- one message --------------------------------------------------------- */
 
-/* Operations here are counted apart from those of the caller. */
+/* Sequence numbers are per tag, so these operations do not disturb those of the
+ * caller. */
 #define TAG UINT32_MAX
 
-/* The interval at which a waiting rank checks whether the rendezvous has
- * failed, shorter at first: a rank that ended may have no connection yet that
- * shows it. */
+/* Interval at which a waiting rank checks whether the rendezvous has failed. It
+ * starts short: a rank that ended may have no connection yet that shows its
+ * end. */
 #define LOOK_NS INT64_C(50000000)
 #define LOOK_MAX_NS INT64_C(400000000)
 
-/* Before the bytes goes how many they are. */
+/* A message of COUNT_BYTES announces the length of the next. */
 enum { COUNT_BYTES = 4 };
 
 typedef struct spread {
   gloo_context *context;
   const gli_tree_place *at;
   gloo_store *store;
-  gloo_store *visit; /* NULL: none yet */
-  bool lost;         /* the store, and so the meeting */
+  gloo_store *visit; /* NULL until the first check */
+  bool lost;         /* true if the store failed, and with it the meeting */
   int64_t look_ns;
   uint64_t deadline_ns;
   size_t record_max;
@@ -60,8 +61,8 @@ typedef struct spread {
   gloo_error *error; /* never NULL */
 } spread;
 
-/* The rank that has found what is wrong, which may have waited to the end of
- * its time, is heard before this one says that it heard nothing. */
+/* Returns options with a later deadline than the rendezvous: a rank that has
+ * detected the cause, perhaps at its own deadline, reports first. */
 static gloo_options spread_options(const spread *s) {
   gloo_options o = GLOO_OPTIONS_INIT;
   int64_t left = gli_deadline_left(s->deadline_ns);
@@ -74,7 +75,7 @@ static gloo_options spread_options(const spread *s) {
 
 static gloo_status spread_look(spread *s) {
   gloo_status status = GLOO_OK;
-  uint64_t late; /* the last look is after the last message */
+  uint64_t late; /* the last check follows the last message */
   if (!gli_add_u64(s->deadline_ns, (uint64_t)GLI_STORE_SLACK_NS, &late))
     late = GLI_NEVER;
   if (s->visit == NULL)
@@ -89,15 +90,15 @@ static gloo_status spread_look(spread *s) {
   return cause.status;
 }
 
-/* How long to wait before the next look; one is soon after the deadline, when
- * others have just said who is missing. */
+/* Returns the time until the next check. One check follows shortly after the
+ * deadline, when other ranks have just published the missing ones. */
 static int64_t spread_look_after(const spread *s) {
   int64_t left = gli_deadline_left(s->deadline_ns);
   bool near = left > 0 && left < s->look_ns;
   return near ? left + LOOK_NS : s->look_ns;
 }
 
-/* Ends the request. */
+/* Waits for the request and destroys it. */
 static gloo_status spread_wait(spread *s, gloo_request *request) {
   gloo_status status;
   for (;;) {
@@ -120,7 +121,7 @@ static gloo_status spread_take(spread *s, uint32_t from, void *data,
   return status == GLOO_OK ? spread_wait(s, request) : status;
 }
 
-/* All of what `from` sends, which are `n` records: for free(). */
+/* Receives all `n` records that `from` sends; free `data` with free(). */
 static gloo_status spread_receive(spread *s, uint32_t from, size_t n,
                                   uint8_t **data, size_t *bytes) {
   uint8_t count[COUNT_BYTES];
@@ -140,8 +141,7 @@ static gloo_status spread_receive(spread *s, uint32_t from, size_t n,
   return spread_take(s, from, *data, *bytes);
 }
 
-/* To one rank: the request of each of two messages. They are under way, or
- * NULL. */
+/* Starts the two messages to one rank. Each request is set, or stays NULL. */
 static gloo_status start_sending(const spread *s, uint32_t to,
                                  const uint8_t *count, const uint8_t *data,
                                  size_t bytes, gloo_request *requests[2]) {
@@ -154,7 +154,7 @@ static gloo_status start_sending(const spread *s, uint32_t to,
                          &requests[1], s->error);
 }
 
-/* Sends the same bytes to several ranks; the last is served first, because its
+/* Sends the same bytes to several ranks, the last one first, because its
  * subtree is the largest. */
 static gloo_status spread_send(spread *s, const uint32_t *to, uint32_t n,
                                const uint8_t *data, size_t bytes) {
@@ -176,7 +176,7 @@ static gloo_status spread_send(spread *s, const uint32_t *to, uint32_t n,
 
 /* ---- up and down --------------------------------------------------------- */
 
-/* Read n records of ranks from `first` on; those that are known stay. */
+/* Parses n records of the ranks from `first` on; known records stay. */
 static gloo_status spread_read(spread *s, uint32_t from, uint32_t first,
                                uint32_t n, const uint8_t *data, size_t bytes) {
   gloo_value *read = calloc(n, sizeof *read);
@@ -207,14 +207,14 @@ static gloo_status spread_collect(spread *s, uint32_t child) {
   uint8_t *data;
   size_t bytes = 0;
   uint32_t n = below.end - child;
-  if (n == 1) return GLOO_OK; /* the store had it */
+  if (n == 1) return GLOO_OK; /* came from the store */
   gloo_status status = spread_receive(s, child, n, &data, &bytes);
   if (status == GLOO_OK) status = spread_read(s, child, child, n, data, bytes);
   free(data);
   return status;
 }
 
-/* The records from `first` on, for free(). */
+/* Packs the records from `first` on; free `data` with free(). */
 static gloo_status spread_pack(const spread *s, uint32_t first, uint32_t n,
                                uint8_t **data, size_t *bytes) {
   *data = malloc(gli_roster_bytes_max(n, s->record_max));
@@ -272,7 +272,7 @@ gloo_status gli_spread(gloo_context *context, const gli_tree_place *at,
               .error = error};
   gloo_status status = spread_up(&s);
   if (status == GLOO_OK) status = spread_down(&s);
-  /* A rank that failed has said why in the store before its connections end. */
+  /* A failed rank publishes its cause before its connections end. */
   if (status != GLOO_OK && !s.lost) {
     gloo_error seen = *s.error;
     if (spread_look(&s) == GLOO_OK) {

@@ -10,18 +10,17 @@
 #include "net/host_name.h"
 #include "rendezvous/launch/pmi.h"
 
-/* Where the ranks of a job meet to which nothing else gives a port: that of
- * torchrun, too. */
+/* Default port of the rendezvous, the same as torchrun's. */
 #define PORT_USUAL 29500u
-/* Where Slurm's jobs get theirs from: below those that systems give away. */
+/* Ports of Slurm jobs: below the ephemeral ports of systems. */
 #define PORT_FIRST 20000u
 #define PORTS 12000u
-/* A host's name; each of its bytes may take three in a URL. */
+/* Maximum length of a host name; each byte may take three in a URL. */
 #define HOST_MAX ((size_t)255)
 
 /* ---- reading variables --------------------------------------------------- */
 
-/* A decimal number, digits only, between `min` and `max`. */
+/* Reads a decimal number, digits only, between `min` and `max`. */
 static gloo_status launch_read_number(const char *name, const char *meaning,
                                       uint64_t min, uint64_t max,
                                       uint64_t *number, gloo_error *error) {
@@ -42,7 +41,7 @@ static gloo_status launch_read_number(const char *name, const char *meaning,
   return GLOO_OK;
 }
 
-/* An error quotes a URL without its password. */
+/* Reads a text. An error quotes a URL without its password. */
 static gloo_status launch_read_text(const char *name, const char *meaning,
                                     size_t max_bytes, char *out,
                                     gloo_error *error) {
@@ -58,7 +57,7 @@ static gloo_status launch_read_text(const char *name, const char *meaning,
   return GLOO_OK;
 }
 
-/* The host that MASTER_ADDR names. */
+/* Reads the host that MASTER_ADDR names. */
 static gloo_status launch_read_host(char host[HOST_MAX + 1],
                                     gloo_error *error) {
   gloo_status status =
@@ -81,8 +80,8 @@ static gloo_status launch_take_place(gli_launch *launch, uint64_t rank,
 
 /* ---- URLs ---------------------------------------------------------------- */
 
-/* A host's name or address: with its percent signs and the like encoded, in
- * brackets where it has colons. `host` may have brackets. */
+/* Writes a host name or address in a URL: percent-encoded, and in brackets if
+ * it has colons. `host` may have brackets. */
 static void write_host(const char *host, char out[3 * HOST_MAX + 3]) {
   static const char odd[] = "%/@[]#? ";
   size_t bytes = strlen(host);
@@ -132,14 +131,14 @@ static gloo_status who_by_torchrun(gli_launch *launch, gloo_error *error) {
   if (status == GLOO_OK)
     status = launch_read_number("RANK", "the rank, below WORLD_SIZE", 0,
                                 size - 1, &rank, error);
-  /* Others than torchrun use these four, as `gloo run` does. */
+  /* Other programs, such as `gloo run`, set these four variables too. */
   if (gli_environment_read("TORCHELASTIC_RUN_ID") != NULL)
     launch->launcher = "torchrun";
   return status == GLOO_OK ? launch_take_place(launch, rank, size) : status;
 }
 
-/* torchrun's agent keeps its own store at that place, for as long as it starts
- * its workers again and again: each start gets keys of its own. */
+/* Uses the store that torchrun's agent serves there, and keeps while it
+ * restarts its workers: each start gets its own keys. */
 static gloo_status torchrun_agent(gli_launch *launch, const char *host,
                                   uint64_t port, gloo_error *error) {
   uint64_t restart = 0;
@@ -150,7 +149,7 @@ static gloo_status torchrun_agent(gli_launch *launch, const char *host,
                                             UINT32_MAX, &restart, error);
     if (status != GLOO_OK) return status;
   }
-  /* Ranks that came or went are no restart to torchrun. */
+  /* A change of size does not count as a restart, so the path has the size. */
   snprintf(path, sizeof path, "/gloo_c/%" PRIu64 "/%u", restart, launch->size);
   launch_meet_at(launch, "c10d", host, port, path);
   const char *local = gli_environment_read("LOCAL_WORLD_SIZE");
@@ -178,7 +177,7 @@ static gloo_status where_by_torchrun(gli_launch *launch, gloo_error *error) {
 
 /* ---- PMI-1 and PMIx ------------------------------------------------------ */
 
-/* The launcher is on this host. */
+/* Time limit for joining: the launcher is on this host. */
 #define JOIN_NS INT64_C(10000000000)
 
 static gloo_status who_by(gli_pmi_kind kind, gli_launch *launch,
@@ -213,7 +212,7 @@ static gloo_status where_by_pmix(gli_launch *launch, gloo_error *error) {
   return GLOO_OK;
 }
 
-/* Where PMIx is not there, GLOO_STORE says where ranks meet. */
+/* Reads rank and size without PMIx; the user sets GLOO_STORE. */
 static gloo_status who_by_open_mpi(gli_launch *launch, gloo_error *error) {
   uint64_t size, rank;
   gloo_status status =
@@ -238,7 +237,7 @@ static gloo_status who_by_slurm(gli_launch *launch, gloo_error *error) {
   return status == GLOO_OK ? launch_take_place(launch, rank, size) : status;
 }
 
-/* The first of a list such as "rack1-n[07-12,20],gpu3": rack1-n07. */
+/* Reads the first host of a list: rack1-n07 of "rack1-n[07-12,20],gpu3". */
 static gloo_status first_node(char host[HOST_MAX + 1], gloo_error *error) {
   const char *list = gli_environment_read("SLURM_STEP_NODELIST");
   const char *at = list;
@@ -272,8 +271,7 @@ static gloo_status where_by_slurm(gli_launch *launch, gloo_error *error) {
                                 UINT32_MAX, &step, error);
   if (status == GLOO_OK) status = first_node(host, error);
   if (status != GLOO_OK) return status;
-  /* Jobs, and steps of one job, that follow each other get ports that differ.
-   */
+  /* Consecutive jobs, and steps of a job, get different ports. */
   launch_meet_at(launch, "tcp", host, PORT_FIRST + (job * 61 + step) % PORTS,
                  "");
   launch->serves = true;
@@ -295,8 +293,8 @@ static gloo_status who_by_kubernetes(gli_launch *launch, gloo_error *error) {
   return status == GLOO_OK ? launch_take_place(launch, rank, size) : status;
 }
 
-/* The pods of an indexed job are called <job>-<index>; the headless service
- * makes that a name: <job>-0.<service>. */
+/* Forms the name of rank 0's pod: pods of an indexed job are called
+ * <job>-<index>, and the headless service resolves <job>-0.<service>. */
 static gloo_status where_by_kubernetes(gli_launch *launch, gloo_error *error) {
   char name[HOST_MAX + 1], service[HOST_MAX + 1], host[2 * HOST_MAX + 4];
   gloo_status status = launch_read_text("HOSTNAME", "the name of this pod",
@@ -328,15 +326,15 @@ static gloo_status where_by_kubernetes(gli_launch *launch, gloo_error *error) {
 
 #define VARIABLES_MAX 4
 
-/* One applies when any of `signs` is set. It needs all of `needs`, and unless
- * GLOO_STORE says where ranks meet those of `places`. */
+/* A launcher, recognised by any of `signs`. It needs all of `needs`, and also
+ * `places` unless GLOO_STORE is set. */
 typedef struct launcher {
   const char *name;
   const char *signs[VARIABLES_MAX];
   const char *needs[VARIABLES_MAX], *places[VARIABLES_MAX];
   gloo_status (*who)(gli_launch *launch, gloo_error *error);
   gloo_status (*where)(gli_launch *launch, gloo_error *error);
-  const char *advice; /* when some are missing */
+  const char *advice; /* for missing variables */
 } launcher;
 
 static const launcher launchers[] = {
@@ -396,7 +394,8 @@ static const launcher launchers[] = {
      "an indexed job of Kubernetes needs them (GLOO_SIZE: the number of pods, "
      "GLOO_SERVICE: its headless service); for a job of one rank set "
      "GLOO_RANK=0 and GLOO_SIZE=1"},
-    /* Halves of the first, which others' variables may complete. */
+    /* Incomplete settings of the first, which another launcher's variables may
+     * complete. */
     {"GLOO_RANK",
      {"GLOO_SIZE", "GLOO_STORE"},
      {"GLOO_RANK", "GLOO_SIZE"},
@@ -446,7 +445,7 @@ static gloo_status check_complete(const launcher *l, bool place,
 
 /* ---- the job ------------------------------------------------------------- */
 
-/* The job id of torchrun is "none" where it was given none. */
+/* Reads job and epoch. The job id of torchrun is "none" by default. */
 static gloo_status launch_read_job(char job[GLI_JOB_MAX + 1], uint64_t *epoch,
                                    gloo_error *error) {
   const char *run = gli_environment_read("TORCHELASTIC_RUN_ID");
@@ -464,7 +463,7 @@ static gloo_status launch_read_job(char job[GLI_JOB_MAX + 1], uint64_t *epoch,
   return status;
 }
 
-/* GLOO_STORE, or what the launcher offers. */
+/* Reads GLOO_STORE, or takes the launcher's store. */
 static gloo_status read_place(const launcher *l, gli_launch *launch,
                               gloo_error *error) {
   if (gli_environment_read("GLOO_STORE") == NULL) {

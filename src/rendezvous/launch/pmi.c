@@ -1,4 +1,4 @@
-/* The session with the launcher: which thread may speak, and its end. */
+/* The session with the launcher: one thread at a time uses it. */
 #include "rendezvous/launch/pmi_kinds.h"
 
 #include <inttypes.h>
@@ -12,7 +12,7 @@
 #include "core/text.h"
 #include "rendezvous/store/store.h"
 
-/* How long a process that ends waits for the launcher to take its leave. */
+/* Time limit for the launcher's reply to the farewell. */
 #define FAREWELL_NS INT64_C(5000000000)
 
 typedef struct pmi_side {
@@ -23,12 +23,12 @@ typedef struct pmi_side {
 } pmi_side;
 
 static struct {
-  uv_mutex_t lock; /* guards what follows */
+  uv_mutex_t lock; /* guards the other members */
   uv_cond_t quiet;
   gli_fork_guard forks;
-  gli_birth birth; /* the process whose conversation it is */
-  bool begun;      /* a thread has spoken, or tried to */
-  bool busy;       /* a thread speaks: the sides are its own */
+  gli_birth birth; /* process that owns the session */
+  bool begun;      /* true once a thread has used it */
+  bool busy;       /* true while a thread uses it: the thread owns the sides */
   pmi_side sides[2];
 } pmi = {.sides = {{.ops = &gli_pmi_simple_ops}, {.ops = &gli_pmix_ops}}};
 
@@ -55,7 +55,7 @@ destroy_lock:
   uv_mutex_destroy(&pmi.lock);
 }
 
-/* ---- one speaks at a time ------------------------------------------------ */
+/* ---- one thread at a time ------------------------------------------------ */
 
 static gloo_status pmi_enter(uint64_t deadline_ns, gloo_error *error) {
   gloo_status status = GLOO_OK;
@@ -104,14 +104,14 @@ static void pmi_exit(void) {
 
 /* ---- the farewell -------------------------------------------------------- */
 
-/* Not when the last context is destroyed: the program may make another, or call
- * MPI_Init, and the launcher hears no more after the farewell. So it is said
- * when the process ends, or the library is unloaded. A process that ends
- * otherwise (_exit, a signal) looks to the launcher like one that crashed, and
- * takes the job with it; hydra's mpiexec then returns 0 all the same.
+/* Ends the session when the process exits or the library is unloaded. The last
+ * context is too early: the program may make another, or call MPI_Init, and the
+ * launcher accepts no request after the farewell. A process that ends without
+ * it (_exit, a signal) looks to the launcher like a crashed one, and takes the
+ * job with it; hydra's mpiexec then still returns 0.
  *
- * A thread that is still in gloo_init speaks for a rank that is not to be: that
- * is no regular end. */
+ * If a thread is still in gloo_init, its rank never joined, which is no regular
+ * end: no farewell then. */
 static void pmi_leave(gli_pmi_kind kind) {
   pmi_side *side = &pmi.sides[kind];
   if (!pmi_made) return;
@@ -125,13 +125,14 @@ static void pmi_leave(gli_pmi_kind kind) {
   pmi_exit();
 }
 
-/* While libpmix, which came later, is still in one piece. */
+/* Ends the PMIx session. It runs before the exit handlers of libpmix, which was
+ * loaded later. */
 static void pmi_leave_library(void) {
   pmi_leave(GLI_PMI_PMIX);
 }
 
-/* After all that the program registered with atexit: MPICH 5 says the farewell
- * there, and dies of a socket that is closed already. */
+/* Ends the PMI-1 session after all atexit handlers: MPICH 5 sends the farewell
+ * in one of them, and dies if the socket is closed already. */
 #if defined(__GNUC__)
 __attribute__((__destructor__))
 #endif
@@ -148,7 +149,7 @@ void gli_pmi_late(const gli_pmi_job *job, char *out, size_t room) {
            job->size, gli_quote(job->name).text);
 }
 
-/* ---- what is asked for --------------------------------------------------- */
+/* ---- requests ------------------------------------------------------------ */
 
 static gloo_status side_join(pmi_side *side, uint64_t deadline_ns,
                              gloo_error *error) {

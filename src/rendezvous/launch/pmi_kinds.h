@@ -1,6 +1,5 @@
 /* The contract of the two launcher interfaces (pmi.h). One thread at a time
- * calls them. After a failure each remembers the cause, and returns it again.
- */
+ * calls them. After a failure each returns the same cause again. */
 #ifndef GLI_RENDEZVOUS_LAUNCH_PMI_KINDS_H
 #define GLI_RENDEZVOUS_LAUNCH_PMI_KINDS_H
 
@@ -9,11 +8,11 @@
 typedef struct gli_pmi_ops {
   gloo_status (*join)(uint64_t deadline_ns, gli_pmi_job *job,
                       gloo_error *error);
-  /* Round number `round` of the process, from 1. */
+  /* Performs a round; `round` counts those of the process, from 1. */
   gloo_status (*tell)(const gli_pmi_job *job, uint64_t round, const char *text,
                       char *out, size_t room, uint64_t deadline_ns,
                       gloo_error *error);
-  /* At exit, whether it was joined or not. */
+  /* Ends the session at exit, joined or not. */
   void (*leave)(uint64_t deadline_ns);
 } gli_pmi_ops;
 

@@ -1,5 +1,5 @@
-/* The lines of PMI-1: words separated by blanks, each NAME=VALUE, the first of
- * them cmd=. */
+/* The lines of PMI-1: words separated by blanks, each NAME=VALUE; the first is
+ * cmd=. */
 #ifndef GLI_RENDEZVOUS_LAUNCH_PMI_LINE_H
 #define GLI_RENDEZVOUS_LAUNCH_PMI_LINE_H
 
@@ -7,8 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The value of the first word of that name. False: there is none, it is empty,
- * or has no room. */
+/* Gets the value of the first word of that name. Returns false if there is
+ * none, it is empty, or it exceeds `room`. */
 bool gli_pmi_line_word(const char *line, const char *name, char *out,
                        size_t room);
 /* Parses the value as a number of digits only, of at most `max`. */
@@ -16,12 +16,12 @@ bool gli_pmi_line_number(const char *line, const char *name, uint64_t max,
                          uint64_t *number);
 bool gli_pmi_number(const char *text, uint64_t max, uint64_t *number);
 
-/* Any text as letters, figures and [.:_-], which no launcher takes for
- * something else. What is written to `out` from text[*at] on has at most room -
- * 1 bytes; *at moves on. */
+/* Escapes text as letters, digits and [.:_-], which have no meaning to
+ * launchers. It writes at most room - 1 bytes to `out`, from text[*at] on, and
+ * advances *at. */
 void gli_pmi_escape(const char *text, size_t *at, char *out, size_t room);
-/* Append what `escaped` stands for to out[*used]. False: it is not so written,
- * or has no room. */
+/* Appends the unescaped text to out[*used]. Returns false if `escaped` is
+ * malformed or exceeds `room`. */
 bool gli_pmi_unescape(const char *escaped, char *out, size_t *used,
                       size_t room);
 

@@ -1,11 +1,11 @@
-/* PMI-1: the launcher has given the process one end of a socket, and its number
- * in PMI_FD. Each command is a line, and so is the answer. There is no wait but
- * the barrier's: what is put before it can be got after it.
+/* PMI-1: the process inherits one end of a socket, whose number is in PMI_FD. A
+ * command is a line, and so is its answer. Only the barrier waits: a value put
+ * before it can be got after it.
  *
- * MPICH's library uses the same socket, when the program calls MPI_Init.
- * Between commands nothing is left in it, no more is read than was asked for,
- * and its flags stay as they are, so that both can use it in turn. See
- * docs/internals/launchers.md for what each launcher makes of that. */
+ * MPICH's library uses the same socket when the program calls MPI_Init. To let
+ * both use it in turn, no data is left in it between commands, no more is read
+ * than the answer, and its flags do not change. docs/internals/launchers.md
+ * describes the launchers' behaviour. */
 #include "rendezvous/launch/pmi_kinds.h"
 
 #include <errno.h>
@@ -27,7 +27,7 @@
 #include "rendezvous/store/store.h"
 
 #define LINE_BYTES 8192
-/* The least limit of a value that is assumed; launchers have 1024 and more. */
+/* Minimum of a launcher's limit on values; launchers have 1024 or more. */
 #define VALUE_MIN ((uint64_t)64)
 #define VALUE_MAX ((uint64_t)4096)
 #define PIECES_MAX 256u
@@ -38,9 +38,9 @@
 
 static struct {
   int fd;
-  bool guest;        /* MPI began the conversation, and ends it */
-  size_t value_max;  /* bytes of a value, with the end */
-  gloo_error broken; /* status GLOO_OK: it is not */
+  bool guest;        /* true if MPI began the session, and ends it */
+  size_t value_max;  /* maximum size of a value, with its terminator */
+  gloo_error broken; /* first failure; GLOO_OK if there is none */
 } simple = {.fd = -1};
 
 /* ---- a line and its answer ----------------------------------------------- */
@@ -56,8 +56,8 @@ static gloo_status simple_lost(const char *command, int code,
                             : uv_strerror(uv_translate_sys_error(code)));
 }
 
-/* A line of the launcher's as messages show it. A value may have the job's
- * secret in it, and is left out. */
+/* Quotes a line of the launcher for messages. A value may contain the job's
+ * secret, and is omitted. */
 static gli_text simple_shown(const char *line) {
   char shown[LINE_BYTES];
   const char *value = strstr(line, "value=");
@@ -76,7 +76,7 @@ static gloo_status simple_nonsense(const char *command, const char *answer,
                   command, simple_shown(answer).text);
 }
 
-/* Until one of `events` is possible. 0, or errno; ETIMEDOUT. */
+/* Waits for one of `events`. Returns 0 or errno, also ETIMEDOUT. */
 static int simple_wait(short events, uint64_t deadline_ns) {
   struct pollfd ready = {.fd = simple.fd, .events = events};
   for (;;) {
@@ -108,8 +108,8 @@ static int simple_send(const char *line, size_t bytes, uint64_t deadline_ns) {
   return code;
 }
 
-/* One line, without its end. 0; errno; -1: it was closed; -2: there is more, or
- * no end of it, or a byte that no line has. */
+/* Receives one line, without its end. Returns 0, errno, -1 at the end of the
+ * stream, or -2 for excess bytes, a missing end or a zero byte. */
 static int simple_receive(char line[LINE_BYTES], uint64_t deadline_ns) {
   size_t used = 0;
   for (;;) {
@@ -131,7 +131,8 @@ static int simple_receive(char line[LINE_BYTES], uint64_t deadline_ns) {
   }
 }
 
-/* `command` is its name, for errors. GLOO_ERR_TIMEOUT has no message. */
+/* Sends a line and receives the answer. `command` is its name, for errors.
+ * GLOO_ERR_TIMEOUT has no message. */
 static gloo_status simple_exchange(const char *command, char *line,
                                    uint64_t deadline_ns, gloo_error *error) {
   int code = simple_send(line, strlen(line), deadline_ns);
@@ -142,8 +143,8 @@ static gloo_status simple_exchange(const char *command, char *line,
   return simple_lost(command, code == -1 ? 0 : code, error);
 }
 
-/* Send the line and expect an answer of that name. In `line`: first one, then
- * the other. A failure is for good: what comes next may be the answer. */
+/* Sends `line` and receives an answer of the given name into it. A failure is
+ * permanent: later bytes may belong to this answer. */
 static gloo_status simple_ask(const char *command, const char *answer,
                               char line[LINE_BYTES], uint64_t deadline_ns,
                               gloo_error *error) {
@@ -184,9 +185,9 @@ static gloo_status simple_read_number(const char *name, const char *meaning,
                   text != NULL ? "'" : "", meaning, min, max);
 }
 
-/* A descriptor of our own for the same socket: MPI_Finalize closes the other,
- * whose number may then be that of something else. Closed on exec: a program
- * that this one starts would talk to the launcher in its place. */
+/* Duplicates the descriptor, with FD_CLOEXEC. MPI_Finalize closes the original,
+ * whose number may then be reused. Without FD_CLOEXEC a program that this one
+ * starts could talk to the launcher in its place. */
 static gloo_status simple_take(int fd, gloo_error *error) {
   struct sockaddr_storage address = {.ss_family = AF_UNSPEC};
   int type = 0;
@@ -210,10 +211,10 @@ static gloo_status simple_take(int fd, gloo_error *error) {
                   fd, open ? "something else" : "not open");
 }
 
-/* Has the program called MPI_Init? Then MPI greets and takes leave, and nobody
- * else: Slurm does not answer to a second greeting. Not seen where MPI is the
- * affair of a module that was loaded for itself alone, as Python does: the
- * others answer. */
+/* Returns true if the program has called MPI_Init. Then MPI alone begins and
+ * ends the session: Slurm does not answer to a second init. MPI in a module
+ * that was loaded with local symbols, as Python does, is not detected; the
+ * other launchers answer then. */
 static bool simple_has_mpi(void) {
   uv_lib_t program;
   int (*initialized)(int *);
@@ -367,7 +368,7 @@ broken:
   return gli_fail(error, simple.broken.status, -1, "%s", simple.broken.message);
 }
 
-/* If the connection is closed, MPI has said it. */
+/* Sends the farewell. If the connection is closed, MPI has sent it. */
 static void simple_leave(uint64_t deadline_ns) {
   char line[LINE_BYTES] = "cmd=finalize\n";
   gloo_error ignored;

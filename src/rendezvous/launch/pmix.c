@@ -1,9 +1,9 @@
-/* PMIx: rank 0 puts the text, a fence shows it to all, and they get it.
+/* PMIx: rank 0 puts the text, a fence publishes it, and the other ranks get it.
  *
- * Its functions take no deadline that each launcher keeps: a fence waits for a
- * rank that never comes as long as the launcher lives, and all of them for a
- * launcher that is stopped. So a thread calls them, and is left alone when the
- * time is up. MPI uses the same library: it counts who begins and who ends. */
+ * The functions of PMIx have no deadline that all launchers keep: a fence waits
+ * for a missing rank as long as the launcher lives, and any function waits for
+ * a launcher that is stopped. So a separate thread calls them, and is abandoned
+ * after the deadline. MPI uses the same library, which counts its users. */
 #include "rendezvous/launch/pmi_kinds.h"
 
 #include <inttypes.h>
@@ -20,19 +20,19 @@
 #include "rendezvous/launch/pmix_library.h"
 #include "rendezvous/store/store.h"
 
-/* One visit of a thread to the library. */
+/* A call of the library in a separate thread. */
 typedef struct pmix_call {
   void (*body)(struct pmix_call *call);
-  /* By pmix.lock: */
+  /* Guarded by pmix.lock: */
   bool done, left_alone;
-  const char *step; /* the function of PMIx that it is in, or failed in */
-  /* The thread's until it is done: */
-  int code;  /* what that function returned */
-  bool sane; /* it answered with what it should */
+  const char *step; /* current or failed function of PMIx */
+  /* Owned by the thread until `done`: */
+  int code;  /* result of that function */
+  bool sane; /* true if the answer is plausible */
   gli_pmix_proc self;
   uint32_t size;
   char key[GLI_PMIX_KEY_BYTES];
-  char text[GLI_PMI_TEXT_BYTES]; /* to put, or got */
+  char text[GLI_PMI_TEXT_BYTES]; /* text to put, or got */
 } pmix_call;
 
 static uv_once_t pmix_once = UV_ONCE_INIT;
@@ -42,9 +42,9 @@ static struct {
   uv_cond_t done;
   gli_pmix_library library;
   bool loaded;
-  bool begun; /* PMIx_Init has succeeded: else PMIx_Finalize may crash */
+  bool begun; /* true after PMIx_Init; PMIx_Finalize may crash without it */
   gli_pmix_proc self;
-  gloo_error broken; /* status GLOO_OK: it is not */
+  gloo_error broken; /* first failure; GLOO_OK if there is none */
 } pmix;
 
 static void pmix_make(void) {
@@ -110,8 +110,8 @@ static gloo_status pmix_explain(const pmix_call *call, gloo_error *error) {
   return GLOO_OK;
 }
 
-/* Has a thread make the call. On success the result is the caller's to free;
- * otherwise the thread frees it. Any failure is permanent. */
+/* Makes the call in a thread. On success the caller frees it; otherwise the
+ * thread does. Any failure is permanent. */
 static gloo_status pmix_visit(pmix_call *call, uint64_t deadline_ns,
                               const char *late, gloo_error *error) {
   int code = pmix_thread_start(call);
@@ -144,7 +144,7 @@ static gloo_status pmix_visit(pmix_call *call, uint64_t deadline_ns,
   return gli_fail(error, status, -1, "%s", pmix.broken.message);
 }
 
-/* In the thread. */
+/* Notes the function that the thread calls. */
 static void pmix_step(pmix_call *call, const char *step) {
   uv_mutex_lock(&pmix.lock);
   call->step = step;
@@ -161,7 +161,7 @@ static void pmix_begin(pmix_call *call) {
   uv_mutex_lock(&pmix.lock);
   pmix.begun = true;
   uv_mutex_unlock(&pmix.lock);
-  /* A library that finds no launcher makes up a job of one rank. */
+  /* Without a launcher the library makes up a job of one rank. */
   call->sane = memchr(call->self.name, '\0', sizeof call->self.name) != NULL &&
                strcmp(call->self.name, call->text) == 0;
   if (!call->sane) return;
@@ -282,8 +282,7 @@ static void pmix_end(pmix_call *call) {
   call->sane = true;
 }
 
-/* Not while another thread is still in the library: then its launcher is of no
- * use, or this rank was left alone. */
+/* Ends the session, unless an abandoned thread is still in the library. */
 static void pmix_leave(uint64_t deadline_ns) {
   if (pmix.broken.status == GLOO_ERR_TIMEOUT || !pmix.begun) return;
   pmix_call *call = pmix_call_make(pmix_end, NULL);

@@ -18,8 +18,8 @@ static const char *const pmix_names[] = {"libpmix.2.dylib", "libpmix.dylib"};
 #else
 static const char *const pmix_names[] = {"libpmix.so.2", "libpmix.so"};
 #endif
-/* Open MPI's packages for Python have it in a folder of their own, which is not
- * in LD_LIBRARY_PATH: their mpirun only says what they are installed below. */
+/* Folders of libpmix below an Open MPI prefix. Open MPI's Python packages are
+ * not in LD_LIBRARY_PATH: mpirun announces their prefix only. */
 static const char *const pmix_folders[] = {"lib", "lib64", "lib/openmpi"};
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
@@ -27,7 +27,7 @@ static const char *const pmix_folders[] = {"lib", "lib64", "lib/openmpi"};
 static bool pmix_symbol(uv_lib_t *lib, const char *name, void *function) {
   void *symbol;
   if (uv_dlsym(lib, name, &symbol) != 0 || symbol == NULL) return false;
-  memcpy(function, &symbol, sizeof symbol); /* POSIX: of the same form */
+  memcpy(function, &symbol, sizeof symbol); /* POSIX: same size */
   return true;
 }
 
@@ -44,7 +44,7 @@ static bool pmix_take(uv_lib_t *lib, gli_pmix_library *library) {
   return all;
 }
 
-/* Does the program have it already, by way of MPI? */
+/* Returns true if the program has loaded the library already, through MPI. */
 static bool pmix_is_there(void) {
   uv_lib_t lib;
   void *symbol;
@@ -58,18 +58,18 @@ static bool pmix_try(const char *name, gli_pmix_library *library,
                      gli_text *reason) {
   uv_lib_t lib;
   bool found = uv_dlopen(name, &lib) == 0;
-  if (found && pmix_take(&lib, library)) return true; /* stays */
+  if (found && pmix_take(&lib, library)) return true; /* stays loaded */
   if (reason != NULL)
     *reason = gli_quote(found ? "it lacks functions" : uv_dlerror(&lib));
   uv_dlclose(&lib);
   return false;
 }
 
-/* The environment of a program with more rights than its caller's is its
- * caller's, as the dynamic linker knows, too. */
+/* Returns false if the program has more privileges than its caller, because the
+ * caller controls the environment. The dynamic linker has the same rule. */
 static bool pmix_environment_is_ours(void) {
 #if GLI_LINUX
-  if (getauxval(AT_SECURE) != 0) return false; /* capabilities of the file */
+  if (getauxval(AT_SECURE) != 0) return false; /* file capabilities */
 #endif
   return getuid() == geteuid() && getgid() == getegid();
 }
@@ -94,9 +94,10 @@ static bool pmix_try_prefixes(gli_pmix_library *library) {
          pmix_try_prefix(gli_environment_read("OPAL_PREFIX"), library);
 }
 
-/* The launcher's own, which is of its version, then that of the system. But if
- * the program has one, that, for two in a process are two to the launcher: by
- * its name, because MPI_Finalize would unload what nobody else has loaded. */
+/* Loads the launcher's library, which has its version, or else the system's. A
+ * library that the program has already loaded comes first, because the launcher
+ * would see two copies as two clients. It is opened again by name: MPI_Finalize
+ * would unload it without another user. */
 gloo_status gli_pmix_load(gli_pmix_library *library, gloo_error *error) {
   gli_text reason = {""};
   bool there = pmix_is_there(), ours = pmix_environment_is_ours();

@@ -1,6 +1,6 @@
-/* What is used of libpmix, which is loaded at run time and not needed to build:
- * declared here as versions 3 to 5 of PMIx have it. Its interface promises that
- * these types and numbers stay. */
+/* The part of libpmix that is used, declared as in PMIx 3 to 5. The library is
+ * loaded at run time and not needed to build. Its ABI keeps these types and
+ * numbers. */
 #ifndef GLI_RENDEZVOUS_LAUNCH_PMIX_LIBRARY_H
 #define GLI_RENDEZVOUS_LAUNCH_PMIX_LIBRARY_H
 
@@ -17,14 +17,14 @@
 #define GLI_PMIX_RANK_ALL (UINT32_MAX - 1) /* PMIX_RANK_WILDCARD */
 #define GLI_PMIX_GLOBAL 3                  /* a scope: all processes */
 
-enum { /* types of values */
+enum { /* value types */
        GLI_PMIX_TYPE_BOOL = 1,
        GLI_PMIX_TYPE_STRING = 3,
        GLI_PMIX_TYPE_UINT32 = 14,
 };
 
 typedef struct gli_pmix_proc {
-  char name[GLI_PMIX_NAME_BYTES]; /* of the job: its namespace */
+  char name[GLI_PMIX_NAME_BYTES]; /* namespace: name of the job */
   uint32_t rank;
 } gli_pmix_proc;
 
@@ -37,7 +37,7 @@ typedef struct gli_pmix_value {
     struct {
       char *texts[2];
       char separator;
-    } largest; /* what else there is has no more bytes */
+    } largest; /* gives the union its full size */
   } data;
 } gli_pmix_value;
 
@@ -54,14 +54,14 @@ typedef struct gli_pmix_library {
   int (*commit)(void);
   int (*fence)(const gli_pmix_proc *procs, size_t n_procs,
                const gli_pmix_info *info, size_t n);
-  /* *value is for free(), and so is a string in it. */
+  /* Free *value, and a string in it, with free(). */
   int (*get)(const gli_pmix_proc *proc, const char *key,
              const gli_pmix_info *info, size_t n, gli_pmix_value **value);
   const char *(*error_string)(int status);
 } gli_pmix_library;
 
-/* Find the library and load it, for good: it has threads of its own.
- * GLOO_ERR_UNSUPPORTED says where it was looked for. */
+/* Finds and loads the library. It stays loaded, because it has threads.
+ * GLOO_ERR_UNSUPPORTED lists the places searched. */
 gloo_status gli_pmix_load(gli_pmix_library *library, gloo_error *error);
 
 #endif

@@ -36,7 +36,8 @@ static gloo_store_tcp_options beside_options(const gli_launch *launch,
   return o;
 }
 
-/* The others wait for its word: they hear it where it cannot serve, too. */
+/* Serves the store, as rank 0. The other ranks wait for its port; after a
+ * failure they get the message instead. */
 static gloo_status beside_serve(const gli_launch *launch, gloo_store *told,
                                 int64_t timeout_ns, gloo_store **store,
                                 gloo_error *error) {
@@ -64,7 +65,7 @@ static gloo_status beside_serve(const gli_launch *launch, gloo_store *told,
   return gli_fail(error, telling, untold.rank, "%s", untold.message);
 }
 
-/* Anybody may have written it. */
+/* Reads the port. Any client may have written the value. */
 static gloo_status beside_find(const gli_launch *launch, gloo_store *told,
                                int64_t timeout_ns, uint16_t *port,
                                gloo_error *error) {

@@ -56,7 +56,7 @@ static gloo_status open_pmi_url(const gli_store_url *url, int64_t timeout_ns,
   return open_pmi(url, &o, store, error);
 }
 
-/* The launcher carries one to all ranks where they have none. */
+/* PMI launchers distribute a secret if the ranks have none. */
 gloo_status gli_launch_check_secret(const gli_launch *launch,
                                     gloo_error *error) {
   gli_store_url url;
@@ -78,7 +78,7 @@ gloo_status gli_launch_open(const gli_launch *launch, bool serve,
   gloo_store_tcp_options o = GLOO_STORE_TCP_OPTIONS_INIT;
   o.host = url.host;
   o.port = url.port;
-  if (launch->serves) { /* one that others serve is of no job */
+  if (launch->serves) { /* no job for other servers */
     o.serve = serve;
     o.job = launch->job;
     o.epoch = launch->epoch;
@@ -107,7 +107,7 @@ typedef struct kind {
                       gloo_store **store, gloo_error *error);
 } kind;
 
-/* The kinds of stores that a URL can name. */
+/* Kinds of stores that a URL can name. */
 static const kind kinds[] = {
     {"file", open_file_url},       {"tcp", open_tcp_url},
     {"c10d", gli_store_c10d_open}, {"redis", open_redis_url},

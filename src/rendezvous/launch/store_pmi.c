@@ -1,5 +1,5 @@
-/* The store of a job whose launcher tells the ranks where it is: rank 0 serves
- * a TCP store, and from then on it is one like any other. */
+/* The store of a job whose launcher distributes its address: rank 0 serves an
+ * ordinary TCP store. */
 #include "rendezvous/launch/store_pmi.h"
 
 #include <netinet/in.h>
@@ -18,22 +18,23 @@
 #include "security/keys.h"
 #include "security/secret.h"
 
-/* The time for an attempt to connect. The server exists before its address is
- * published, so an address that does not answer soon is wrong, or one of
- * another host. */
+/* Time for one attempt to connect. The server exists before its address is
+ * published, so an address that does not answer soon is wrong or another
+ * host's. */
 #define GREETING_NS INT64_C(3000000000)
-/* In which all addresses are tried, before all are tried again. */
+/* Time for one round over all addresses, before all are tried again. */
 #define ROUND_NS INT64_C(10000000000)
 #define PAUSE_MS 100u
 
-/* ---- what is told -------------------------------------------------------- */
+/* ---- the record ---------------------------------------------------------- */
 
 #define SERVED "served"
 #define FAILED "failed"
 #define NO_SECRET "-"
 #define TOLD_BY "the launcher's"
 
-/* "served JOB SECRET PORT ADDRESS ADDRESS"; SECRET is NO_SECRET, or digits. */
+/* Format: "served JOB SECRET PORT ADDRESS ADDRESS"; SECRET is hexadecimal, or
+ * NO_SECRET. */
 void gli_pmi_place_write(const gli_pmi_place *place, char *text) {
   char digits[2 * GLI_SECRET_MAX + 1] = NO_SECRET;
   for (size_t i = 0; i < place->secret.n_bytes; i++)
@@ -46,7 +47,7 @@ void gli_pmi_place_write(const gli_pmi_place *place, char *text) {
                      place->addresses[i]);
 }
 
-/* The next word of at most room - 1 bytes. */
+/* Reads the next word, of at most room - 1 bytes. */
 static bool place_word(const char **text, char *out, size_t room) {
   size_t bytes = strcspn(*text, " ");
   if (bytes == 0 || bytes >= room) return false;
@@ -107,8 +108,8 @@ bool gli_pmi_place_read(const char *text, gli_pmi_place *place) {
 
 /* Opens the store with this rank's secret: that of the options, else of the
  * environment, else the secret that rank 0 distributed, which the context
- * inherits. A rank with a secret of its own ignores rank 0's, so that the
- * mismatch shows in the store's handshake. */
+ * inherits. A rank with its own secret ignores rank 0's, so that the mismatch
+ * shows in the store's handshake. */
 static gloo_status pmi_place_open(const gli_pmi_place *place,
                                   const gloo_store_tcp_options *how,
                                   gloo_store **store, gloo_error *error) {
@@ -127,7 +128,7 @@ static gloo_status pmi_place_open(const gli_pmi_place *place,
   return status;
 }
 
-/* A secret of the user takes precedence: no secret is drawn then. */
+/* Draws a secret, unless the user has set one. */
 static gloo_status place_draw_secret(gli_pmi_place *place,
                                      const gloo_store_tcp_options *how,
                                      gloo_error *error) {
@@ -181,7 +182,8 @@ static gloo_status place_addresses(gli_pmi_place *place, gloo_error *error) {
   return GLOO_OK;
 }
 
-/* At all addresses of both kinds, or of IPv4 where the system has no IPv6. */
+/* Serves the store at all IPv6 and IPv4 addresses, or IPv4 only if the system
+ * has no IPv6. */
 static gloo_status place_serve(gli_pmi_place *place,
                                const gloo_store_tcp_options *how,
                                gloo_store **store, gloo_error *error) {
@@ -203,7 +205,8 @@ static gloo_status place_serve(gli_pmi_place *place,
   return status;
 }
 
-/* All wait for the word of rank 0: they hear it when there is no store, too. */
+/* Serves the store and publishes its address. The other ranks wait for that;
+ * after a failure they get the message instead. */
 static gloo_status store_pmi_serve(gli_pmi_kind kind,
                                    const gloo_store_tcp_options *how,
                                    gloo_store **store, gloo_error *error) {
@@ -235,10 +238,10 @@ static gloo_status store_pmi_serve(gli_pmi_kind kind,
   return gli_fail(error, status, -1, "%s", cause.message);
 }
 
-/* ---- the others ---------------------------------------------------------- */
+/* ---- other ranks --------------------------------------------------------- */
 
-/* Until one answers, or all have failed: another job's server may have the port
- * at one of the addresses, on the host of this rank. */
+/* Tries the addresses until one answers or all have failed. At one of the
+ * addresses, on this rank's host, another job's server may have the port. */
 static gloo_status place_try(const gli_pmi_place *place,
                              const gloo_store_tcp_options *how,
                              uint64_t deadline_ns, gloo_store **store,

@@ -1,4 +1,4 @@
-/* The store of a job whose launcher tells the ranks where it is (pmi.h). */
+/* The store of a job whose launcher distributes its address (pmi.h). */
 #ifndef GLI_RENDEZVOUS_LAUNCH_STORE_PMI_H
 #define GLI_RENDEZVOUS_LAUNCH_STORE_PMI_H
 
@@ -9,17 +9,17 @@
 #include "rendezvous/launch/pmi.h"
 #include "security/secret.h"
 
-/* Rank 0 makes the server of a TCP store, at a free port of all of its host's
- * addresses, and the launcher tells the others where it is, and a name by which
- * it knows them. `rank` is that of gli_pmi_join. Collective: as often on each
- * rank as on the others. Where rank 0 fails, so do all, and hear why.
+/* Opens the store. Rank 0 serves a TCP store at a free port of all its host's
+ * addresses, and the launcher distributes the addresses and a job name that
+ * identifies the clients. `rank` is that of gli_pmi_join. Collective: all ranks
+ * make the same number of calls. If rank 0 fails, all ranks fail with its
+ * cause.
  *
- * Where rank 0 has no secret of the user's, it draws one, which the launcher
- * carries to the others: the store asks for it, and store->told has it for the
- * context. GLOO_SECURITY=off, and a build without OpenSSL, make none.
+ * If the user has set no secret, rank 0 draws one, which the launcher
+ * distributes: the store requires it, and passes it to the context in
+ * store->told. No secret is drawn with GLOO_SECURITY=off or without OpenSSL.
  *
- * `how`: secret, tls and timeout_ns are the caller's, the rest is not looked
- * at. */
+ * `how`: secret, tls and timeout_ns are used, the other members ignored. */
 gloo_status gli_store_pmi_open(gli_pmi_kind kind, uint32_t rank,
                                const gloo_store_tcp_options *how,
                                gloo_store **store, gloo_error *error);
@@ -30,15 +30,15 @@ gloo_status gli_store_pmi_open(gli_pmi_kind kind, uint32_t rank,
 #define GLI_PMI_JOB_BYTES 33
 #define GLI_PMI_SECRET_BYTES ((size_t)32)
 
-/* Where a store is served, by what name it knows its clients, and the job's
- * secret, if one was drawn. */
+/* A store's address, the job name that it expects, and the job's secret if one
+ * was drawn. */
 typedef struct gli_pmi_place {
   char job[GLI_PMI_JOB_BYTES];
   gli_secret secret;
   uint16_t port;
   size_t n;
-  char addresses[GLI_PMI_ADDRESSES_MAX]
-                [GLI_ENDPOINT_TEXT_BYTES]; /* in figures, the best first */
+  /* Numeric addresses, best first. */
+  char addresses[GLI_PMI_ADDRESSES_MAX][GLI_ENDPOINT_TEXT_BYTES];
 } gli_pmi_place;
 
 /* The text form of the record has at most GLI_PMI_PLACE_BYTES with its

@@ -10,7 +10,7 @@
 #define C10D_MAGIC UINT32_C(0x3c85f7ce)
 #define C10D_NONCE UINT32_C(0x676c6f6f) /* "gloo" */
 
-/* A cause of an end that store_conn.h does not know: a value's length. */
+/* Cause of an end that store_conn.h does not define: a value's length. */
 enum { C10D_TOO_LONG = GLI_CONN_OTHER };
 
 static const gli_store_words c10d_words = {

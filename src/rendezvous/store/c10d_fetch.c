@@ -1,28 +1,28 @@
-/* Waiting for keys of a c10d store, and getting what they hold. */
+/* Waiting for keys of a c10d store, and getting their values. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "rendezvous/store/c10d_store.h"
 #include "rendezvous/store/value.h"
 
-/* The most bytes of a request: the libuv server reads 4 KiB at a time, and
- * parses a request from its beginning each time. */
+/* Size limit of a request: the libuv server reads 4 KiB at a time, and parses a
+ * request from its beginning each time. */
 #define C10D_BATCH_KEYS ((size_t)256)
 #define C10D_BATCH_BYTES ((size_t)64 << 10)
-/* The number of times in a row that keys may vanish between the check and the
- * request for their values; after that the server counts as broken. */
+/* Number of consecutive times that keys may vanish between the check and the
+ * request for their values, before the server counts as broken. */
 #define C10D_LOSSES_MAX 3
 
-/* Some of the keys of a fetch, and until when. */
+/* Some of the keys of a fetch. */
 typedef struct c10d_batch {
   gli_c10d_store *self;
   const char *const *keys;
   size_t n, bytes;
-  uint64_t deadline_ns; /* for the keys to come */
-  uint64_t limit;       /* for the server, after that */
+  uint64_t deadline_ns; /* deadline for the keys */
+  uint64_t limit;       /* deadline for the server, later than that */
 } c10d_batch;
 
-/* Takes the request's memory. */
+/* Starts an exchange, and takes the request's memory. */
 static gloo_status c10d_batch_begin(const c10d_batch *batch, gli_frame *request,
                                     gli_c10d_connection **connection,
                                     gloo_error *error) {
@@ -51,7 +51,7 @@ static gloo_status c10d_check_all(const c10d_batch *batch, bool *all,
   return gli_c10d_end(batch->self, &request, connection, error);
 }
 
-/* Checks which of the keys exist; returns whether all do. */
+/* Checks each key; `*all` is true if all exist. */
 static gloo_status c10d_check_each(const c10d_batch *batch, bool *present,
                                    bool *all, gloo_error *error) {
   gli_frame request;
@@ -70,7 +70,8 @@ static gloo_status c10d_check_each(const c10d_batch *batch, bool *present,
   return gli_c10d_end(batch->self, &request, connection, error);
 }
 
-/* Until all have come (some may be gone again), or the deadline. */
+/* Waits until all keys have existed (some may be deleted again), or until the
+ * deadline. */
 static gloo_status c10d_wait_all(const c10d_batch *batch, bool *all,
                                  gloo_error *error) {
   gli_frame request, cancel;
@@ -91,7 +92,7 @@ static gloo_status c10d_wait_all(const c10d_batch *batch, bool *all,
   } else {
     gli_c10d_send(connection, &cancel, batch->limit);
     *all = gli_c10d_take_u8(connection, &answer) && answer == 0;
-    /* The keys came just now: the second answer is that to CANCEL_WAIT. */
+    /* The keys appeared just now: the second answer is CANCEL_WAIT's. */
     if (*all) (void)gli_c10d_take_u8(connection, &answer);
     if (answer != 1) gli_c10d_refuse(connection);
   }
@@ -102,7 +103,7 @@ free_cancel:
   return status;
 }
 
-/* The value that `raw` stands for, in its memory. */
+/* Removes the tag from `raw`, in place. */
 static void c10d_untag(gloo_value *raw) {
   gloo_value bare = gli_c10d_untagged(raw);
   if (bare.bytes == 0) {
@@ -113,7 +114,7 @@ static void c10d_untag(gloo_value *raw) {
   }
 }
 
-/* The values, unless some of the keys have gone. */
+/* Gets the values. `*all` is false if a key has vanished. */
 static gloo_status c10d_get_all(const c10d_batch *batch, gloo_value *values,
                                 bool *all, gloo_error *error) {
   gli_frame request;
@@ -125,7 +126,7 @@ static gloo_status c10d_get_all(const c10d_batch *batch, gloo_value *values,
   gloo_status status = c10d_batch_begin(batch, &request, &connection, error);
   if (status != GLOO_OK) return status;
   for (size_t i = 0; i < batch->n; i++) {
-    gli_value_free(&values[i]); /* of the time before */
+    gli_value_free(&values[i]); /* from the attempt before */
     if (!gli_c10d_take_text(connection, &values[i])) break;
   }
   gli_c10d_take_end(connection);
@@ -166,7 +167,7 @@ static gloo_status c10d_fetch_batch(const c10d_batch *batch, gloo_value *values,
   }
 }
 
-/* How many keys go into one batch. */
+/* Puts as many keys as fit into a batch. */
 static void c10d_batch_fill(c10d_batch *batch, const char *const *keys,
                             size_t n_keys) {
   batch->keys = keys;
@@ -177,8 +178,8 @@ static void c10d_batch_fill(c10d_batch *batch, const char *const *keys,
     batch->bytes += 8 + batch->self->prefix_bytes + strlen(keys[batch->n++]);
 }
 
-/* After a timeout the other batches are still asked what they have, so that
- * the message can name all that is missing. */
+/* Fetches all batches. After a timeout the remaining batches are only checked,
+ * so that the message can name all missing keys. */
 gloo_status gli_c10d_fetch(gloo_store *store, const char *const *keys,
                            size_t n_keys, uint64_t deadline_ns,
                            gloo_value *values, bool *present,

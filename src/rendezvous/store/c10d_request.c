@@ -10,7 +10,7 @@
 
 /* ---- tags --------------------------------------------------------------- */
 
-/* At random. */
+/* A random constant. */
 static const uint8_t c10d_mark[GLI_C10D_MARK_BYTES] = {
     0xf1, 0x6d, 0x0b, 0xe4, 0x93, 0x2a, 0x57, 0xc8,
     0x1e, 0xb9, 0x70, 0xad, 0x44, 0x8f, 0x35, 0xd2};
@@ -129,7 +129,7 @@ gloo_status gli_c10d_end(gli_c10d_store *self, gli_frame *request,
   return status;
 }
 
-/* ---- what a key holds --------------------------------------------------- */
+/* ---- the value of a key ------------------------------------------------- */
 
 static gloo_status c10d_compare(gli_c10d_store *self, const char *key,
                                 const gloo_value *expected,

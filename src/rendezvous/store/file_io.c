@@ -16,12 +16,12 @@
 #include "rendezvous/store/file_store.h"
 #include "rendezvous/store/value.h"
 
-#define PART_MAX ((size_t)200) /* of a name; NAME_MAX is 255 or less */
+#define PART_MAX ((size_t)200) /* part of a name; NAME_MAX is at most 255 */
 
-/* Where the file of a key is: a name in an open directory. */
+/* The location of a key's file: a name in an open directory. */
 typedef struct place {
   int parent;
-  bool owned; /* parent is to be closed */
+  bool owned; /* true if `parent` is to be closed */
   char name[2 + 200 + 1];
 } place;
 
@@ -60,7 +60,7 @@ static void place_close(place *p) {
   p->owned = false;
 }
 
-/* Go down into `name`, made when it is absent and `create` is set. */
+/* Descends into `name`, and creates it if `create` is set and it is absent. */
 static int file_io_descend(place *p, const char *name, bool create) {
   const int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
   if (create && mkdirat(p->parent, name, 0700) != 0 && errno != EEXIST)
@@ -73,7 +73,7 @@ static int file_io_descend(place *p, const char *name, bool create) {
   return 0;
 }
 
-/* Find the place of `key`. -1 with errno on failure. */
+/* Finds the place of `key`. Returns -1 with errno on failure. */
 static int place_of(const gli_file_dir *dir, const char *key, bool create,
                     place *p) {
   char encoded[3 * 1024];
@@ -92,7 +92,8 @@ static int place_of(const gli_file_dir *dir, const char *key, bool create,
   return 0;
 }
 
-/* A file that has just been replaced on another host may be reported so. */
+/* Returns true if the file is absent. NFS may report ESTALE for a file that
+ * another host has just replaced. */
 static bool is_absent(int reason) {
   return reason == ENOENT || reason == ESTALE;
 }
@@ -117,7 +118,7 @@ int gli_file_read_all(int fd, size_t max_bytes, gloo_value *value) {
   while (got < bytes) {
     ssize_t n = read(fd, data + got, bytes - got);
     if (n < 0 && errno == EINTR) continue;
-    if (n == 0) errno = EIO; /* it was cut meanwhile */
+    if (n == 0) errno = EIO; /* truncated meanwhile */
     if (n <= 0) {
       int reason = errno;
       free(data);
@@ -165,7 +166,7 @@ gloo_status gli_file_read(const gli_file_dir *dir, const char *key,
 int gli_file_open_temp(const gli_file_dir *dir, const void *data,
                        size_t bytes) {
   gli_signal_guard guard;
-  /* One that a killed process has left behind. */
+  /* A process that was killed may have left one behind. */
   if (unlinkat(dir->fd, GLI_FILE_TEMP, 0) != 0 && errno != ENOENT) return -1;
   int fd = gli_fd_keep(
       openat(dir->fd, GLI_FILE_TEMP,

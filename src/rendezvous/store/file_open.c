@@ -1,4 +1,4 @@
-/* Opening the directory of a file store: is it ours, whose job is it? */
+/* Opening the directory of a file store: its owner, lock and marker. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -35,9 +35,9 @@ static gloo_status file_open_failed(const char *path, const char *what,
 
 /* ---- the lock ----------------------------------------------------------- */
 
-/* A descriptor of its own for each holder: flock then keeps threads apart, too.
- * Asked for again and again rather than waited for, so that a holder that is
- * stopped is an error at some time and not a hang. */
+/* Takes the lock. Each holder has its own descriptor, so that flock excludes
+ * threads too. Polling instead of blocking makes a stopped holder an error in
+ * the end, instead of a hang. */
 gloo_status gli_file_lock(const gli_file_dir *dir, int *lock,
                           gloo_error *error) {
   uint64_t began = uv_hrtime(), deadline = began + (uint64_t)LOCK_TIMEOUT_NS;
@@ -75,7 +75,7 @@ void gli_file_unlock(int lock) {
 
 /* ---- the marker --------------------------------------------------------- */
 
-/* Parses job and epoch of another job from its marker, for the message. */
+/* Fills the error for a marker of another job, with its job and epoch. */
 static gloo_status file_open_stale(const gli_file_dir *dir, const char *job,
                                    uint64_t epoch, char *found,
                                    gloo_error *error) {
@@ -100,7 +100,7 @@ static gloo_status file_open_stale(const gli_file_dir *dir, const char *job,
       gli_quote(job).text, epoch);
 }
 
-/* Read the marker as a string. GLOO_ERR_NOT_FOUND when there is none. */
+/* Reads the marker as a string. Returns GLOO_ERR_NOT_FOUND if there is none. */
 static gloo_status read_marker(const gli_file_dir *dir, char *text,
                                gloo_error *error) {
   gloo_value value = {NULL, 0};
@@ -119,8 +119,9 @@ static gloo_status read_marker(const gli_file_dir *dir, char *text,
   return GLOO_OK;
 }
 
-/* With the lock held. The link keeps a marker that is there, even if locks do
- * not work between the hosts; file systems without links do with the lock. */
+/* Writes the marker, with the lock held. The link keeps an existing marker even
+ * if locks do not work between the hosts; file systems without links rely on
+ * the lock. */
 static gloo_status write_marker(const gli_file_dir *dir, const char *text,
                                 gloo_error *error) {
   int rc = gli_file_write_temp(dir, text, strlen(text));

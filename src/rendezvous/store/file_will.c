@@ -30,7 +30,7 @@ typedef struct will_name {
 } will_name;
 
 struct gli_file_will {
-  int fd; /* holds the lock */
+  int fd; /* has the lock */
   will_name name;
 };
 
@@ -48,8 +48,8 @@ static int wills_open(const gli_file_dir *dir) {
 
 /* ---- leaving one --------------------------------------------------------- */
 
-/* Write a file that has no name of its own yet, locked, and give it its name.
- * With the store's lock held. Its descriptor, or -1 with errno. */
+/* Writes a locked temporary file, and then gives it its name, with the store's
+ * lock held. Returns its descriptor, or -1 with errno. */
 static int will_write(const gli_file_dir *dir, int wills, const char *name,
                       const gli_frame *content) {
   int fd = gli_file_open_temp(dir, content->data + GLI_TCP_HEAD_BYTES,
@@ -123,9 +123,9 @@ void gli_file_will_take_back(const gli_file_dir *dir, gli_file_will *will) {
   gli_file_will_abandon(will);
 }
 
-/* ---- looking at those of others ------------------------------------------ */
+/* ---- wills of other processes -------------------------------------------- */
 
-/* With the store's lock held. */
+/* Sets the will's keys, with the store's lock held. */
 static void will_execute(const gli_file_dir *dir, const gloo_value *content) {
   gli_body body = {content->data, content->bytes};
   const char *key;
@@ -141,8 +141,8 @@ static void will_execute(const gli_file_dir *dir, const gloo_value *content) {
   }
 }
 
-/* Its lock is free. But another process may just have taken it back, or
- * executed it. */
+/* Executes a will whose lock was free, unless its owner has just taken it back
+ * or another process has executed it. */
 static void will_open(const gli_file_dir *dir, int wills, const char *name,
                       int fd) {
   int lock;
@@ -173,7 +173,7 @@ static int will_compare(const void *a, const void *b) {
   return strcmp(((const will_name *)a)->text, ((const will_name *)b)->text);
 }
 
-/* The names of all wills of this system, in order, for free(). */
+/* Lists the names of all wills of this system, in order, for free(). */
 static size_t will_list(int wills, const gli_file_will *own,
                         will_name **result) {
   will_name *list = NULL;

@@ -7,15 +7,15 @@
 #include "rendezvous/store/store.h"
 #include "rendezvous/store/tcp_pool.h"
 
-/* An answer may take this long, whatever the deadline is. */
+/* Time that an answer may always take, even after the deadline. */
 #define GRACE_NS ((int64_t)2000000000)
 struct gli_redis_client {
   gli_tcp_pool pool;
   int64_t timeout_ns;
-  const char *store;     /* the owner's */
-  gli_tls_settings *tls; /* NULL: none */
+  const char *store;     /* owned by the caller */
+  gli_tls_settings *tls; /* NULL without TLS */
   const char *host, *user, *password, *key;
-  char text[]; /* what these four point to */
+  char text[]; /* storage of these four strings */
 };
 
 uint64_t gli_redis_client_patience(const gli_redis_client *self,
@@ -25,7 +25,7 @@ uint64_t gli_redis_client_patience(const gli_redis_client *self,
   return limit > soon ? limit : soon;
 }
 
-/* ---- what servers refuse ------------------------------------------------- */
+/* ---- refusals of the server ---------------------------------------------- */
 
 static bool redis_says(const redisReply *reply, const char *word) {
   size_t bytes = strlen(word);
@@ -38,7 +38,7 @@ static bool redis_says_one(const redisReply *reply, const char *const *words) {
   return false;
 }
 
-/* Will it be otherwise in a moment? */
+/* Returns true if the server may accept the command soon. */
 static bool redis_is_busy(const redisReply *reply) {
   static const char *const busy[] = {"LOADING",     "BUSY ",
                                      "MASTERDOWN",  "TRYAGAIN",
@@ -68,8 +68,8 @@ gloo_status gli_redis_refused(const char *store, redisReply *reply,
   return status;
 }
 
-/* Servers repeat what they did not understand, a password included, so only
- * what is known to be said of passwords is shown. */
+/* Fills the error for a refused password. Servers quote what they did not
+ * understand, including a password, so only known replies are shown. */
 static gloo_status redis_refused_password(const gli_redis_client *self,
                                           redisReply *reply,
                                           gloo_error *error) {
@@ -92,8 +92,8 @@ static gloo_status redis_refused_password(const gli_redis_client *self,
 
 /* ---- connecting ---------------------------------------------------------- */
 
-/* One command and its reply. An error of a server that is not ready becomes
- * GLOO_ERR_PEER: to be tried again. */
+/* Sends a command and receives its reply. The error of a server that is not
+ * ready becomes GLOO_ERR_PEER, so that it is retried. */
 static gloo_status redis_greet_with(const gli_redis_client *self,
                                     gli_redis_connection *connection,
                                     const gli_redis_command *command,
@@ -132,7 +132,7 @@ static gloo_status redis_log_in(const gli_redis_client *self,
   return GLOO_OK;
 }
 
-/* Is it a server, does it take the password, and is it ready? */
+/* Verifies that this is a server that accepts the password and is ready. */
 static gloo_status redis_greet(const gli_redis_client *self,
                                gli_redis_connection *connection,
                                uint64_t deadline_ns, gloo_error *error) {
@@ -156,7 +156,7 @@ static gloo_status redis_greet(const gli_redis_client *self,
   return status;
 }
 
-/* One attempt at one address. */
+/* Makes one attempt at one address. */
 static gloo_status redis_open_one(const void *client,
                                   const struct sockaddr_storage *address,
                                   uint64_t deadline_ns,
@@ -182,8 +182,8 @@ static gloo_status redis_open_one(const void *client,
   return status;
 }
 
-/* Servers may close connections that are idle for long (`timeout` of
- * redis.conf). */
+/* Returns true if the connection is still open. Servers may close idle ones
+ * (`timeout` of redis.conf). */
 static bool redis_usable(gli_store_conn *connection) {
   return gli_redis_connection_rests((gli_redis_connection *)connection, 0);
 }

@@ -6,9 +6,9 @@
 
 #include "gloo_c/store.h"
 
-/* The most bytes of a reply: a value and its head. */
+/* Size limit of a reply: a value and its head. */
 #define REPLY_MAX (GLOO_STORE_VALUE_MAX + 1024)
-#define PIECE_BYTES ((size_t)64 << 10) /* read at once */
+#define PIECE_BYTES ((size_t)64 << 10) /* size of one read */
 
 static const gli_store_words redis_words = {
     .kind = "a Redis server",
@@ -17,19 +17,19 @@ static const gli_store_words redis_words = {
 };
 
 struct gli_redis_connection {
-  gli_store_conn base; /* `out` is in `text` */
+  gli_store_conn base; /* `out` points into `text` */
   redisReader *reader;
   redisReplyObjectFunctions functions;
-  size_t fed; /* bytes that the reader has had since the last reply */
-  char *text; /* commands */
+  size_t fed; /* bytes given to the reader since the last reply */
+  char *text; /* commands to be sent */
   size_t text_room;
   char piece[PIECE_BYTES];
 };
 
 /* ---- open and close ------------------------------------------------------ */
 
-/* No command has a reply with parts: memory for as many as a server says there
- * are is never taken. */
+/* Refuses a reply with elements. No command has one, and memory for the number
+ * that a server claims is never allocated. */
 #if HIREDIS_MAJOR < 1
 static void *redis_refuse_array(const redisReadTask *task, int elements) {
 #else
@@ -136,7 +136,7 @@ static bool redis_read_some(gli_redis_connection *self) {
   return !gli_store_conn_ended(&self->base);
 }
 
-/* The next reply out of what has come; NULL: it is not all there. */
+/* Parses the next reply from the received bytes; NULL if it is incomplete. */
 static redisReply *redis_next_reply(gli_redis_connection *self) {
   void *reply = NULL;
   if (redisReaderGetReply(self->reader, &reply) != REDIS_OK)
@@ -171,6 +171,6 @@ gloo_status gli_redis_connection_receive(gli_redis_connection *self,
 }
 
 bool gli_redis_connection_rests(gli_redis_connection *self, uint64_t until_ns) {
-  if (self->reader->pos < self->reader->len) return false; /* one too many */
+  if (self->reader->pos < self->reader->len) return false; /* an extra reply */
   return gli_store_conn_rests(&self->base, until_ns);
 }

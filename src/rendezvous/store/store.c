@@ -1,4 +1,5 @@
-/* The operations of every store: to the implementation, or a clear refusal. */
+/* Dispatch of operations to the store's implementation; unsupported ones are
+ * refused. */
 #include "rendezvous/store/store.h"
 
 #include <string.h>
@@ -104,12 +105,12 @@ bool gli_store_was_first(const gloo_store *store) {
   return store->ops->was_first != NULL && store->ops->was_first(store);
 }
 
-/* ---- ranks that meet ---------------------------------------------------- */
+/* ---- rendezvous --------------------------------------------------------- */
 
 #define AWAIT_MIN_NS ((int64_t)100000000)
 #define AWAIT_MAX_NS ((int64_t)500000000)
 
-/* With stores that know no alarm. */
+/* Waits in a store without `await`: polls the keys and the alarm. */
 static gloo_status store_await_by_looking(gloo_store *store,
                                           const char *const *keys,
                                           size_t n_keys, const char *alarm,

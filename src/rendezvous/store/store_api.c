@@ -63,7 +63,7 @@ static gloo_status check_keys(const gloo_store *store, const char *const *keys,
   return GLOO_OK;
 }
 
-/* Fetch, and turn a timeout into a sentence. */
+/* Fetches, and adds a message to a timeout. */
 static gloo_status store_api_fetch(gloo_store *store, const char *const *keys,
                                    size_t n_keys, int64_t timeout_ns,
                                    gloo_value *values, gloo_error *error) {

@@ -1,24 +1,24 @@
-/* A store that PyTorch keeps: the client of c10d::TCPStore, as torchrun's agent
- * and torch.distributed.TCPStore serve it (c10d_connection.h has the protocol).
- * Key k of this store is key "/PATH/k" of the server, PATH being that of the
- * URL, and "/k" without one: PyTorch's own client calls it "PATH/k" or "k".
+/* The client of a store that PyTorch serves: c10d::TCPStore, as in torchrun's
+ * agent and torch.distributed.TCPStore (c10d_connection.h has the protocol).
+ * Key k of this store is key "/PATH/k" of the server, where PATH is that of the
+ * URL, and "/k" without a path. PyTorch's own client calls it "PATH/k" or "k".
  *
- * The server's operations do less than those of store.h promise:
- * - COMPARE_SET answers what the key holds afterwards, not who stored it: two
- *   clients that want the same value both see it. So this one first stores it
- *   behind a tag that nobody else has, and at once takes the tag away. If it
- *   died in between, the tag stays, and is not seen: it is no part of the value
- *   for clients of this kind. Any of them may take it away.
- * - COMPARE_SET says of an absent key that it holds what was expected. With a
- *   new tag as what is expected, it tells what a key holds, if anything.
- * - Of the two kinds of server one wakes none of those who wait when
- *   COMPARE_SET makes their key; appending nothing to it does.
- * - MULTI_GET of an absent key is an empty value to one kind of server, and a
- *   reason to close the connection to the other.
- * - ADD takes for numbers what is none here, and its sums overflow; APPEND has
- *   no limit. What the key holds is looked at before. Another client may change
- *   it in between: then the server may close the connection, or the value is
- *   too long to be got. */
+ * The server's operations promise less than store.h:
+ * - COMPARE_SET returns the value afterwards, not whether this client stored
+ *   it: two clients with the same desired value both get it. So the client
+ *   first stores the value behind a unique tag, and removes the tag at once. If
+ *   the client ends in between, the tag remains, but clients of this kind do
+ *   not count it as part of the value, and any of them may remove it.
+ * - COMPARE_SET returns `expected` for an absent key. With a new tag as
+ *   `expected` it shows whether the key exists.
+ * - One of the two kinds of server wakes no waiting client when COMPARE_SET
+ *   creates the key; appending nothing to it does.
+ * - MULTI_GET of an absent key returns an empty value on one kind of server,
+ *   and makes the other close the connection.
+ * - ADD accepts numbers that this library does not, and its sums overflow;
+ *   APPEND has no limit. So the value is checked before. Another client may
+ *   change it in between: then the server may close the connection, or the
+ *   value becomes too long to get. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,11 +29,11 @@
 #include "rendezvous/store/store_url.h"
 #include "rendezvous/store/value.h"
 
-#define C10D_SET_BYTES ((size_t)1 << 20) /* of a request of several, about */
+#define C10D_SET_BYTES ((size_t)1 << 20) /* size of a multi_set */
 
 /* ---- the operations ----------------------------------------------------- */
 
-/* A request with one number for its reply. */
+/* Sends a request whose reply is one number. */
 static gloo_status c10d_call(gli_c10d_store *self, gli_frame *request,
                              uint64_t *number, gloo_error *error) {
   gli_c10d_connection *connection;
@@ -44,7 +44,7 @@ static gloo_status c10d_call(gli_c10d_store *self, gli_frame *request,
   return gli_c10d_end(self, request, connection, error);
 }
 
-/* For requests that have no reply. */
+/* Sends requests without a reply. */
 static gloo_status c10d_call_silent(gli_c10d_store *self, gli_frame *request,
                                     gloo_error *error) {
   gli_c10d_connection *connection;
@@ -152,9 +152,9 @@ static gloo_status c10d_remove(gloo_store *store, const char *key,
 
 /* ---- compare-and-set ---------------------------------------------------- */
 
-/* Replace `raw` (empty: also if absent) by `tagged`, and that by the value
- * without its tag, in one go: the second request changes nothing where the
- * first did not. `answer` is that of the first. */
+/* Replaces `raw` (empty: also an absent key) by `tagged`, and that by the value
+ * without its tag, in one exchange. If the first request changes nothing,
+ * neither does the second. `answer` is that of the first. */
 static gloo_status c10d_try_compare(gli_c10d_store *self, const char *key,
                                     const gloo_value *raw,
                                     const gloo_value *tagged,
@@ -166,9 +166,10 @@ static gloo_status c10d_try_compare(gli_c10d_store *self, const char *key,
   gli_frame_begin(&request, 4096 + raw->bytes + 3 * tagged->bytes);
   gli_c10d_put_compare(self, &request, key, raw, tagged);
   gli_c10d_put_compare(self, &request, key, tagged, &bare);
-  /* For those who wait. The key is there now, whoever made it. If another
-   * client deleted it at this very moment, this would make it again; at the
-   * libuv server, which needs none of this, only after a long value. */
+  /* An empty append wakes waiting clients. The key exists by now, whichever
+   * client made it. If another client has just deleted it, this would make it
+   * again; the libuv server, which does not need the append, does so after a
+   * long value only. */
   if (raw->bytes == 0)
     gli_c10d_put_set(self, &request, GLI_C10D_APPEND, key, NULL, 0);
   gli_c10d_put_end(&request);
@@ -185,11 +186,11 @@ static gloo_status c10d_try_compare(gli_c10d_store *self, const char *key,
   return status;
 }
 
-/* Until the key holds something else than is expected, or it was replaced. */
+/* Repeats until the value is replaced, or differs from the expected one. */
 static gloo_status c10d_compare_until_told(
     gli_c10d_store *self, const char *key, const gloo_value *expected,
     const gloo_value *tagged, gloo_value *current, gloo_error *error) {
-  gloo_value raw = *expected; /* how the server may hold what is expected */
+  gloo_value raw = *expected; /* the expected value in the server's form */
   gloo_value answer = {NULL, 0}, held = {NULL, 0}, bare;
   uint64_t limit = gli_c10d_patience(self, GLI_NEVER);
   gloo_status status;
@@ -291,7 +292,7 @@ static gloo_status c10d_open_one(const void *client,
   return gli_c10d_connection_open(address, deadline_ns, connection, error);
 }
 
-/* Is it silent, as it is between requests? */
+/* Returns true if the connection is still open and silent. */
 static bool c10d_usable_one(gli_store_conn *connection) {
   return gli_store_conn_rests(connection, 0);
 }

@@ -1,5 +1,4 @@
-/* A store that the host program lends as a table of callbacks. Nothing that
- * comes back from it is trusted. */
+/* A store made of the host program's callbacks. It does not trust them. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,11 +9,11 @@
 
 typedef struct callbacks_store {
   gloo_store base;
-  gli_store_ops ops; /* as lent: without those that are NULL */
+  gli_store_ops ops; /* without operations whose callbacks are NULL */
   gloo_store_callbacks lent;
 } callbacks_store;
 
-/* Pass on the outcome of a callback, with a sentence when it failed. */
+/* Turns the result of a callback into a status, with a message on failure. */
 static gloo_status store_callbacks_outcome(gloo_status status,
                                            const char *callback,
                                            const char *key, gloo_error *error) {
@@ -29,7 +28,7 @@ static gloo_status store_callbacks_outcome(gloo_status status,
                   callback, gli_quote(key).text, gloo_status_string(status));
 }
 
-/* Refuse a value that the host program cannot have meant. */
+/* Refuses an invalid value of the host program. */
 static gloo_status check_value(gloo_value *value, const char *callback,
                                const char *key, gloo_error *error) {
   if (value->bytes == 0) gli_value_free(value);
@@ -71,7 +70,8 @@ static gloo_status get_one(callbacks_store *self, const char *key,
   return status;
 }
 
-/* All at once, waited for. On failure the caller frees what is in `values`. */
+/* Gets all values, and waits for them. On failure the caller frees the elements
+ * of `values`. */
 static gloo_status get_all(callbacks_store *self, const char *const *keys,
                            size_t n_keys, uint64_t deadline_ns,
                            gloo_value *values, gloo_error *error) {
@@ -79,7 +79,7 @@ static gloo_status get_all(callbacks_store *self, const char *const *keys,
       self->lent.multi_get(self->lent.user, keys, n_keys,
                            callbacks_left(deadline_ns), values),
       "multi_get", keys[0], error);
-  /* All are looked at: none may be kept that cannot be meant. */
+  /* All are checked, so that no invalid one is kept. */
   for (size_t i = 0; i < n_keys; i++) {
     gloo_status checked = check_value(&values[i], "multi_get", keys[i],
                                       status == GLOO_OK ? error : NULL);
@@ -97,7 +97,7 @@ static gloo_status get_each(callbacks_store *self, const char *const *keys,
   return status;
 }
 
-/* Checks each key by a call of its own. */
+/* Checks each key by a separate call. */
 static void store_callbacks_probe(callbacks_store *self,
                                   const char *const *keys, size_t n_keys,
                                   bool *present) {
@@ -191,7 +191,7 @@ static void callbacks_destroy(gloo_store *store) {
   free(self);
 }
 
-/* `user` belongs to the parent. */
+/* Frees the store. `user` belongs to the parent. */
 static void callbacks_abandon(gloo_store *store) {
   free(store);
 }

@@ -11,7 +11,7 @@
 #include "core/signals.h"
 #include "net/tcp_address.h"
 
-/* A host that vanished is noticed within 20 s. */
+/* Detects a lost host within 20 s. */
 enum { KEEPALIVE_IDLE_S = 10, KEEPALIVE_INTERVAL_S = 1, KEEPALIVE_PROBES = 10 };
 
 void gli_store_conn_tune(int fd) {
@@ -63,7 +63,7 @@ static bool store_conn_unsent(const gli_store_conn *self) {
   return self->out_sent < self->out_bytes;
 }
 
-/* As much as the system takes now. */
+/* Sends as much as the system accepts now. */
 static void store_conn_send_some(gli_store_conn *self) {
   gli_signal_guard guard;
   if (!store_conn_unsent(self) || gli_store_conn_ended(self)) return;
@@ -75,7 +75,7 @@ static void store_conn_send_some(gli_store_conn *self) {
   if (n >= 0)
     self->out_sent += (size_t)n;
   else if (code == EPIPE || code == ECONNRESET)
-    self->out_sent = self->out_bytes; /* its reason may be there to be read */
+    self->out_sent = self->out_bytes; /* the server's reason may be readable */
   else if (!gli_would_block(code))
     gli_conn_end(&self->conn, code);
 }
@@ -94,8 +94,8 @@ void gli_store_conn_flush(gli_store_conn *self, uint64_t deadline_ns) {
   store_conn_send_some(self);
 }
 
-/* Waits until there is room for what is unsent, or with `reads` something to
- * read. */
+/* Waits until unsent bytes can be sent, or with `reads` until there is
+ * something to read. */
 static void store_conn_wait(gli_store_conn *self, bool reads) {
   gli_signal_guard guard;
   int events = reads ? GLI_READABLE : 0;
@@ -120,7 +120,7 @@ bool gli_store_conn_await(gli_store_conn *self, uint64_t until_ns) {
 
 size_t gli_store_conn_receive(gli_store_conn *self, void *to, size_t room) {
   while (!gli_store_conn_ended(self)) {
-    /* A reply is never there before it was waited for. */
+    /* A reply cannot have arrived before the first wait. */
     ssize_t n = -1;
     errno = EAGAIN;
     if (!self->asked) n = gli_conn_read(&self->conn, to, room);
@@ -157,7 +157,7 @@ void gli_store_conn_fail(gli_store_conn *self, int code) {
   gli_conn_end(&self->conn, code);
 }
 
-/* A reply that comes before its request was sent is none. */
+/* Ends the exchange. A reply before its request was sent is an error. */
 gloo_status gli_store_conn_finish(gli_store_conn *self, gloo_error *error) {
   if (store_conn_unsent(self)) gli_conn_end(&self->conn, GLI_CONN_NONSENSE);
   self->out_bytes = self->out_sent = 0;

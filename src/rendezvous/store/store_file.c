@@ -1,4 +1,4 @@
-/* The store in a directory that all ranks can reach. */
+/* The store in a directory that all ranks share. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,23 +11,24 @@
 #include "rendezvous/store/store.h"
 #include "rendezvous/store/value.h"
 
-/* A waiting rank looks at first this often, then less and less. */
+/* Interval at which a waiting rank polls; it grows from the first to the
+ * second. */
 #define PAUSE_MIN_NS ((int64_t)50000)
 #define PAUSE_MAX_NS ((int64_t)10000000)
-/* The interval at which a process with a will checks whether others have ended.
- * It grows with their number, because each reads the list of all. */
+/* Interval at which a process with a will checks whether others have ended. It
+ * grows with their number, because each reads the list of all. */
 #define LOOK_NS ((int64_t)100000000)
-#define LOOK_MORE_NS ((int64_t)1000000) /* for each */
-/* How many wills it looks at when it comes. */
+#define LOOK_MORE_NS ((int64_t)1000000) /* per process */
+/* Number of wills that a process tests when it leaves its own. */
 #define LOOK_FIRST ((size_t)64)
 
 typedef struct file_store {
   gloo_store base;
   gli_file_dir dir;              /* a visit has a copy of the store's */
-  struct file_store *visited;    /* NULL: this is no visit */
-  gli_file_will *will;           /* of a visit; NULL: none */
-  uint64_t look_ns;              /* when to look at those of others */
-  _Atomic(gli_file_will *) kept; /* from one visit to the next */
+  struct file_store *visited;    /* the store of a visit; NULL in a store */
+  gli_file_will *will;           /* will of a visit; NULL if there is none */
+  uint64_t look_ns;              /* time of the next check of other wills */
+  _Atomic(gli_file_will *) kept; /* will between two visits */
   char path[];
 } file_store;
 
@@ -63,7 +64,8 @@ static gloo_status file_add(gloo_store *store, const char *key, int64_t amount,
   return status;
 }
 
-/* The locked part; `old` is what the key holds, NULL when it is absent. */
+/* Compares and sets with the lock held; `old` is the key's value, NULL if it is
+ * absent. */
 static gloo_status swap_locked(file_store *self, const char *key,
                                const gloo_value *old, const void *expected,
                                size_t expected_bytes, const void *desired,
@@ -156,8 +158,8 @@ static gloo_status file_remove(gloo_store *store, const char *key,
 
 /* ---- waiting ------------------------------------------------------------ */
 
-/* Read values from *at on, until one is absent; without `values` just look.
- * GLOO_OK when the end was reached. */
+/* Reads values from *at on until a key is absent; without `values` it only
+ * checks the keys. Returns GLOO_OK at the end. */
 static gloo_status read_on(file_store *self, const char *const *keys,
                            size_t n_keys, gloo_value *values, size_t *at,
                            gloo_error *error) {
@@ -190,7 +192,7 @@ static void look_for_the_dead(file_store *self, size_t most) {
   self->look_ns = now + (uint64_t)LOOK_NS + n * (uint64_t)LOOK_MORE_NS;
 }
 
-/* `alarm` may be NULL. */
+/* Waits for the keys. `alarm` may be NULL. */
 static gloo_status file_wait(file_store *self, const char *const *keys,
                              size_t n_keys, const char *alarm,
                              uint64_t deadline_ns, gloo_value *values,
@@ -325,7 +327,7 @@ gloo_status gloo_store_file_create(const gloo_store_file_options *given,
   if (self == NULL)
     return gli_fail(error, GLOO_ERR_NO_MEMORY, -1, "no memory for a store");
   memcpy(self->path, options.directory, bytes + 1);
-  /* A slash at the end would follow a symbolic link. */
+  /* A trailing slash would follow a symbolic link. */
   while (bytes > 1 && self->path[bytes - 1] == '/') self->path[--bytes] = '\0';
   self->base.ops = &file_ops;
   self->base.birth = gli_birth_here();

@@ -10,7 +10,7 @@
 typedef struct memory_store {
   gloo_store base;
   uv_mutex_t lock;
-  uv_cond_t changed; /* a key has come into being */
+  uv_cond_t changed; /* signalled when a key was created */
   gli_table *table;
   gli_fork_guard forks;
 } memory_store;
@@ -26,7 +26,7 @@ static gloo_status memory_set(gloo_store *store, const char *key,
   return status;
 }
 
-/* The first key from `from` on that is absent; n_keys when there is none. */
+/* Returns the index of the first absent key from `from` on, or n_keys. */
 static size_t first_missing(const memory_store *self, const char *const *keys,
                             size_t n_keys, size_t from) {
   while (from < n_keys && gli_table_find(self->table, keys[from]) != NULL)
@@ -34,9 +34,9 @@ static size_t first_missing(const memory_store *self, const char *const *keys,
   return from;
 }
 
-/* Waits, with the lock held, until all keys exist at one time: a key that was
- * seen may have been deleted since. GLOO_ERR_POISONED: keys are missing, and
- * `alarm` (may be NULL) exists. */
+/* Waits, with the lock held, until all keys exist at one time: a key that
+ * existed may have been deleted since. Returns GLOO_ERR_POISONED if keys are
+ * missing and `alarm` (may be NULL) exists. */
 static gloo_status wait_locked(memory_store *self, const char *const *keys,
                                size_t n_keys, const char *alarm,
                                uint64_t deadline_ns) {

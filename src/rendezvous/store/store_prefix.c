@@ -9,7 +9,7 @@
 typedef struct prefix_store {
   gloo_store base;
   gloo_store *inner;
-  gloo_store *visited; /* of a visit: the store that `inner` is a visit to */
+  gloo_store *visited; /* the store that `inner` visits; for visits */
   size_t prefix_bytes;
   char prefix[];
 } prefix_store;
@@ -49,7 +49,7 @@ static gloo_status prefix_set(gloo_store *store, const char *key,
   return gli_store_set(self->inner, full.text, data, bytes, error);
 }
 
-/* All keys with the prefix, in one block: the list, then the texts. */
+/* Joins the prefix and all keys, in one block: the list, then the strings. */
 static gloo_status join_all(const prefix_store *self, const char *const *keys,
                             size_t n_keys, const char ***full,
                             gloo_error *error) {
@@ -144,7 +144,7 @@ static gloo_status prefix_remove(gloo_store *store, const char *key,
   return gli_store_remove(self->inner, full.text, error);
 }
 
-/* ---- ranks that meet ---------------------------------------------------- */
+/* ---- rendezvous --------------------------------------------------------- */
 
 static gloo_status prefix_await(gloo_store *store, const char *const *keys,
                                 size_t n_keys, const char *alarm,
@@ -203,7 +203,7 @@ static void prefix_visit_destroy(gloo_store *store) {
 static const gli_store_ops prefix_visit_ops = {PREFIX_OPS,
                                                .destroy = prefix_visit_destroy};
 
-/* A prefix over a visit to the store inside. */
+/* Makes a prefix store over a visit of the inner store. */
 static gloo_status prefix_visit(gloo_store *store, uint64_t deadline_ns,
                                 gloo_store **visit, gloo_error *error) {
   const prefix_store *self = (const prefix_store *)store;

@@ -1,17 +1,17 @@
-/* The store that a Redis server keeps (or one that speaks as Redis does). Keys
- * are strings of Redis, and start with the path of the URL and a slash. What
- * Redis does not do in one command is a script, which it runs with nothing
- * between: so a user of an access list needs AUTH, EXISTS, GET, SET, DEL, EVAL,
- * and in scripts GET, SET, INCRBY, STRLEN, APPEND and EXPIRE.
+/* The store in a Redis server, or a compatible one. Keys are Redis strings, and
+ * start with the path of the URL and a slash. Operations that Redis has no
+ * command for are scripts, which it runs atomically. So a user with an access
+ * list needs AUTH, EXISTS, GET, SET, DEL, EVAL, and in scripts GET, SET,
+ * INCRBY, STRLEN, APPEND and EXPIRE.
  *
- * The server is others' as well, so keys go away a day after they were written
- * last: contexts need a store while they are made, not afterwards.
+ * Keys expire a day after the last write, because others share the server:
+ * contexts need a store only while they are made.
  *
- * A rank that waits looks at the first key that is missing, again and again: 1
- * ms later, then twice as long later, up to 50 ms. A look is a few microseconds
- * of the server's one thread, so that 1,000 ranks that wait long take a tenth
- * of it. To be told by the server takes settings that are not the client's
- * (notifications of key changes), or other keys than `get` can read (lists). */
+ * A waiting rank polls the first missing key, first after 1 ms, then at twice
+ * the interval each time, up to 50 ms. A poll takes a few microseconds of the
+ * server's single thread, so 1,000 ranks that wait long take a tenth of it.
+ * Notification by the server would need settings outside the client's control
+ * (key-change notifications), or keys that `get` cannot read (lists). */
 #include "rendezvous/store/store.h"
 
 #include <inttypes.h>
@@ -24,8 +24,8 @@
 #include "rendezvous/store/store_url.h"
 #include "rendezvous/store/value.h"
 
-#define LIFETIME_S "86400" /* of keys */
-#define BATCH 64           /* commands under way at once */
+#define LIFETIME_S "86400" /* lifetime of keys */
+#define BATCH 64           /* commands pending at once */
 #define BATCH_BYTES ((size_t)1 << 20)
 #define PAUSE_MIN_NS ((int64_t)1000000)
 #define PAUSE_MAX_NS ((int64_t)50000000)
@@ -34,7 +34,7 @@ typedef struct redis_store {
   gloo_store base;
   gli_redis_client *client;
   size_t prefix_bytes;
-  char prefix[GLI_STORE_URL_MAX + 2]; /* of all keys */
+  char prefix[GLI_STORE_URL_MAX + 2]; /* prefix of all keys */
 } redis_store;
 
 typedef struct redis_name {
@@ -49,7 +49,7 @@ static void redis_put_key(const redis_store *self, gli_redis_command *command,
   gli_redis_put(command, name->text, self->prefix_bytes + bytes);
 }
 
-/* "EVAL script 1 key". */
+/* Puts "EVAL script 1 key". */
 static void redis_put_script(const redis_store *self,
                              gli_redis_command *command, redis_name *name,
                              const char *script, const char *key) {
@@ -59,7 +59,7 @@ static void redis_put_script(const redis_store *self,
   redis_put_key(self, command, name, key);
 }
 
-/* The next reply; a refusal is an error. */
+/* Receives the next reply; a refusal is an error. */
 static gloo_status redis_receive(const redis_store *self,
                                  gli_redis_connection *connection,
                                  uint64_t deadline_ns, redisReply **reply,
@@ -74,7 +74,7 @@ static gloo_status redis_receive(const redis_store *self,
   return GLOO_OK;
 }
 
-/* One command, and its reply, which may be a refusal. */
+/* Sends a command and receives its reply, which may be a refusal. */
 static gloo_status redis_ask(const redis_store *self,
                              const gli_redis_command *command,
                              redisReply **reply, gloo_error *error) {
@@ -97,7 +97,7 @@ static gloo_status redis_strange(const redis_store *self, redisReply *reply,
                   "%s sent an invalid reply to %s", self->base.label, command);
 }
 
-/* A reply that has to be of that type. Takes it, unless it is. */
+/* Checks the type of a reply, and frees a reply of another type. */
 static gloo_status redis_expect(const redis_store *self, redisReply *reply,
                                 int type, const char *command,
                                 gloo_error *error) {
@@ -119,7 +119,7 @@ static void redis_put_set(const redis_store *self, gli_redis_command *command,
   gli_redis_put_text(command, LIFETIME_S);
 }
 
-/* From *at on, as many as go into one batch. */
+/* Sets the keys from *at on that fit into one batch. */
 static gloo_status redis_set_batch(const redis_store *self,
                                    gli_redis_connection *connection,
                                    const char *const *keys,
@@ -173,7 +173,7 @@ static gloo_status redis_set(gloo_store *store, const char *key,
 
 /* ---- the other operations ------------------------------------------------ */
 
-/* As a string: numbers of a script have 53 bits. */
+/* Returns the sum as a string, because numbers in scripts have 53 bits. */
 static const char redis_add_script[] =
     "redis.call('INCRBY', KEYS[1], ARGV[1]) "
     "redis.call('EXPIRE', KEYS[1], " LIFETIME_S
@@ -209,7 +209,7 @@ static gloo_status redis_add(gloo_store *store, const char *key, int64_t amount,
   if (status != GLOO_OK) return status;
   if (reply->type == REDIS_REPLY_ERROR)
     return redis_add_refused(self, key, amount, reply, error);
-  /* To add nothing to it is to read it. */
+  /* Adding 0 parses the sum. */
   const gloo_value now = {reply->str, reply->len};
   if (reply->type != REDIS_REPLY_STRING ||
       gli_value_add(key, &now, 0, &sum, decimal, NULL) != GLOO_OK)
@@ -219,7 +219,7 @@ static gloo_status redis_add(gloo_store *store, const char *key, int64_t amount,
   return GLOO_OK;
 }
 
-/* 1, or what the key holds instead. */
+/* Returns 1, or the key's other value. */
 static const char redis_compare_script[] =
     "local now = redis.call('GET', KEYS[1]) "
     "if (now or '') ~= ARGV[1] then return now end "
@@ -259,7 +259,7 @@ static gloo_status redis_compare_and_set(
   return set ? GLOO_OK : GLOO_ERR_COMPARE;
 }
 
-/* -1, or how much the key holds and cannot take more. */
+/* Returns -1, or the size of a value that has no room for more. */
 static const char redis_append_script[] =
     "local n = redis.call('STRLEN', KEYS[1]) "
     "if n + #ARGV[1] > tonumber(ARGV[2]) then return n end "
@@ -314,9 +314,8 @@ static gloo_status redis_remove(gloo_store *store, const char *key,
 
 /* ---- fetch --------------------------------------------------------------- */
 
-/* Holds a batch of keys whose existence, or whose values, are requested. The
- * result goes to `values` (zeroed) if that is set, and to `present` otherwise.
- */
+/* A batch of keys whose existence, or whose values, are requested. The result
+ * goes to `values` (zeroed) if that is set, and to `present` otherwise. */
 typedef struct redis_batch {
   const char *const *keys;
   size_t n;
@@ -324,7 +323,7 @@ typedef struct redis_batch {
   bool *present;
 } redis_batch;
 
-/* What one reply says. */
+/* Interprets one reply. */
 static gloo_status redis_take_reply(const redis_store *self,
                                     const redis_batch *batch, size_t i,
                                     redisReply *reply, gloo_error *error) {
@@ -372,7 +371,7 @@ static gloo_status redis_look(const redis_store *self,
 
 typedef struct redis_fetching {
   const char *const *keys;
-  size_t n_keys, at; /* those before `at` exist, and their values are there */
+  size_t n_keys, at; /* keys before `at` exist, with their values */
   gloo_value *values;
   bool *present;
   uint64_t deadline_ns;
@@ -398,7 +397,7 @@ static gloo_status redis_fetch_on(const redis_store *self,
   return GLOO_OK;
 }
 
-/* The deadline has passed: which keys exist? */
+/* Checks each key after the deadline. */
 static gloo_status redis_fetch_late(const redis_store *self,
                                     gli_redis_connection *connection,
                                     redis_fetching *f, gloo_error *error) {

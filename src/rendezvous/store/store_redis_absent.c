@@ -1,4 +1,4 @@
-/* Where hiredis was not there, or not wanted, when the library was built. */
+/* Replacement for a build without hiredis. */
 #include "core/error.h"
 #include "rendezvous/store/store_url.h"
 

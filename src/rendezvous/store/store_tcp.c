@@ -1,7 +1,7 @@
-/* The TCP store: operations become requests. In a mere client every request has
- * a connection to itself while it lasts, so that a thread that waits does not
- * hold up another; idle connections are kept for the next. The process that
- * serves asks its server without one. */
+/* The TCP store: operations become requests. In a client each request has a
+ * separate connection, so that a waiting thread does not block another; idle
+ * connections are kept for later requests. The process that serves calls its
+ * server directly. */
 #include "core/environment.h"
 #include "core/options.h"
 #include "rendezvous/store/store.h"
@@ -18,18 +18,18 @@
 #include "rendezvous/store/value.h"
 #include "security/trust.h"
 
-/* The most bytes of keys of a FETCH, and of one that only waits, as all ranks
- * do at once: the server keeps the request. */
+/* Size limit of the keys of a FETCH, lower without values: all ranks wait at
+ * once, and the server keeps these requests. */
 #define GET_BYTES ((size_t)1 << 20)
 #define WAIT_BYTES ((size_t)16 << 10)
 
 typedef struct tcp_store {
   gloo_store base;
-  gli_tcp_server *server;  /* NULL in a mere client */
-  gli_tcp_client *client;  /* NULL in the process that serves */
-  bool visits;             /* it is a visit, and both are those of the store */
-  uint64_t deadline_ns;    /* of a visit */
-  gli_tcp_connection *own; /* a visit's; NULL: none yet */
+  gli_tcp_server *server; /* NULL in a client */
+  gli_tcp_client *client; /* NULL in the process that serves */
+  bool visits;          /* true in a visit, which shares both with its store */
+  uint64_t deadline_ns; /* deadline of a visit */
+  gli_tcp_connection *own; /* connection of a visit; NULL until it is opened */
 } tcp_store;
 
 static uint64_t store_tcp_later(uint64_t deadline_ns) {
@@ -39,18 +39,18 @@ static uint64_t store_tcp_later(uint64_t deadline_ns) {
              : GLI_NEVER;
 }
 
-/* When to give up on a server that stays silent. It keeps the deadline of a
- * FETCH itself (NULL: another request). */
+/* Returns the time to give up on a silent server, which keeps the deadline of a
+ * FETCH itself. `fetch_ns` is NULL for other requests. */
 static uint64_t store_tcp_limit(const tcp_store *self,
                                 const uint64_t *fetch_ns) {
   if (self->visits && self->deadline_ns != GLI_NEVER)
     return store_tcp_later(self->deadline_ns);
-  if (fetch_ns == NULL || *fetch_ns <= uv_hrtime()) /* asks what there is */
+  if (fetch_ns == NULL || *fetch_ns <= uv_hrtime()) /* does not wait */
     return gli_deadline_after(gli_tcp_client_timeout(self->client));
   return store_tcp_later(*fetch_ns);
 }
 
-/* Takes the request's memory. */
+/* Calls the server, and takes the request's memory. */
 static gloo_status store_tcp_call(tcp_store *self, gli_frame *request,
                                   gli_tcp_op op, const uint64_t *fetch_ns,
                                   gli_tcp_reply *reply, gloo_error *error) {
@@ -74,8 +74,8 @@ static gloo_status broken_reply(const gloo_store *store, gli_tcp_reply *reply,
                   store->label);
 }
 
-/* A refusal's sentence is the body of the reply. GLOO_ERR_POISONED has none,
- * and what is no server of ours may have none, either. */
+/* Fills the error for a refusal, whose message is the body of the reply.
+ * GLOO_ERR_POISONED has none, and another kind of server may send none. */
 static gloo_status store_tcp_refused(const gloo_store *store,
                                      gli_tcp_reply *reply, gloo_error *error) {
   size_t bytes = reply->body.left;
@@ -180,14 +180,14 @@ static gloo_status tcp_compare_and_set(gloo_store *store, const char *key,
 
 /* ---- fetch -------------------------------------------------------------- */
 
-/* Holds the subject of one or several FETCH requests. */
+/* The parameters of one or several FETCH requests. */
 typedef struct tcp_question {
   uint64_t deadline_ns;
-  const char *alarm; /* NULL: none */
-  size_t key_bytes;  /* of keys in one request */
+  const char *alarm; /* NULL if there is none */
+  size_t key_bytes;  /* size of the keys in one request */
 } tcp_question;
 
-/* How many of the keys go into one request. */
+/* Counts the keys that fit into one request. */
 static size_t batch_of(const char *const *keys, size_t n_keys, size_t most,
                        size_t *bytes) {
   size_t n = 0;
@@ -211,7 +211,7 @@ static gloo_status take_values(gli_body *body, size_t n, gloo_value *values,
   return GLOO_OK;
 }
 
-/* One request for a batch. `*done` is how many of its keys are dealt with. */
+/* Requests one batch. `*done` is the number of keys that the reply covers. */
 static gloo_status fetch_batch(gloo_store *store, const tcp_question *question,
                                const char *const *keys, size_t n,
                                gloo_value *values, bool *present, size_t *done,
@@ -250,8 +250,8 @@ static gloo_status fetch_batch(gloo_store *store, const tcp_question *question,
   return status;
 }
 
-/* After a timeout the other batches are still asked what they have, so that
- * the message can name all that is missing. */
+/* Fetches all batches. After a timeout the remaining batches are only checked,
+ * so that the message can name all missing keys. */
 static gloo_status fetch_all(gloo_store *store, tcp_question question,
                              const char *const *keys, size_t n_keys,
                              gloo_value *values, bool *present,
@@ -307,7 +307,8 @@ static gloo_status tcp_leave_will(gloo_store *store, const gli_will *will,
                                   gloo_error *error) {
   tcp_store *self = (tcp_store *)store;
   gli_frame request;
-  if (self->client == NULL) return GLOO_OK; /* all see that its server ends */
+  if (self->client == NULL)
+    return GLOO_OK; /* the end of its server is visible to all */
   gli_frame_begin(&request, 256);
   gli_frame_put_will(&request, will);
   gloo_status status = simple_call(store, &request, GLI_TCP_WILL, error);
@@ -381,7 +382,7 @@ static gloo_status store_tcp_check(gloo_store_tcp_options *options,
   return gli_job_check(&options->job, error);
 }
 
-/* As clients on this host see it. */
+/* Returns the address that clients on this host use. */
 static struct sockaddr_storage store_tcp_address_of(const tcp_store *self) {
   if (self->client != NULL) return *gli_tcp_client_address(self->client);
   struct sockaddr_storage address = *gli_tcp_server_address(self->server);
@@ -407,7 +408,7 @@ static tcp_store *store_tcp_make(gloo_error *error) {
   return self;
 }
 
-/* `status` is that of its server or client. */
+/* Finishes a store; `status` is that of its server or client. */
 static gloo_status store_tcp_finish(tcp_store *self, gloo_status status,
                                     gloo_store **store) {
   if (status != GLOO_OK) {

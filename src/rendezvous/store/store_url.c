@@ -21,8 +21,8 @@ typedef struct span {
   size_t bytes;
 } span;
 
-/* Copy a part to *at, decoded; a percent sign that no two figures follow stands
- * for itself, as in fe80::1%eth0. NULL: it has a byte of zero in it. */
+/* Copies a part to *at, decoded. A percent sign without two hexadecimal digits
+ * stands for itself, as in fe80::1%eth0. Returns NULL for a zero byte. */
 static const char *url_part(span part, char **at) {
   char *begin = *at;
   for (size_t i = 0; i < part.bytes; i++) {
@@ -56,7 +56,7 @@ typedef struct parts {
   span scheme, user, password, host, port, path;
 } parts;
 
-/* Where `c` is first between `from` and `end`, or `end`. */
+/* Returns the first `c` between `from` and `end`, or `end`. */
 static const char *find_byte(const char *from, const char *end, char c) {
   const char *at = memchr(from, c, (size_t)(end - from));
   return at == NULL ? end : at;
@@ -66,7 +66,7 @@ static span span_between(const char *from, const char *end) {
   return (span){from, (size_t)(end - from)};
 }
 
-/* user:password@ before the last '@'. */
+/* Splits off user:password@, before the last '@'. */
 static const char *split_user(const char *from, const char *end, parts *p) {
   const char *at = end;
   while (at > from && at[-1] != '@') at--;
@@ -77,7 +77,8 @@ static const char *split_user(const char *from, const char *end, parts *p) {
   return at;
 }
 
-/* NULL, or what is wrong. An address of IPv6 stands in brackets. */
+/* Splits host and port. Returns NULL or an error. An IPv6 address is in
+ * brackets. */
 static const char *split_host(const char *from, const char *end, parts *p) {
   if (from < end && *from == '[') {
     const char *close = find_byte(from, end, ']');
@@ -121,12 +122,12 @@ static bool read_port(span text, uint16_t *port) {
   return value <= 65535 && (text.bytes == 0 || value > 0);
 }
 
-/* ---- what each kind needs ------------------------------------------------ */
+/* ---- requirements of each kind ------------------------------------------- */
 
 typedef struct scheme {
   const char *name;
-  bool host, path, user; /* has it? */
-  uint16_t port;         /* where the URL has none; 0: it must */
+  bool host, path, user; /* true if the URL has such a part */
+  uint16_t port;         /* default port; 0 if the URL must have one */
 } scheme;
 
 static const scheme schemes[] = {

@@ -21,11 +21,12 @@ struct gli_table {
   entry **buckets;
   size_t n_buckets; /* a power of two */
   size_t n_keys, max_keys;
-  uint64_t bytes, max_bytes; /* of keys and values */
+  uint64_t bytes, max_bytes; /* size of keys and values */
   gli_siphash_key seed;
 };
 
-/* Where the system has nothing random to give, what others can only guess. */
+/* Draws a seed. Without a source of randomness it uses values that others can
+ * only guess. */
 static void table_make_seed(gli_table *table) {
   const char *what;
   uint64_t guess[2] = {(uint64_t)(uintptr_t)table, uv_hrtime()};
@@ -62,7 +63,7 @@ uint64_t gli_table_hash(const gli_table *table, const char *key) {
   return gli_siphash(&table->seed, key, strlen(key));
 }
 
-/* Where the pointer to `key`'s entry is, or would be. */
+/* Returns the slot that has, or would have, the entry of `key`. */
 static entry **table_slot_of(const gli_table *table, const char *key,
                              uint64_t hash) {
   entry **slot = &table->buckets[hash & (table->n_buckets - 1)];
@@ -77,7 +78,7 @@ const gloo_value *gli_table_find(const gli_table *table, const char *key) {
   return e == NULL ? NULL : &e->value;
 }
 
-/* Twice the buckets; without memory for that the chains just grow. */
+/* Doubles the buckets; without memory the chains get longer instead. */
 static void table_grow(gli_table *table) {
   size_t n = table->n_buckets * 2;
   entry **buckets = calloc(n, sizeof(entry *));
@@ -114,7 +115,7 @@ static gloo_status check_room(const gli_table *table, const char *key,
   return GLOO_OK;
 }
 
-/* The entry of `key`, made with an empty value when there is none. */
+/* Returns the entry of `key`, and creates it with an empty value if needed. */
 static entry *entry_of(gli_table *table, const char *key) {
   uint64_t hash = gli_table_hash(table, key);
   entry **slot = table_slot_of(table, key, hash);
@@ -199,7 +200,7 @@ gloo_status gli_table_append(gli_table *table, const char *key,
   if (status == GLOO_OK)
     status = check_room(table, key, 0, bytes, false, error);
   if (status != GLOO_OK) return status;
-  entry *e = entry_of(table, key); /* it exists: does not fail */
+  entry *e = entry_of(table, key); /* existing, so this cannot fail */
   char *joined = realloc(e->value.data, e->value.bytes + bytes);
   if (joined == NULL)
     return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,

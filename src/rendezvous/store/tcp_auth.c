@@ -19,10 +19,10 @@ gloo_status gli_tcp_auth_tag(const gli_key *key, const gli_tcp_nonces *nonces,
 
 /* ---- frames -------------------------------------------------------------- */
 
-/* Each direction has a key of its own. */
+/* State of one direction, which has its own key. */
 typedef struct tag_line {
   gli_mac *mac;
-  uint64_t frames; /* so far */
+  uint64_t frames; /* number of frames so far */
 } tag_line;
 
 struct gli_tcp_seal {

@@ -1,18 +1,17 @@
-/* How server and client of a TCP store show each other that they know its key,
- * and what they say afterwards: every frame ends with a tag, so that nobody in
- * between can add, change, repeat or leave out one. What is said can be read.
+/* Mutual authentication of server and client of a TCP store, and integrity of
+ * their frames: each frame ends with a tag, so that an attacker in between
+ * cannot insert, alter, replay or drop one. Frames are not encrypted.
  *
- * The server shows it first: a client says nothing of its job to a stranger who
- * has the port. Both have drawn a number, so that nothing that was heard before
- * is of use; and each direction has a key of its own, so that neither is what
- * the other said. */
+ * The server proves itself first: a client reveals nothing of its job to a
+ * stranger that has the port. Both sides draw a nonce against replay, and each
+ * direction has its own key against reflection. */
 #ifndef GLI_RENDEZVOUS_STORE_TCP_AUTH_H
 #define GLI_RENDEZVOUS_STORE_TCP_AUTH_H
 
 #include "rendezvous/store/tcp_protocol.h"
 #include "security/trust.h"
 
-/* What both have drawn. */
+/* The nonces of both sides. */
 typedef struct gli_tcp_nonces {
   uint8_t client[GLI_NONCE_BYTES], server[GLI_NONCE_BYTES];
 } gli_tcp_nonces;
@@ -28,19 +27,19 @@ typedef struct gli_tcp_seal gli_tcp_seal;
 gloo_status gli_tcp_seal_create(const gli_key *key, bool serves,
                                 const gli_tcp_nonces *nonces,
                                 gli_tcp_seal **seal, gloo_error *error);
-/* NULL is allowed. */
+/* Accepts NULL. */
 void gli_tcp_seal_destroy(gli_tcp_seal *seal);
 
-/* How many bytes of a frame come after those that its head counts. NULL: none.
- */
+/* Returns the size of the tag, which the head of a frame does not count. NULL:
+ * 0. */
 size_t gli_tcp_seal_bytes(const gli_tcp_seal *seal);
 
-/* The next frame that is sent, which is complete: add its tag. Running out of
- * memory makes it a failed one. NULL: it has none. */
+/* Adds the tag to a complete frame, the next one to be sent. Without memory the
+ * frame is marked as failed. NULL: no tag. */
 void gli_tcp_seal_frame(gli_tcp_seal *seal, gli_frame *frame);
 
-/* Is this the next frame of the other side? Its tag follows the body. NULL:
- * there is none. */
+/* Returns true if this is the next frame of the other side. Its tag follows the
+ * body. NULL: no tag, always true. */
 bool gli_tcp_seal_holds(gli_tcp_seal *seal,
                         const uint8_t head[GLI_TCP_HEAD_BYTES],
                         const uint8_t *body, size_t body_bytes);

@@ -7,7 +7,8 @@
 static void budget_set(gli_session *session, size_t held, size_t kept) {
   gli_tcp_budget *budget = &session->service->budget;
   gli_tcp_share *share = &session->share;
-  if (session->answered != NULL) return; /* this process trusts itself */
+  if (session->answered != NULL)
+    return; /* requests of this process are not limited */
   budget->held = budget->held - share->held + held;
   budget->kept = budget->kept - share->kept + kept;
   if (budget->held > budget->most) budget->most = budget->held;
@@ -43,7 +44,7 @@ bool gli_budget_ask(gli_session *session, size_t more, size_t size) {
   if (session->answered != NULL || session == budget->beyond) return true;
   if (budget->queue.n == 0) {
     if (budget_has_room(budget, more)) return true;
-    session->service->due_ns = 1; /* from now on all have to hurry */
+    session->service->due_ns = 1; /* the timers of all sessions get shorter */
   }
   session->share.wants = more;
   gli_tcp_queue_append(&budget->queue, &session->share.place, session);
@@ -71,13 +72,13 @@ bool gli_budget_go_on(gli_tcp_service *service) {
     gli_tcp_queue_remove(&budget->queue, &session->share.place);
     session->share.granted = session->share.wants;
     gli_session_go_on(session);
-    session->share.granted = 0; /* for this, and not for what comes later */
+    session->share.granted = 0; /* the grant covers this request only */
     any = true;
   }
   return any;
 }
 
-/* ---- what may stay ------------------------------------------------------- */
+/* ---- parked requests and wills ------------------------------------------- */
 
 static void budget_refuse(gli_session *session) {
   gloo_error error;
@@ -92,7 +93,7 @@ static void budget_refuse(gli_session *session) {
   gli_session_reply_status(session, error.status, &error);
 }
 
-/* NULL: only small ones are parked. */
+/* Returns the largest parked session; NULL if only small ones are parked. */
 static gli_session *budget_largest_parked(const gli_tcp_service *service) {
   gli_session *largest = NULL;
   size_t most = GLI_TCP_BUDGET_SMALL;

@@ -12,16 +12,16 @@ struct gli_tcp_client {
   gli_tcp_pool pool;
   int64_t timeout_ns;
   uint64_t epoch;
-  bool asks;  /* both show that they know the key */
-  bool local; /* of servers on this host, only this user's, or root's */
+  bool asks;  /* true if both sides prove the key */
+  bool local; /* true if servers on this host must be this user's or root's */
   gli_key key;
-  gli_tls_settings *tls; /* NULL: none */
-  gli_key tls_key;       /* of TLS by the secret */
+  gli_tls_settings *tls; /* NULL without TLS */
+  gli_key tls_key;       /* key of TLS by the secret */
   char *host;
   char job[];
 };
 
-/* Where a greeting is going on. */
+/* State of a greeting. */
 typedef struct greeting {
   const gli_tcp_client *client;
   gli_tcp_connection *connection;
@@ -46,7 +46,7 @@ static gloo_status greeting_call(const greeting *g, gli_frame *request,
   return status;
 }
 
-/* In the server's words. */
+/* Fills the error with the server's message. */
 static gloo_status client_refused(const greeting *g,
                                   const gli_tcp_reply *reply) {
   size_t bytes = reply->body.left;
@@ -176,7 +176,7 @@ static gloo_status greet_by_key(const greeting *g) {
 
 /* ---- connections --------------------------------------------------------- */
 
-/* One attempt at one address: connect and greet. */
+/* Makes one attempt at one address: connects and greets. */
 static gloo_status client_open_one(const void *client,
                                    const struct sockaddr_storage *address,
                                    uint64_t deadline_ns,
@@ -206,7 +206,7 @@ static gloo_status client_open_one(const void *client,
   return status;
 }
 
-/* The will is to stay. */
+/* Returns true if the connection has a will, which must stay. */
 static bool client_must_keep(const gli_store_conn *connection) {
   return ((const gli_tcp_connection *)connection)->has_will;
 }

@@ -15,7 +15,7 @@
 
 #define QUEUE_FULL_MS 2u
 
-/* Causes of an end that store_conn.h does not know. */
+/* Causes of an end that store_conn.h does not define. */
 enum {
   FORGED_REPLY = GLI_CONN_OTHER,
   OF_ANOTHER_USER = GLI_CONN_OTHER - 1,
@@ -29,8 +29,9 @@ static const gli_store_words connection_words = {
     .closed = "the process that serves it has exited, or destroyed it",
 };
 
-/* Where another user has the port itself, no server of this job will come.
- * Where only the name of its local socket is taken, it may come yet. */
+/* Fills the error for another user's server. If that user has the port, no
+ * server of this job will come; if it has only the name of the local socket,
+ * one may still come. */
 static gloo_status connection_of_another(const gli_tcp_connection *self,
                                          gloo_error *error) {
   gli_endpoint at;
@@ -74,14 +75,14 @@ static gloo_status connection_explain(const gli_tcp_connection *self,
 
 /* ---- open and close ----------------------------------------------------- */
 
-/* A connection over the server's local socket, for an address of this host.
- * Returns false where the system has no such sockets. */
+/* Connects to the server's local socket, for an address of this host. Returns
+ * false if the system has no such sockets. */
 static bool connection_open_locally(gli_tcp_connection *self,
                                     uint64_t deadline_ns) {
   const struct sockaddr_storage *address = &self->base.address;
   gli_conn *conn = &self->base.conn;
   gli_tcp_local_way way = gli_tcp_local_connect(address);
-  /* A full accept queue is tried again until the deadline. */
+  /* A full accept queue is retried until the deadline. */
   while (way.fd < 0 && gli_would_block(way.code) && !way.holder.local &&
          gli_deadline_left(deadline_ns) != 0) {
     uv_sleep(QUEUE_FULL_MS);
@@ -181,7 +182,8 @@ static void connection_read_body(gli_tcp_connection *self,
   *reply = (gli_tcp_reply){-(gloo_status)status, data, {data, bytes}};
 }
 
-/* The reply to `request`, or without one what the server says by itself. */
+/* Receives the reply to `request`, which may be empty: then the server speaks
+ * first. */
 static gloo_status connection_exchange(gli_tcp_connection *self,
                                        const gli_frame *request,
                                        uint64_t deadline_ns,
@@ -219,11 +221,11 @@ gloo_status gli_tcp_connection_secure(gli_tcp_connection *self,
   gloo_status status = gli_store_conn_secure(&self->base, settings, key, host,
                                              deadline_ns, error);
   if (status != GLOO_OK) return status;
-  /* The server says whether it takes this client's certificate. */
+  /* The server reports whether it accepts this client's certificate. */
   status = connection_exchange(self, &nothing, deadline_ns, &reply, error);
   if (status != GLOO_OK) return status;
   status = reply.status;
-  if (status != GLOO_OK) /* in the server's words */
+  if (status != GLOO_OK) /* with the server's message */
     gli_fail(error, status, -1, "%.*s", (int)reply.body.left,
              (const char *)reply.body.at);
   free(reply.data);

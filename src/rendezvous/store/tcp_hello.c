@@ -1,4 +1,4 @@
-/* A client's first words: what it is of, or that it knows the key. */
+/* The greeting of a client: its job, or its proof of the key. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,8 +13,8 @@
 #include "rendezvous/store/tcp_auth.h"
 #include "rendezvous/store/tcp_session.h"
 
-/* Fills the error for a lack of resources in this process, which the ranks that
- * wait for it report. */
+/* Fills the error for a lack of resources in this process, which waiting ranks
+ * report. */
 void gli_tcp_service_lacks(const gli_tcp_service *service, gloo_error *error) {
   struct rlimit limit;
   char most[48] = "";
@@ -51,7 +51,7 @@ static void hello_tell_lack(gli_tcp_service *service) {
       }
       gli_session_stop_timer(session);
       gli_session_expire(session);
-      w = service->waiting[i]; /* the list is another one now */
+      w = service->waiting[i]; /* the list has changed */
     }
   }
 }
@@ -62,7 +62,7 @@ static void hello_refuse_loudly(gli_session *session, const gloo_error *error) {
   hello_refuse(session, error);
 }
 
-/* Welcomes a client that has completed its hello. */
+/* Admits a client that has completed its hello, or refuses it. */
 static void hello_welcome(gli_session *session) {
   gli_tcp_service *service = session->service;
   gloo_error error;
@@ -80,7 +80,7 @@ static void hello_welcome(gli_session *session) {
   hello_tell_lack(service);
 }
 
-/* ---- of this host -------------------------------------------------------- */
+/* ---- clients of this host ------------------------------------------------ */
 
 static void hello_not_own(const gli_session *session, const char *but,
                           gloo_error *error) {
@@ -91,8 +91,8 @@ static void hello_not_own(const gli_session *session, const char *but,
            session->service->address, but);
 }
 
-/* Does a client that came over TCP have an address of this host? False where it
- * cannot be told, and then `error` says why. */
+/* Sets *here if a client that came over TCP has an address of this host.
+ * Returns false if that is unknown; then `error` holds the reason. */
 static bool hello_came_from(const gli_session *session, bool *here,
                             gloo_error *error) {
   struct sockaddr_storage its, own;
@@ -120,8 +120,8 @@ static bool hello_came_from(const gli_session *session, bool *here,
   return true;
 }
 
-/* A server without a secret refuses a client of its own host that another user
- * runs. `error` holds the reason. */
+/* Returns true if the server has no secret and another user of its own host
+ * runs the client. `error` holds the reason. */
 static bool hello_is_strange(const gli_session *session, gloo_error *error) {
   const gli_tcp_service *service = session->service;
   const gli_tcp_process *who = &session->who;
@@ -178,8 +178,8 @@ static void hello_by_name(gli_session *session, gli_body *body) {
             ", and the TCP store at %s to job '%s', epoch %" PRIu64,
             session->peer, gli_quote(job).text, epoch, service->address,
             gli_quote(service->job).text, service->epoch);
-    /* A client that does not know the name of the job is not told it: a client
-     * that does gets the keys of all ranks. */
+    /* The reply keeps the job's name from a client that does not know it,
+     * because the name admits a client to the keys of all ranks. */
     gli_fail(&error, GLOO_ERR_STALE, -1, "another job or epoch");
     hello_refuse(session, &error);
   }
@@ -187,7 +187,7 @@ static void hello_by_name(gli_session *session, gli_body *body) {
 
 /* ---- by key -------------------------------------------------------------- */
 
-/* Its next frame shows whether it knows the key. */
+/* Sends the challenge. The client's next frame proves that it knows the key. */
 static void hello_challenge(gli_session *session,
                             const gli_tcp_nonces *nonces) {
   gli_frame reply;
@@ -268,8 +268,8 @@ static void hello_by_tls(gli_session *session, gli_body *body) {
   }
 }
 
-/* The client waits for this, and says nothing before: so nothing that it has
- * sent is unread when it is refused, and the reason is not lost. */
+/* Sends the result of TLS. The client waits for it and sends nothing before, so
+ * a refusal leaves no unread data, which would discard the reason. */
 void gli_session_secured(gli_session *session) {
   gli_tcp_service *service = session->service;
   const gli_tls *tls = session->conn.tls;

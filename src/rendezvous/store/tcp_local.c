@@ -22,7 +22,7 @@
 /* Room for the name of the socket in a directory's path. */
 #define PLACE_NAME_BYTES (sizeof "/store-0123456789abcdef")
 
-/* A number for the server among all that use the directory. */
+/* Returns a number that identifies the server in the directory. */
 static uint64_t local_number(const char *host, uint16_t port) {
   static const gli_siphash_key same_for_all;
   char text[256];
@@ -41,8 +41,8 @@ bool gli_tcp_local_place(int i, bool create, const char *host, uint16_t port,
   if (!gli_run_directory_path((gli_run_directory)i, path->text, room))
     return false;
   if (create) (void)gli_run_directory_make((gli_run_directory)i, path->text);
-  /* A user who could be another one owns nothing for sure, but then no process
-   * is its own either (core/user.h). */
+  /* With an ambiguous user id no directory counts as private, but then no
+   * process counts as own either (core/user.h). */
   if (!gli_run_directory_is_private(path->text)) return false;
   size_t used = strlen(path->text);
   (void)snprintf(path->text + used, sizeof path->text - used, "/store-%016llx",
@@ -81,13 +81,13 @@ enum { LOCAL_BACKLOG = 4096 };
 
 /* ---- names --------------------------------------------------------------- */
 
-/* A Unix socket's address, and how much of it counts. */
+/* The address of a Unix socket, and the number of its significant bytes. */
 typedef struct local_name {
   struct sockaddr_un at;
   socklen_t bytes;
 } local_name;
 
-/* An abstract name: it is in no file system, and ends with its socket. */
+/* Makes an abstract name: it is in no file system, and ends with its socket. */
 static local_name local_abstract(const char *host, uint16_t port) {
   local_name name;
   memset(&name, 0, sizeof name);
@@ -111,7 +111,7 @@ static local_name local_in_file_system(const gli_tcp_local_path *path) {
   return name;
 }
 
-/* The address in figures; "*" for all. */
+/* Formats the numeric address; "*" for the wildcard. */
 static void local_host(const struct sockaddr_storage *address,
                        char host[GLI_ENDPOINT_TEXT_BYTES]) {
   gli_endpoint endpoint;
@@ -127,7 +127,8 @@ static void local_host(const struct sockaddr_storage *address,
 
 /* ---- sockets ------------------------------------------------------------- */
 
-/* On a system without such sockets no program can impersonate the server. */
+/* Opens a socket. On a system without such sockets no program can impersonate
+ * the server. */
 static int local_socket(void) {
   static atomic_flag said = ATOMIC_FLAG_INIT;
   int fd = gli_socket_open(AF_UNIX, SOCK_STREAM);
@@ -182,8 +183,8 @@ bool gli_tcp_local_holder(const struct sockaddr_storage *address,
   return true;
 }
 
-/* The holder of the port owns the path as well: a file there remains from a
- * server that was killed. */
+/* Replaces the socket's file. The holder of the port also owns the path, so an
+ * existing file is left over from a server that was killed. */
 int gli_tcp_local_listen_privately(const struct sockaddr_storage *address,
                                    gli_tcp_local_path *path) {
   char host[GLI_ENDPOINT_TEXT_BYTES];
@@ -209,8 +210,8 @@ void gli_tcp_local_unlink(gli_tcp_local_path *path) {
 
 /* ---- the client's end ---------------------------------------------------- */
 
-/* Returns true if the way leads to an own server, or if looking further is of
- * no use. What keeps the socket busy may be a stranger. */
+/* Returns true if the connection leads to an own server, or if further attempts
+ * are useless. A busy socket may be another user's. */
 static bool local_try(gli_tcp_local_way *way, const local_name *name,
                       const gli_user *here) {
   int fd = local_connect_by(name);

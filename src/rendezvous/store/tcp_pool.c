@@ -7,7 +7,7 @@
 #include "net/tcp_address.h"
 #include "rendezvous/store/store.h"
 
-#define IDLE_MAX 4 /* connections kept for later */
+#define IDLE_MAX 4 /* maximum number of idle connections */
 
 uint64_t gli_tcp_within(uint64_t deadline_ns, int64_t ns) {
   uint64_t then = gli_deadline_after(ns);
@@ -16,7 +16,7 @@ uint64_t gli_tcp_within(uint64_t deadline_ns, int64_t ns) {
 
 /* ---- the first connection ----------------------------------------------- */
 
-/* Resolve, and try all addresses once. */
+/* Resolves the host, and tries all addresses once. */
 static gloo_status pool_try_all(gli_tcp_pool *self, const char *host,
                                 uint16_t port, uint64_t deadline_ns,
                                 gloo_error *error) {
@@ -35,7 +35,7 @@ static gloo_status pool_try_all(gli_tcp_pool *self, const char *host,
       self->n_idle = 1;
       return GLOO_OK;
     }
-    /* A stranger at one address explains more than silence at another. */
+    /* An impostor at one address explains more than silence at another. */
     if (status != GLOO_ERR_PEER || error->cause != GLOO_ERR_AUTH)
       *error = cause;
     if (status != GLOO_ERR_PEER) return status;
@@ -43,8 +43,8 @@ static gloo_status pool_try_all(gli_tcp_pool *self, const char *host,
   return status;
 }
 
-/* The last attempt is often cut short: what the one before met with says more.
- */
+/* Connects, with retries. The last attempt is often cut short, so the error of
+ * the one before is kept. */
 static gloo_status pool_connect(gli_tcp_pool *self, const char *host,
                                 uint16_t port, int64_t timeout_ns,
                                 gloo_error *error) {
@@ -59,7 +59,7 @@ static gloo_status pool_connect(gli_tcp_pool *self, const char *host,
       return gli_fail(error, status, -1, "%s", now.message);
     if (cause.status == GLOO_OK || gli_deadline_left(deadline) != 0)
       cause = now;
-    /* Not those that went unanswered: a server may be slow. */
+    /* Only refusals count: silence may mean a slow server. */
     if (strstr(now.message, uv_strerror(UV_ECONNREFUSED)) != NULL)
       self->was_first = true;
     if (gli_retry_pause(&retry, status == GLOO_ERR_ADDRESS ? &now : NULL))

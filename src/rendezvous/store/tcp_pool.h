@@ -1,7 +1,6 @@
-/* A client's connections to the server of a store: finding it, with patience,
- * and keeping idle connections for the next request. Every request has a
- * connection to itself while it lasts, so that a thread that waits does not
- * hold up another.
+/* The connections of a client to the server of a store: finds the server, with
+ * retries, and keeps idle connections for later requests. A request uses its
+ * connection exclusively, so that a waiting thread does not block another.
  *
  * Threads: take and keep: any, several at once. */
 #ifndef GLI_RENDEZVOUS_STORE_TCP_POOL_H
@@ -16,35 +15,36 @@
 #include "core/fork.h"
 #include "rendezvous/store/store_conn.h"
 
-/* For `open`: one attempt to connect, for other addresses want their turn, too;
- * and how long a server may take to answer the greeting. */
+/* Time limits for `open`: one attempt to connect, since other addresses must
+ * get their turn, and the answer to the greeting. */
 #define GLI_TCP_ATTEMPT_NS ((int64_t)3000000000)
 #define GLI_TCP_GREETING_NS ((int64_t)5000000000)
 
 typedef struct gli_tcp_pool_kind {
-  const char *store;  /* in messages: "the TCP store" */
-  const char *server; /* what may not be running */
-  /* Connect and greet, at most until the deadline. GLOO_ERR_PEER: no server
-   * there, or not yet; because of GLOO_ERR_AUTH: so far only a stranger's. */
+  const char *store;  /* for messages: "the TCP store" */
+  const char *server; /* name of the server, which may not be running */
+  /* Connects and greets, until the deadline. Returns GLOO_ERR_PEER if there is
+   * no server, or not yet; caused by GLOO_ERR_AUTH if only an impostor answers
+   * so far. */
   gloo_status (*open)(const void *client,
                       const struct sockaddr_storage *address,
                       uint64_t deadline_ns, gli_store_conn **connection,
                       gloo_error *error);
-  /* Returns true if a connection is kept, however many are. NULL: it is not. */
+  /* Returns true if a connection must be kept beyond the limit. NULL: no. */
   bool (*must_keep)(const gli_store_conn *connection);
-  /* Returns true if an idle connection can still be used. NULL: it can. */
+  /* Returns true if an idle connection can still be used. NULL: yes. */
   bool (*usable)(gli_store_conn *connection);
   /* NULL: gli_store_conn_free. */
   void (*close)(gli_store_conn *connection);
-  /* In a forked child: without a word to the server. NULL:
-   * gli_store_conn_abandon. */
+  /* Frees the connection in a forked child, without a message to the server.
+   * NULL: gli_store_conn_abandon. */
   void (*abandon)(gli_store_conn *connection);
 } gli_tcp_pool_kind;
 
 typedef struct gli_tcp_pool {
   const gli_tcp_pool_kind *kind;
   const void *client;              /* for kind->open */
-  struct sockaddr_storage address; /* the one that answered */
+  struct sockaddr_storage address; /* address that answered */
   bool was_first;                  /* connections were refused there at first */
   uv_mutex_t lock;                 /* guards idle and n_idle */
   gli_fork_guard forks;
@@ -52,24 +52,24 @@ typedef struct gli_tcp_pool {
   size_t n_idle;
 } gli_tcp_pool;
 
-/* Connect to one of the host's addresses, and try again until the timeout where
- * the name does not resolve yet or no server answers: it may come later.
- * GLOO_ERR_ADDRESS, GLOO_ERR_TIMEOUT, GLOO_ERR_AUTH: why it was not reached
- * until then; other failures of kind->open come at once. */
+/* Connects to one of the host's addresses, and retries until the timeout while
+ * the name does not resolve or no server answers: both may change. Returns
+ * GLOO_ERR_ADDRESS, GLOO_ERR_TIMEOUT or GLOO_ERR_AUTH with the cause; other
+ * failures of kind->open end it at once. */
 gloo_status gli_tcp_pool_open(gli_tcp_pool *pool, const gli_tcp_pool_kind *kind,
                               const void *client, const char *host,
                               uint16_t port, int64_t timeout_ns,
                               gloo_error *error);
 
-/* False, in a forked child: the pool was in use, and its memory must stay. A
- * connection that another thread was using stays as it is. */
+/* End the pool. In a forked child they return false if the pool was in use: its
+ * memory must stay. A connection in use by another thread stays as it is. */
 bool gli_tcp_pool_close(gli_tcp_pool *pool);
 bool gli_tcp_pool_abandon(gli_tcp_pool *pool);
 
-/* An idle connection, or NULL. */
+/* Returns an idle connection, or NULL. */
 gli_store_conn *gli_tcp_pool_take_idle(gli_tcp_pool *pool);
 
-/* An idle connection, or a new one. Afterwards it is kept or dropped. */
+/* Takes an idle connection or opens one. Keep or drop it afterwards. */
 gloo_status gli_tcp_pool_take(gli_tcp_pool *pool, uint64_t deadline_ns,
                               gli_store_conn **connection, gloo_error *error);
 void gli_tcp_pool_keep(gli_tcp_pool *pool, gli_store_conn *connection);

@@ -1,4 +1,4 @@
-/* Sessions in the order in which they came. */
+/* A queue of sessions, in order of arrival. */
 #ifndef GLI_RENDEZVOUS_STORE_TCP_QUEUE_H
 #define GLI_RENDEZVOUS_STORE_TCP_QUEUE_H
 
@@ -6,13 +6,13 @@
 
 typedef struct gli_session gli_session;
 
-/* A session's place in one queue. */
+/* A session's entry in one queue. */
 typedef struct gli_tcp_place {
-  gli_session *session; /* NULL: it is not in it */
+  gli_session *session; /* NULL if it is in no queue */
   struct gli_tcp_place *before, *next;
 } gli_tcp_place;
 
-/* All zero: empty. */
+/* Zero initialisation makes an empty queue. */
 typedef struct gli_tcp_queue {
   gli_tcp_place *first, *last;
   size_t n;
@@ -31,7 +31,7 @@ static inline void gli_tcp_queue_append(gli_tcp_queue *queue,
   queue->n++;
 }
 
-/* Idempotent. */
+/* Removes an entry. Idempotent. */
 static inline void gli_tcp_queue_remove(gli_tcp_queue *queue,
                                         gli_tcp_place *place) {
   if (place->session == NULL) return;
@@ -49,7 +49,7 @@ static inline void gli_tcp_queue_remove(gli_tcp_queue *queue,
   queue->n--;
 }
 
-/* NULL: it is empty. */
+/* Returns the first session, or NULL if the queue is empty. */
 static inline gli_session *gli_tcp_queue_first(const gli_tcp_queue *queue) {
   return queue->first != NULL ? queue->first->session : NULL;
 }

@@ -19,14 +19,14 @@ static bool all_there(const gli_table *table, gli_tcp_fetch *fetch) {
            gli_table_find(table, fetch->keys[fetch->next]) != NULL)
       fetch->next++;
     if (fetch->next < fetch->n_keys) return false;
-    /* Keys that were seen earlier may have been deleted: all are checked once
+    /* A key that existed before may have been deleted, so all are checked once
      * more. */
     if (pass == 0) fetch->next = 0;
   }
   return true;
 }
 
-/* False: there is no room for the reply yet. */
+/* Sends the values. Returns false if there is no room for the reply yet. */
 static bool reply_values(gli_session *session) {
   const gli_tcp_fetch *fetch = &session->fetch;
   size_t bytes = 4, n = 0;
@@ -88,8 +88,7 @@ static void reply_alarm(gli_session *session) {
   gli_session_reply_status(session, GLOO_ERR_POISONED, &error);
 }
 
-/* Serves a session for which a key exists now: the next one that it needs, or
- * the one that ends its wait. */
+/* Serves a session after its next key, or its alarm, was created. */
 static void serve_wake_one(gli_session *session) {
   gli_tcp_fetch *fetch = &session->fetch;
   if (session->state != GLI_SESSION_PARKED) return; /* woken by both keys */
@@ -109,14 +108,15 @@ static void serve_wake_one(gli_session *session) {
   }
 }
 
-/* Keys may have been deleted meanwhile, and its time may be over. */
+/* Resumes a fetch. Keys may have been deleted meanwhile, and its timer may have
+ * ended. */
 void gli_session_fetch_again(gli_session *session) {
   session->state = GLI_SESSION_PARKED;
   serve_wake_one(session);
   if (session->state == GLI_SESSION_PARKED) gli_budget_park(session);
 }
 
-/* `key` exists now: go on with those that wait for it. */
+/* Wakes the sessions that wait for `key`, which exists now. */
 static void serve_wake(gli_tcp_service *service, const char *key) {
   gli_wait *woken = NULL;
   gli_wait *const *bucket =
@@ -140,7 +140,8 @@ void gli_session_expire(gli_session *session) {
   const gli_tcp_fetch *fetch = &session->fetch;
   gli_frame reply;
   gli_session_unpark(session);
-  if (session->service->lack != 0) { /* those that it waits for, for instance */
+  if (session->service->lack !=
+      0) { /* the missing ranks may be refused for it */
     gloo_error error;
     gli_tcp_service_lacks(session->service, &error);
     gli_session_reply_status(session, error.status, &error);
@@ -156,7 +157,7 @@ void gli_session_expire(gli_session *session) {
 }
 
 static void fetch_set_timer(gli_session *session, uint64_t timeout_ns) {
-  if (timeout_ns <= INT64_MAX) /* as int64 below 0: no limit */
+  if (timeout_ns <= INT64_MAX) /* no limit if negative as int64 */
     gli_session_set_timer(session, timeout_ns);
 }
 
@@ -203,9 +204,9 @@ static void serve_fetch(gli_session *session, gli_body *body) {
   }
 }
 
-/* ---- the others --------------------------------------------------------- */
+/* ---- other operations --------------------------------------------------- */
 
-/* Reply first: it frees the request. `key` must outlive that. */
+/* Replies first, which frees the request. `key` must outlive that. */
 static void reply_and_wake(gli_session *session, gloo_status status,
                            const gloo_error *error, const char *key) {
   gli_tcp_service *service = session->service;
@@ -261,7 +262,8 @@ static void serve_add(gli_session *session, gli_body *body) {
   free(held);
 }
 
-/* ... for the reply, which has the value that is there or that will be. */
+/* Returns true if there is room for the reply, which has the old value or the
+ * new one. */
 static bool compare_has_room(gli_session *session, const char *key,
                              size_t desired_bytes) {
   const gloo_value *old = gli_table_find(session->service->table, key);
@@ -318,7 +320,7 @@ static void serve_remove(gli_session *session, gli_body *body) {
 
 /* ---- wills --------------------------------------------------------------- */
 
-/* Kept as it came. */
+/* Stores the will in its encoded form. */
 static void serve_will(gli_session *session, gli_body *body) {
   const char *key;
   gloo_value value;

@@ -23,21 +23,21 @@
 #include "rendezvous/store/tcp_local.h"
 #include "rendezvous/store/tcp_session.h"
 
-#define KEYS_MAX ((size_t)256 * 1024) /* three and a bit for each rank */
+#define KEYS_MAX ((size_t)256 * 1024) /* slightly more than 3 per rank */
 #define BYTES_MAX ((uint64_t)1 << 30)
 #define BACKLOG 4096
 
 #define ACCEPTS_PER_TURN 64
 #define PAUSE_NS UINT64_C(100000000)
 #define PATIENCE_NS UINT64_C(1000000000)
-/* How long a forked child may take to run. */
+/* Time limit for a forked child to run. */
 #define CHILD_TRIES 250
 #define CHILD_PAUSE_MS 2u
 
-/* Where clients come in: over TCP, or by the socket that only this host's
- * processes reach, which tells whose they are (tcp_local.h). */
+/* A listening socket: TCP, or the local socket, which only processes of this
+ * host reach and which identifies their user (tcp_local.h). */
 typedef struct server_door {
-  gli_watch watch; /* without descriptor: it is closed */
+  gli_watch watch; /* without a descriptor if closed */
   bool local;
   gli_tcp_server *server;
 } server_door;
@@ -49,23 +49,23 @@ struct gli_tcp_server {
   gli_watch wake;
   int wake_write;
   bool stopping;
-  bool touched;   /* the next poll tells the system of a change */
-  int spare;      /* a descriptor, for telling a client that there are none */
-  bool telling;   /* one has it now */
-  bool said_lack; /* in the log */
-  uint64_t pause_ns;         /* end of a pause in accepting; 0: there is none */
-  uint64_t lacking_since_ns; /* when accepting began to fail; 0: it does not */
+  bool touched;              /* the next poll registers a change of interest */
+  int spare;                 /* reserve descriptor, for refusing a client */
+  bool telling;              /* true while a client uses it */
+  bool said_lack;            /* true once the log has the lack */
+  uint64_t pause_ns;         /* end of a pause in accepting; 0 if none */
+  uint64_t lacking_since_ns; /* start of accept failures; 0 if none */
   uv_thread_t thread;
-  uv_mutex_t serving; /* held by the thread but where it waits */
-  uv_cond_t answered; /* requests of this process */
+  uv_mutex_t serving; /* held by the thread, except during its sleep */
+  uv_cond_t answered; /* signalled for requests of this process */
   gli_fork_guard forks;
   gli_fork_watch doors_watch;
   struct sockaddr_storage address;
   gli_tcp_service service;
   bool own_user;   /* no secret: clients of this host must be of this user */
-  bool name_taken; /* another process holds the local socket's name: */
-  gli_tcp_process holder;  /* this one, where the system tells */
-  gli_tcp_local_path path; /* of a local socket in a directory */
+  bool name_taken; /* another process has the local socket's name */
+  gli_tcp_process holder;  /* that process, if the system identifies it */
+  gli_tcp_local_path path; /* path of a local socket in a directory */
   gli_key key;
   char job[];
 };
@@ -92,8 +92,8 @@ static void server_watch_doors(gli_tcp_server *server, int events) {
       gli_watch_for(&server->doors[i].watch, events);
 }
 
-/* There is no descriptor for a client, and has not been for a while: it gets
- * the spare one, for as long as it takes to tell it. */
+/* Refuses one client after a lasting lack of descriptors: it uses the reserve
+ * descriptor for the time of the reply. */
 static void refuse_one(gli_tcp_server *server, int code) {
   server->service.lack = code;
   gli_fd_close(server->spare);
@@ -108,7 +108,7 @@ static void refuse_one(gli_tcp_server *server, int code) {
   }
 }
 
-/* Clients that wait in the system may have their turn later. */
+/* Pauses accepting. Waiting clients stay in the accept queue. */
 static void server_accept_failed(gli_tcp_server *server, int code) {
   uint64_t now = uv_hrtime();
   server_watch_doors(server, 0);
@@ -127,12 +127,13 @@ static void server_accept_failed(gli_tcp_server *server, int code) {
   if (gli_lacking(code) && server->spare >= 0) refuse_one(server, code);
 }
 
-/* Without a descriptor accept() fails whether there is a connection or not. */
+/* Returns true if a connection is pending. Without a free descriptor accept()
+ * fails in any case. */
 static bool server_is_called(const server_door *door) {
   return gli_tcp_socket_wait(door->watch.fd, GLI_READABLE, 0) == 0;
 }
 
-/* A connection that says nothing does not keep another one out. */
+/* Accepts connections. A silent connection makes room for a new one. */
 static void on_connection(void *owner, int events) {
   const server_door *door = owner;
   gli_tcp_server *server = door->server;
@@ -163,8 +164,8 @@ static void on_connection(void *owner, int events) {
   }
 }
 
-/* Opens the spare descriptor again after it was used to refuse a client: the
- * next client wants an answer, too. */
+/* Opens the reserve descriptor again after it was used to refuse a client, so
+ * that the next client gets an answer too. */
 static void end_pause(gli_tcp_server *server, uint64_t now_ns) {
   bool told = server->telling && server->service.n_refused == 0;
   if (server->pause_ns == 0 || (now_ns < server->pause_ns && !told)) return;
@@ -183,7 +184,8 @@ static void on_wake(void *owner, int events) {
   while (read(server->wake.fd, bytes, sizeof bytes) > 0) continue;
 }
 
-/* With `serving`, but for the sleep itself. */
+/* Sleeps until there is work. `serving` is held, except during the sleep
+ * itself. */
 static void sleep_until_ready(gli_tcp_server *server) {
   gli_sleep sleep = {.fds = 0};
   bool at_once = server->touched || server->service.hides;
@@ -235,11 +237,11 @@ gloo_status gli_tcp_server_call(gli_tcp_server *server, gli_frame *request,
   gli_session *session =
       gli_session_own(&server->service, request, op, &server->answered);
   if (session == NULL) return server_no_memory(error);
-  gli_signal_guard_enter(&signals); /* others are replied to as well */
+  gli_signal_guard_enter(&signals); /* other clients get replies as well */
   uv_mutex_lock(&server->serving);
   gli_session_serve(session);
   await_reply(server, session);
-  (void)gli_budget_go_on(&server->service); /* it may have woken others */
+  (void)gli_budget_go_on(&server->service); /* may have woken others */
   if (server->touched) gli_pipe_signal(server->wake_write);
   uv_mutex_unlock(&server->serving);
   gli_signal_guard_leave(&signals);
@@ -256,10 +258,10 @@ gloo_status gli_tcp_server_call(gli_tcp_server *server, gli_frame *request,
   return answered ? GLOO_OK : server_no_memory(error);
 }
 
-/* ---- making it ----------------------------------------------------------- */
+/* ---- creation ------------------------------------------------------------ */
 
-/* A server at all of its host's addresses is reached at those of IPv4 as well:
- * systems differ in whether that goes without saying. */
+/* Accepts IPv4 too on the IPv6 wildcard address; the default differs between
+ * systems. */
 static void server_take_both(int fd, const struct sockaddr_storage *address) {
   const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)address;
   int no = 0;
@@ -267,7 +269,7 @@ static void server_take_both(int fd, const struct sockaddr_storage *address) {
     (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof no);
 }
 
-/* Takes over fd, which listens. 0, or errno. */
+/* Takes over fd, which listens. Returns 0 or errno. */
 static int door_open(server_door *door, int fd) {
   if (gli_watch_init(&door->watch, door->server->service.events, fd,
                      on_connection, door)) {
@@ -278,7 +280,8 @@ static int door_open(server_door *door, int fd) {
   return errno;
 }
 
-/* A child that was forked just now is yet to close its copy of the last one. */
+/* Listens at the local socket, with retries: a child that was just forked may
+ * not have closed its copy of the previous one yet. */
 static int local_listen_patiently(gli_tcp_server *server) {
   const struct sockaddr_storage *address = &server->address;
   int fd = gli_tcp_local_listen(address);
@@ -296,11 +299,11 @@ static int local_listen_patiently(gli_tcp_server *server) {
   return fd;
 }
 
-/* The local socket for processes of this host. A server without a secret admits
- * them through it alone, so it must have one; a server with a secret answers
- * clients there that lack it. `privately` puts the socket into a directory
- * where another user holds the name. A system without such sockets uses TCP.
- * Returns 0, or errno. */
+/* Opens the local socket for processes of this host. A server without a secret
+ * admits them through it alone, so it must have one; a server with a secret
+ * uses it to answer clients that lack the secret. `privately` puts the socket
+ * into a directory if another user has the name. A system without such sockets
+ * uses TCP. Returns 0 or errno. */
 static int server_listen_locally(gli_tcp_server *server, bool privately) {
   gli_tcp_service *service = &server->service;
   int fd = server->own_user ? local_listen_patiently(server)
@@ -315,7 +318,7 @@ static int server_listen_locally(gli_tcp_server *server, bool privately) {
   return code;
 }
 
-/* Bind and listen at one address. 0, or errno. */
+/* Binds and listens at one address. Returns 0 or errno. */
 static int server_listen_at(gli_tcp_server *server,
                             const struct sockaddr_storage *address,
                             bool privately) {
@@ -336,7 +339,7 @@ static int server_listen_at(gli_tcp_server *server,
   return code;
 }
 
-/* Does another socket listen there? */
+/* Returns true if another socket listens at that address. */
 static bool is_taken(const struct sockaddr_storage *address) {
   int yes = 1;
   int fd = gli_socket_open(address->ss_family, SOCK_STREAM);
@@ -350,7 +353,7 @@ static bool is_taken(const struct sockaddr_storage *address) {
   return taken;
 }
 
-/* The cause and the remedy. */
+/* Writes the remedy that ends the message. */
 static void server_advise(const gli_tcp_server *server,
                           const struct sockaddr_storage *address, int code,
                           char advice[192]) {
@@ -381,8 +384,8 @@ static void server_advise(const gli_tcp_server *server,
                    uv_strerror(uv_translate_sys_error(code)));
 }
 
-/* The port is free, but not the name of the local socket, and there is no
- * directory for it (`code`). */
+/* Fills the error for a free port whose local socket has neither a name nor a
+ * directory (`code`). */
 static gloo_status server_has_no_door(const gli_tcp_server *server,
                                       const struct sockaddr_storage *address,
                                       int code, gloo_error *error) {
@@ -414,9 +417,9 @@ static gloo_status server_cannot_listen(const gli_tcp_server *server,
                   numeric ? "" : ")", advice);
 }
 
-/* Listens at the first address that can be used. But if another program has the
- * port at any of them, some clients would reach that program instead. Returns
- * 0, or errno and the address at fault. */
+/* Listens at the first address that can be used. Fails if another program has
+ * the port at any of them, since some clients would reach that program instead.
+ * Returns 0, or errno and the address at fault. */
 static int listen_at_port(gli_tcp_server *server, gli_tcp_addresses *addresses,
                           uint16_t port, bool privately,
                           struct sockaddr_storage *about) {
@@ -436,8 +439,8 @@ static int listen_at_port(gli_tcp_server *server, gli_tcp_addresses *addresses,
   return code;
 }
 
-/* A port that may be any is one whose local socket is free as well, if there is
- * one among a few. */
+/* Listens at one of the ports. If any port will do, one whose local socket is
+ * free is preferred, within a few attempts. */
 static int listen_at_ports(gli_tcp_server *server, gli_tcp_addresses *addresses,
                            const gli_ports *ports,
                            struct sockaddr_storage *about) {
@@ -489,7 +492,7 @@ static void server_release(gli_tcp_server *server) {
   for (gli_session *s = service->sessions; s != NULL; s = s->next)
     gli_session_close(s);
   gli_sessions_sweep(service);
-  gli_tcp_local_unlink(&server->path); /* before another may have the port */
+  gli_tcp_local_unlink(&server->path); /* before the port is free */
   for (int i = 0; i < DOORS; i++) gli_watch_close(&server->doors[i].watch);
   gli_watch_close(&server->wake);
   gli_fd_close(server->wake_write);
@@ -502,7 +505,7 @@ static void server_release(gli_tcp_server *server) {
   free(server);
 }
 
-/* Creates what the thread needs besides the listener. Returns 0, or errno. */
+/* Creates what the thread needs besides the listener. Returns 0 or errno. */
 static int server_open_parts(gli_tcp_server *server) {
   int fds[2];
   gli_tcp_service *service = &server->service;
@@ -519,14 +522,14 @@ static int server_open_parts(gli_tcp_server *server) {
     return code;
   }
   take_spare(server);
-  /* This one must be watched, or the thread could not be stopped. */
+  /* Without this watch the thread could not be stopped. */
   return gli_watch_now(&server->wake, GLI_READABLE) ? 0 : errno;
 }
 
 /* ---- forks --------------------------------------------------------------- */
 
-/* The name of a local door is free when the last copy of it is closed: one in a
- * child must not keep the parent from opening it again. */
+/* Closes local sockets in a forked child. Their name is free when the last copy
+ * is closed, and a copy in the child would keep the parent from reusing it. */
 static bool doors_hold(void *object, gli_fork_patience *patience) {
   (void)object;
   (void)patience;
@@ -576,7 +579,7 @@ static void server_end(gli_tcp_server *server) {
 }
 
 void gli_tcp_server_abandon(gli_tcp_server *server) {
-  server->path.text[0] = '\0'; /* it is the parent's */
+  server->path.text[0] = '\0'; /* the parent's file stays */
   if (server->forks.torn) {
     forks_end(server);
     return;

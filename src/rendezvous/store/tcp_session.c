@@ -1,4 +1,4 @@
-/* A session's bytes: reading requests, writing replies, closing. */
+/* The I/O of a session: reading requests, writing replies, closing. */
 #include "rendezvous/store/tcp_session.h"
 
 #include <errno.h>
@@ -16,12 +16,12 @@
 #include "rendezvous/store/store_conn.h"
 
 #define HELLO_DEADLINE_NS UINT64_C(5000000000)
-/* The time for a number of bytes of a request that has begun, or of a reply;
- * shorter while others wait for the memory that it takes. */
+/* Time for STALL_BYTES of a request that has begun, or of a reply; shorter
+ * while other sessions wait for memory. */
 #define STALL_NS UINT64_C(30000000000)
 #define STALL_CROWDED_NS UINT64_C(5000000000)
 #define STALL_BYTES ((size_t)64 << 10)
-#define BODY_ROOM ((size_t)4096) /* at first */
+#define BODY_ROOM ((size_t)4096) /* initial size */
 
 static void session_free(gli_session *session) {
   gli_tcp_service *service = session->service;
@@ -39,7 +39,7 @@ static void session_free(gli_session *session) {
 }
 
 void gli_sessions_sweep(gli_tcp_service *service) {
-  while (service->to_sweep) { /* a will's reader may be lost as well */
+  while (service->to_sweep) { /* a will may end the reader of another session */
     gli_session *next;
     service->to_sweep = false;
     for (gli_session *s = service->sessions; s != NULL; s = next) {
@@ -73,7 +73,8 @@ void gli_session_drop(gli_session *session, const char *why) {
   gli_session_close(session);
 }
 
-/* The rest of a request or a reply is for later. A hello has its own time. */
+/* Sets the timer for the rest of a request or a reply. A hello has its own
+ * timer. */
 static void await_progress(gli_session *session) {
   if (session->state == GLI_SESSION_HELLO) return;
   if (session->due_ns != 0 && session->moved < STALL_BYTES) return;
@@ -100,8 +101,8 @@ static size_t request_bytes(const gli_session *session) {
          gli_tcp_seal_bytes(session->seal);
 }
 
-/* More room for the body and its tag. False: it has to wait for that, or is
- * closed. */
+/* Enlarges the buffer for the body and its tag. Returns false if the session is
+ * queued for memory, or closed. */
 static bool session_grow_body(gli_session *session) {
   size_t before = session->body_room;
   size_t whole = request_bytes(session) - GLI_TCP_HEAD_BYTES;
@@ -119,7 +120,7 @@ static bool session_grow_body(gli_session *session) {
   return true;
 }
 
-/* The head is complete: begin the body, if it is a sane one. */
+/* Begins the body after a complete head, if the request is valid. */
 static void session_on_head(gli_session *session) {
   bool hello = session->state == GLI_SESSION_HELLO;
   size_t max = hello ? GLI_TCP_HELLO_MAX : GLI_TCP_FRAME_MAX;
@@ -160,7 +161,8 @@ static ssize_t session_read_some(gli_session *session) {
   return gli_conn_read(&session->conn, to, missing);
 }
 
-/* A client that only looks which of several addresses answers says nothing. */
+/* Ends a session whose client is gone. A client that connects and sends nothing
+ * only probes an address: no log line. */
 void gli_session_lost(gli_session *session) {
   if (session->state == GLI_SESSION_HELLO &&
       session->greeting == GLI_SESSION_TO_PROVE)
@@ -171,8 +173,8 @@ void gli_session_lost(gli_session *session) {
   gli_session_close(session);
 }
 
-/* At most one request. Where its room is full, the rest is left for when there
- * are bytes to read: a client that sends no more is not to get more room. */
+/* Reads at most one request. If the buffer is full, it grows when there are
+ * more bytes to read: an idle client gets no more memory. */
 static void read_request(gli_session *session) {
   if (session_is_full(session) && !session_grow_body(session)) return;
   for (;;) {
@@ -241,7 +243,7 @@ static void session_secure(gli_session *session) {
     gli_session_drop(session, error.message);
 }
 
-/* Await the next one. */
+/* Prepares for the next request. */
 static void next_request(gli_session *session) {
   free(session->out);
   session->out = NULL;
@@ -269,8 +271,8 @@ static ssize_t session_write_some(gli_session *session) {
   return gli_conn_unsent(conn) ? -1 : 0;
 }
 
-/* Most replies leave at once; the rest of a long one follows as the client
- * takes it, and no request is read meanwhile. */
+/* Writes the reply. Most leave at once; the rest of a long one follows as the
+ * client reads it, and no request is read meanwhile. */
 static void write_out(gli_session *session) {
   while (session->written < session->out_bytes ||
          gli_conn_unsent(&session->conn)) {
@@ -322,7 +324,8 @@ static void session_ended(void *owner, int code) {
 static const gli_conn_calls session_calls = {
     .greets = session_greets, .ready = session_ready, .ended = session_ended};
 
-/* Sessions that wait for something else stay in the list. */
+/* Reads requests that TLS has already decrypted. Sessions in other states keep
+ * theirs. */
 void gli_sessions_read_hidden(gli_tcp_service *service) {
   if (!service->hides) return;
   service->hides = false;
@@ -368,8 +371,8 @@ void gli_session_reply_status(gli_session *session, gloo_status status,
 
 /* ---- timers -------------------------------------------------------------- */
 
-/* When a session's timer ends; 0: not now. That of a FETCH that is queued waits
- * until it goes on. */
+/* Returns the time of a session's timer; 0 if none is active. The timer of a
+ * queued FETCH pauses. */
 static uint64_t session_due(const gli_session *session) {
   switch (session->state) {
     case GLI_SESSION_QUEUED:
@@ -434,7 +437,7 @@ void gli_session_go_on(gli_session *session) {
   session->state = GLI_SESSION_READY;
   gli_conn_for(&session->conn, GLI_READABLE);
   if (!session_is_complete(session)) {
-    session->due_ns = 0; /* time that it waited does not count */
+    session->due_ns = 0; /* the time in the queue does not count */
     read_request(session);
   } else if (session->fetch.keys != NULL)
     gli_session_fetch_again(session);
@@ -497,7 +500,7 @@ void gli_session_accept(gli_tcp_service *service, int fd, bool refused) {
   if (!refused) gli_strangers_join(session);
 }
 
-/* ---- this process itself ------------------------------------------------- */
+/* ---- requests of this process -------------------------------------------- */
 
 gli_session *gli_session_own(gli_tcp_service *service, gli_frame *request,
                              gli_tcp_op op, uv_cond_t *answered) {

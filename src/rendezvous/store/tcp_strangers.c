@@ -11,7 +11,7 @@
 #define SESSIONS_MAX ((size_t)65536)
 #define LINES_NS UINT64_C(60000000000)
 
-/* ---- places -------------------------------------------------------------- */
+/* ---- limits -------------------------------------------------------------- */
 
 size_t gli_tcp_sessions_max(void) {
   struct rlimit limit;

@@ -26,7 +26,7 @@ void gli_value_free(gloo_value *value) {
   *value = (gloo_value){NULL, 0};
 }
 
-/* A decimal int64: an optional minus sign and digits, nothing else. */
+/* Parses a decimal int64: an optional minus sign and digits, nothing else. */
 static bool parse_decimal(const gloo_value *value, int64_t *number) {
   const char *at = value->data;
   size_t left = value->bytes;
