@@ -15,7 +15,7 @@
 
 #define EXPAND_MAX (255 * GLI_KEY_BYTES)
 #define LENGTH_BYTES ((size_t)8)
-/* The first byte of what keys are derived by, and of what is signed. */
+/* First byte of the input of a derivation, and of a tag. */
 #define IS_KEY 'K'
 #define IS_TAG 'T'
 
@@ -31,7 +31,7 @@ static OSSL_PARAM keys_bytes(const char *name, const void *data, size_t bytes) {
       name, bytes > 0 ? (void *)data : (void *)"", bytes);
 }
 
-/* `with` is the salt, or the info. */
+/* Runs HKDF. `with` is the salt or the info. */
 static bool keys_hkdf(int mode, OSSL_PARAM key, OSSL_PARAM with, void *out,
                       size_t out_bytes) {
   EVP_KDF *kdf = EVP_KDF_fetch(NULL, OSSL_KDF_NAME_HKDF, NULL);
@@ -82,7 +82,7 @@ gloo_status gli_key_expand(const gli_key *key, const void *info,
   return status;
 }
 
-/* `used` becomes what `info` holds then. False: it does not fit. */
+/* Appends data to `info` and advances `used`. Returns false if out of room. */
 static bool info_add(uint8_t info[GLI_INFO_MAX], size_t *used, const void *data,
                      size_t bytes) {
   size_t room = GLI_INFO_MAX - *used;
@@ -159,8 +159,8 @@ static bool mac_add(EVP_MAC_CTX *context, const gli_part *part) {
           EVP_MAC_update(context, part->data, part->bytes) == 1);
 }
 
-/* To begin without a key is to take the last one again: two blocks of SHA-256
- * less. */
+/* Computes a tag. Init without a key reuses the last one, which saves two
+ * blocks of SHA-256. */
 gloo_status gli_mac_tag(gli_mac *mac, const gli_part *parts, size_t n_parts,
                         uint8_t tag[GLI_TAG_BYTES], gloo_error *error) {
   static const uint8_t is_tag = IS_TAG;

@@ -1,4 +1,4 @@
-/* Where OpenSSL was not there, or not wanted, when the library was built. */
+/* Replacement for a build without OpenSSL. */
 #include "core/error.h"
 #include "security/keys.h"
 
@@ -65,7 +65,7 @@ void gli_mac_destroy(gli_mac *mac) {
   (void)mac;
 }
 
-/* None was made, so none is right. */
+/* Returns false: no tag can be made, so none is valid. */
 bool gli_tags_equal(const uint8_t a[GLI_TAG_BYTES],
                     const uint8_t b[GLI_TAG_BYTES]) {
   (void)a;

@@ -14,11 +14,12 @@ const char *gli_openssl_version(void) {
 }
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-/* Threads that are between gli_openssl_begin and gli_openssl_end. They come in
- * by the door, of which the mutex is held over a fork, when all are out. */
+/* Number of threads between gli_openssl_begin and gli_openssl_end. They enter
+ * under the mutex `door`, which a fork takes and holds when no thread is
+ * inside. */
 static atomic_uint inside;
 static pthread_mutex_t door = PTHREAD_MUTEX_INITIALIZER;
-static bool torn; /* in the child: one was inside */
+static bool torn; /* in a child: a thread was inside at the fork */
 static gli_fork_watch door_watch;
 static bool door_watched;
 
@@ -50,8 +51,8 @@ static void door_init(void) {
   door_watched = gli_fork_watch_begin(&door_watch, GLI_FORK_KEYS, &care, NULL);
 }
 
-/* By default OpenSSL frees all that it has when the program calls exit, while
- * threads of the library may still be at work. */
+/* Enters. By default OpenSSL frees its state at exit, while threads of the
+ * library may still use it; OPENSSL_INIT_NO_ATEXIT prevents that. */
 gloo_status gli_openssl_begin(gloo_error *error) {
   if (pthread_once(&once, door_init) != 0 || !door_watched)
     return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,

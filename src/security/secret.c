@@ -64,9 +64,10 @@ static gloo_status secret_file_failed(const char *from, const char *what,
                   gli_lack_text(code));
 }
 
-/* The group may read a file of root: Kubernetes mounts secrets as root's, and a
- * container of another user reads them as a member of a group of the pod alone
- * (fsGroup). No other user can make such a file. */
+/* Checks type, owner and mode of a file. The group may read a file of root:
+ * Kubernetes mounts secrets as root, and a container of another user reads them
+ * as a member of a group that only the pod has (fsGroup). No other user can
+ * make such a file. */
 static gloo_status secret_check_file(int fd, const char *from,
                                      gloo_error *error) {
   struct stat info;
@@ -115,7 +116,7 @@ static gloo_status secret_read_file(int fd, const char *from,
   return status;
 }
 
-/* Not to wait: a named pipe has no writer, perhaps. */
+/* Reads the secret from a file. O_NONBLOCK: a named pipe may have no writer. */
 static gloo_status secret_from_file(const char *path, const char *from,
                                     gli_secret *secret, gloo_error *error) {
   struct stat info;
@@ -136,12 +137,12 @@ static gloo_status secret_from_file(const char *path, const char *from,
   return status;
 }
 
-/* A secret that Kubernetes mounts is a link to a link to a file. So links are
- * followed, once and before anything is opened; then it is the file itself that
- * has to be nobody else's. Redirecting a link gains nothing: an attacker cannot
- * make a file of this user, or of root, and errors do not tell the content of
- * another file. A secret in place of the name is a mistake that is easily made,
- * and is not told either. */
+/* Reads the file that the user names. Links are resolved, once and before
+ * opening, because a secret that Kubernetes mounts is a link to a link to a
+ * file; the owner of the file itself is checked. An attacker gains nothing by
+ * redirecting a link, because they cannot make a file of this user or of root,
+ * and errors do not quote the content of other files. Giving the secret in
+ * place of the name is an easy mistake, so errors do not quote that either. */
 static gloo_status secret_from_named_file(const char *name, gli_secret *secret,
                                           gloo_error *error) {
   char from[FROM_BYTES];
@@ -157,8 +158,8 @@ static gloo_status secret_from_named_file(const char *name, gli_secret *secret,
   return status;
 }
 
-/* Most users have no such file. Some have not even the home that their
- * environment speaks of: a container's that was started as another user. */
+/* Reads the per-user file. Most users have none, and HOME may not exist, as in
+ * a container started as another user. */
 static gloo_status secret_from_home(gli_secret *secret, gloo_error *error) {
   const char *home = gli_environment_read("HOME");
   char path[PATH_BYTES], from[FROM_BYTES];
@@ -218,7 +219,7 @@ void gli_secret_release(gli_secret *secret) {
   gli_wipe(secret, sizeof *secret);
 }
 
-/* ---- how much is asked -------------------------------------------------- */
+/* ---- security level ----------------------------------------------------- */
 
 gloo_status gli_security_read(gli_security *security, gloo_error *error) {
   static const struct {
@@ -226,7 +227,7 @@ gloo_status gli_security_read(gli_security *security, gloo_error *error) {
     gli_security security;
   } words[] = {{"auth", GLI_SECURITY_AUTH},
                {"required", GLI_SECURITY_REQUIRE},
-               {"require", GLI_SECURITY_REQUIRE}, /* its older name */
+               {"require", GLI_SECURITY_REQUIRE}, /* the older name */
                {"off", GLI_SECURITY_OFF}};
   const char *said = gli_environment_read("GLOO_SECURITY");
   if (said == NULL) said = words[0].word;

@@ -10,7 +10,8 @@
 #include "core/log.h"
 #include "security/secret.h"
 
-/* Other programs may derive other keys from the same secret. */
+/* Salt that separates these keys from those of other programs with the same
+ * secret. */
 #define SALT "gloo_c 1"
 
 /* ---- the job's key ------------------------------------------------------- */
@@ -94,7 +95,7 @@ void gli_trust_release(gli_trust *trust) {
   gli_wipe(trust, sizeof *trust);
 }
 
-/* ---- what follows from it ------------------------------------------------ */
+/* ---- derived keys -------------------------------------------------------- */
 
 gloo_status gli_trust_store_key(const gli_trust *trust, const char *job,
                                 uint64_t epoch, gli_key *key,
@@ -208,7 +209,7 @@ gloo_status gli_proofs_tls_key(const gli_key *key, const char *protocol,
   return gli_key_derive(key, label, transcript, n_parts, tls_key, error);
 }
 
-/* ---- when nobody is asked ------------------------------------------------ */
+/* ---- without authentication ---------------------------------------------- */
 
 void gli_trust_exposed(const gli_trust *trust, const char *what,
                        const char *where) {
