@@ -13,7 +13,7 @@
 #include "kernels/custom_op.h"
 #include "observe/text_out.h"
 
-/* The label values of gloo_kept_bytes, in the order of gli_kept. */
+/* Label values of gloo_kept_bytes, in the order of gli_kept. */
 static const char *const kept_parts[] = {"plans", "operations", "scratch"};
 
 static const char figures_copy[] = "a copy of a context's figures";

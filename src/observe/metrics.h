@@ -1,4 +1,4 @@
-/* Figures as text, and the Unix socket of a context that serves them. */
+/* Metrics as text, and the Unix socket of a context that serves them. */
 #ifndef GLI_OBSERVE_METRICS_H
 #define GLI_OBSERVE_METRICS_H
 
@@ -12,23 +12,23 @@
 #define GLI_METRICS_TYPE \
   "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
-/* OpenMetrics; false: out of memory. */
+/* Prints OpenMetrics. Returns false if out of memory. */
 bool gli_metrics_print(FILE *to, gloo_context *context);
 
 /* ---- the socket (metrics_socket.c) --------------------------------------- */
 
 typedef struct gli_metrics_socket {
-  int fd;         /* it listens; -1: there is none */
-  char path[128]; /* longer than any system lets it be */
+  int fd;         /* listening socket; -1 if there is none */
+  char path[128]; /* longer than any system allows */
 } gli_metrics_socket;
 
-/* GLOO_ERR_INVALID: no socket can be made in that directory, and why. */
+/* Listens at a new socket in that directory. GLOO_ERR_INVALID holds the reason
+ * if that is impossible. */
 gloo_status gli_metrics_listen(const char *directory, gloo_context *context,
                                gli_metrics_socket *made, gloo_error *error);
 void gli_metrics_close(gli_metrics_socket *made);
 
-/* Returns the HTTP response that a client gets, for free(). NULL: out of
- * memory. */
+/* Returns the HTTP response to a client, for free(). NULL if out of memory. */
 char *gli_metrics_answer(gloo_context *context, size_t *bytes);
 
 #endif

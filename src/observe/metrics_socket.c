@@ -23,7 +23,7 @@ static gloo_status socket_refuse(const char *directory, const char *why,
                   directory, why);
 }
 
-/* Under a name that nothing has; false with errno. */
+/* Listens under a new name. Returns false with errno. */
 static bool socket_name(int fd, const char *directory, int rank,
                         gli_metrics_socket *made) {
   for (int i = 1; i <= SOCKETS_MAX; i++) {

@@ -21,31 +21,30 @@
 #include "observe/text_out.h"
 #include "observe/trace.h"
 
-/* A context that is watched. */
+/* An observed context. */
 typedef struct observed {
   gloo_context *context;
   struct observed *next;
-  bool listed; /* readers of the process's socket get its data */
+  bool listed; /* true if readers of the process's socket get its data */
   gli_metrics_socket metrics;
-  char directory[]; /* for traces; "": none */
+  char directory[]; /* for traces; "" if there is none */
 } observed;
 
-/* The thread, and what wakes it: bytes that say what to do. */
+/* The thread, and the pipe that wakes it by words of one byte. */
 typedef struct observing {
   uv_thread_t thread;
   int pipe[2];
   atomic_bool ends;
 } observing;
 
-/* All of this is guarded by `all_lock`. The thread takes a device's lock while
- * it holds this one, and no thread the other way round. */
+/* State guarded by `all_lock`. The thread takes a device's lock while it holds
+ * this lock; no thread takes them in the reverse order. */
 static struct {
-  observed *contexts;        /* the newest first */
-  observing *thread;         /* NULL: no context, and no thread */
-  gli_observe_socket socket; /* of the process, for all that are listed */
-  const observed *named;     /* the context that names the socket; NULL: none */
-  gli_birth birth;           /* a forked child has the memory, but not the
-                                thread */
+  observed *contexts;        /* newest first */
+  observing *thread;         /* NULL without contexts */
+  gli_observe_socket socket; /* the process's socket, for all listed contexts */
+  const observed *named;     /* context that names the socket, or NULL */
+  gli_birth birth;           /* a forked child has the memory, but no thread */
 } observer = {.socket = {.fd = -1}};
 
 static uv_once_t once = UV_ONCE_INIT;
@@ -53,16 +52,15 @@ static uv_mutex_t all_lock;
 
 enum { WORD_TRACE = 't', WORD_NEWS = 'n', WORD_END = 'e' };
 enum {
-  SOCKETS_WATCHED = 64, /* the rest is polled when a watched one wakes the
-                           thread */
-  LACKING_MS = 100      /* before clients are tried again, where this process
-                           had no descriptor for one */
+  /* Further sockets are polled when a watched one wakes the thread. */
+  SOCKETS_WATCHED = 64,
+  LACKING_MS = 100 /* pause after a lack of descriptors */
 };
 
 /* ---- forks --------------------------------------------------------------- */
 
 static gli_fork_watch fork_watch;
-static bool torn; /* in the child: a thread was changing the list */
+static bool torn; /* in a child: a thread was changing the list */
 
 static bool observe_hold(void *object, gli_fork_patience *patience) {
   return gli_fork_lock(object, patience);
@@ -72,8 +70,8 @@ static void observe_release(void *object) {
   (void)pthread_mutex_unlock(object);
 }
 
-/* The child closes its copies, so that a reader notices the end of the parent
- * however long the child lives. The names are the parent's. */
+/* Closes the child's copies, so that a reader notices the end of the parent
+ * while the child lives. The files stay the parent's. */
 static void observe_child(void *object, bool held) {
   torn = torn || !held;
   gli_fork_mutex(object, held);
@@ -139,7 +137,7 @@ static void observe_write_traces(void) {
 
 /* ---- clients ------------------------------------------------------------- */
 
-/* One context after the other. */
+/* Prints one context after the other. */
 static bool observe_print(FILE *to, void *of) {
   const gli_observe_question *question = of;
   bool good = true;
@@ -158,9 +156,9 @@ static char *observe_answer(const gli_observe_client *client, size_t *bytes) {
   return gli_text_print(observe_print, &question, bytes);
 }
 
-/* A client of a context's own socket, and what it is to get; or one of the
- * process's, which has to say what (NULL). -1: none waits, or (*lacking) this
- * process has no descriptors for it. */
+/* Accepts a client: of a context's own socket, with its answer in *text, or of
+ * the process's socket, whose request must be read (NULL). Returns -1 if none
+ * waits, or (*lacking) this process has no descriptors. */
 static int observe_accept(char **text, size_t *bytes, bool *lacking) {
   int client = -1;
   uv_mutex_lock(&all_lock);
@@ -180,8 +178,7 @@ static int observe_accept(char **text, size_t *bytes, bool *lacking) {
 }
 
 /* Serves one client, without the lock: a client may take up to half a second.
- * One at a time, because a signal may wait. Returns false if clients should be
- * left alone for a while. */
+ * One at a time, because a signal may wait. Returns false for a pause. */
 static bool observe_serve(const observing *self) {
   char *text = NULL;
   size_t bytes = 0;
@@ -195,7 +192,8 @@ static bool observe_serve(const observing *self) {
   return true;
 }
 
-/* The thread that starts this one holds the lock until there is a socket. */
+/* Removes sockets of ended processes. The thread that starts this one holds the
+ * lock until the socket exists. */
 static void observe_sweep(void) {
   char directory[GLI_OBSERVE_PATH_BYTES];
   uv_mutex_lock(&all_lock);
@@ -206,7 +204,7 @@ static void observe_sweep(void) {
 
 /* ---- the thread ---------------------------------------------------------- */
 
-/* Until there is a word, or a client. */
+/* Sleeps until there is a word or a client. */
 static void observe_sleep(int pipe, bool clients) {
   struct pollfd fds[2 + SOCKETS_WATCHED];
   nfds_t n = 0;
@@ -268,8 +266,8 @@ static gloo_status observe_start(gloo_error *error) {
   return GLOO_OK;
 }
 
-/* Ends the thread. The caller has removed it under the lock, and holds the lock
- * no more, since the thread may want it. */
+/* Ends the thread. The caller has removed it under the lock and released the
+ * lock, which the thread may need. */
 static void observe_stop(observing *thread) {
   const char word = WORD_END;
   if (thread == NULL) return;
@@ -279,7 +277,7 @@ static void observe_stop(observing *thread) {
   observe_close(thread);
 }
 
-/* If no context wants it any more. */
+/* Removes the thread if no context needs it. */
 static observing *observe_take_idle(void) {
   observing *thread = observer.thread;
   if (observer.contexts != NULL || thread == NULL) return NULL;
@@ -291,7 +289,7 @@ static observing *observe_take_idle(void) {
 static void observe_tell_news(void) {
   const char word = WORD_NEWS;
   ssize_t wrote = write(observer.thread->pipe[1], &word, 1);
-  (void)wrote; /* full: it is about to look */
+  (void)wrote; /* a full pipe wakes the thread anyway */
 }
 
 /* ---- the name of the socket ---------------------------------------------- */
@@ -302,8 +300,8 @@ static gli_observe_name observe_name(const observed *o) {
                             .process = (int64_t)getpid()};
 }
 
-/* The oldest listed context gives the name, because the ranks of a job make
- * that context together. */
+/* Renames the socket after the oldest listed context, because the ranks of a
+ * job make that context together. */
 static void observe_rename(void) {
   const observed *oldest = NULL;
   for (const observed *o = observer.contexts; o != NULL; o = o->next)
@@ -331,8 +329,8 @@ static gloo_status observe_list(observed *o, gloo_error *error) {
 
 /* ---- contexts ------------------------------------------------------------ */
 
-/* An explicit setting must work; the socket that exists by default must never
- * fail a context. */
+/* Returns true for an explicit setting, which must work; the socket that exists
+ * by default must never fail a context. */
 static bool observe_is_asked_for(const gli_observe_settings *s) {
   return s->signal != 0 || s->metrics != NULL;
 }

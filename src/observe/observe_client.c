@@ -18,8 +18,8 @@ gli_observe_client gli_observe_client_of(int fd, const atomic_bool *ends) {
       .fd = fd, .until_ns = uv_hrtime() + CLIENT_NS, .ends = ends};
 }
 
-/* Returns false if it is not ready in time. The slices are for the thread that
- * has to end meanwhile. */
+/* Waits in slices, because the thread may have to end meanwhile. Returns false
+ * on timeout. */
 static bool client_wait(const gli_observe_client *client, short events) {
   struct pollfd fd = {.fd = client->fd, .events = events};
   while (uv_hrtime() < client->until_ns && !atomic_load(client->ends)) {
@@ -30,7 +30,7 @@ static bool client_wait(const gli_observe_client *client, short events) {
   return false;
 }
 
-/* Returns the bytes that came; 0: the end, or too late. */
+/* Returns the number of bytes received; 0 at the end or on timeout. */
 static size_t client_receive(const gli_observe_client *client, char *to,
                              size_t room) {
   while (client_wait(client, POLLIN)) {
@@ -68,8 +68,8 @@ void gli_observe_client_head(FILE *to, const char *status, const char *type) {
           status, type);
 }
 
-/* The rest of the request is ignored, but closing the socket before that was
- * read would be an error to the reader. */
+/* Reads and ignores the rest of the request: closing a socket with unread data
+ * would be an error for the reader. */
 static void client_drain(const gli_observe_client *client) {
   char unread[512];
   size_t most = DRAIN_BYTES, got = 1;
@@ -97,7 +97,8 @@ void gli_observe_client_serve(const gli_observe_client *client,
 
 /* ---- answers ------------------------------------------------------------- */
 
-/* Later contexts are answered like GLI_OBSERVE_NOW. */
+/* Size of an answer from which later contexts are answered like
+ * GLI_OBSERVE_NOW. */
 #define ANSWER_BYTES_MOST (64L << 20)
 
 gli_observe_question gli_observe_question_read(const char *path) {

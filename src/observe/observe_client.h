@@ -1,5 +1,5 @@
-/* A connection of a reader to one of the observing thread's sockets, as of
- * HTTP. It gets a limited time, whatever the reader does. */
+/* A reader's HTTP connection to a socket of the observing thread, with a time
+ * limit. */
 #ifndef GLI_OBSERVE_OBSERVE_CLIENT_H
 #define GLI_OBSERVE_OBSERVE_CLIENT_H
 
@@ -14,17 +14,17 @@
 typedef struct gli_observe_client {
   int fd;
   uint64_t until_ns;
-  const atomic_bool *ends; /* true: the thread has to end, and drops it */
+  const atomic_bool *ends; /* true: the thread must end, and drops the client */
 } gli_observe_client;
 
-/* Starts the time. */
+/* Starts the time limit. */
 gli_observe_client gli_observe_client_of(int fd, const atomic_bool *ends);
 
-/* Reads the first line of a request: "GET /trace HTTP/1.0" makes "/trace".
- * Returns false if none came in time, or none that fits. */
+/* Reads the first line of a request: "GET /trace HTTP/1.0" gives "/trace".
+ * Returns false if none arrives in time, or it does not fit. */
 bool gli_observe_client_asks(const gli_observe_client *client, char *path,
                              size_t room);
-/* Prints what precedes an answer of that status ("200 OK") and type. */
+/* Prints the head of a response with that status ("200 OK") and type. */
 void gli_observe_client_head(FILE *to, const char *status, const char *type);
 /* Sends the answer and closes the connection. */
 void gli_observe_client_serve(const gli_observe_client *client,
@@ -35,7 +35,7 @@ void gli_observe_client_serve(const gli_observe_client *client,
 typedef enum gli_observe_question {
   GLI_OBSERVE_METRICS, /* "/metrics": OpenMetrics */
   GLI_OBSERVE_TRACE,   /* "/trace": as in a file of GLOO_TRACE_DIR */
-  GLI_OBSERVE_NOW,     /* "/now": the same without what ended before the last */
+  GLI_OBSERVE_NOW,     /* "/now": /trace without earlier ended operations */
   GLI_OBSERVE_NONE     /* any other path */
 } gli_observe_question;
 

@@ -9,7 +9,7 @@
 #include "core/cpu.h"
 #include "core/error.h"
 
-static int caught; /* 0: none */
+static int caught; /* 0 if there is none */
 static struct sigaction handler_before;
 
 /* State of the handler, and the number of threads in it. */
@@ -17,8 +17,8 @@ static atomic_int handler_pipe = -1, handler_threads;
 static atomic_char handler_word;
 static atomic_llong handler_process;
 
-/* A forked child has the handler until it uses the library, or another
- * program. */
+/* Writes the word. A forked child has the handler until it uses the library or
+ * executes another program. */
 static void signal_handle(int number) {
   (void)number;
   int code = errno;
@@ -26,7 +26,7 @@ static void signal_handle(int number) {
   int fd = atomic_load(&handler_pipe);
   if (fd >= 0 && atomic_load(&handler_process) == (long long)getpid()) {
     const char word = atomic_load(&handler_word);
-    ssize_t wrote = write(fd, &word, 1); /* full: there is one to be read */
+    ssize_t wrote = write(fd, &word, 1); /* full: another word is pending */
     (void)wrote;
   }
   atomic_fetch_sub(&handler_threads, 1);

@@ -4,10 +4,9 @@
 
 #include "gloo_c/status.h"
 
-/* Installs a handler that writes `word` to `pipe`; it is already installed for
- * that signal: nothing. GLOO_ERR_BUSY: the program has a handler for the
- * signal, or another signal was asked for before. Callers hold the observer's
- * lock. */
+/* Installs a handler that writes `word` to `pipe`, unless that signal has it
+ * already. GLOO_ERR_BUSY: the program has a handler for the signal, or another
+ * signal was set before. The observer's lock must be held. */
 gloo_status gli_observe_signal_catch(int number, int pipe, char word,
                                      gloo_error *error);
 /* Removes the handler, unless the program has replaced it meanwhile, and waits

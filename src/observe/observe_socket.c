@@ -34,8 +34,8 @@ bool gli_observe_name_parse(const char *file, gli_observe_name *name) {
 
 bool gli_observe_directory(int n, bool create,
                            char directory[GLI_OBSERVE_PATH_BYTES]) {
-  /* HOME is left out: hosts may share it, and a socket of another host would
-   * look like one of an ended process. */
+  /* HOME is not used: hosts may share it, and a socket of another host would
+   * look like that of an ended process. */
   static const gli_run_directory order[GLI_OBSERVE_DIRECTORIES] = {
       GLI_RUN_DIRECTORY_XDG, GLI_RUN_DIRECTORY_USER, GLI_RUN_DIRECTORY_TMP};
   errno = ENOENT;
@@ -49,11 +49,11 @@ bool gli_observe_directory(int n, bool create,
 
 /* ---- listening ----------------------------------------------------------- */
 
-/* Readers that have gone without an answer count until they are accepted. */
+/* A reader that left without an answer counts until it is accepted. */
 enum { BACKLOG = 16 };
 
 /* Binds and listens under a temporary name and renames last, because a bound
- * socket that does not listen yet looks like one of an ended process. Returns
+ * socket that does not listen yet looks like that of an ended process. Returns
  * false with errno. */
 static bool socket_listen(gli_observe_socket *s, const gli_observe_name *name) {
   char first[GLI_OBSERVE_PATH_BYTES];
@@ -62,7 +62,7 @@ static bool socket_listen(gli_observe_socket *s, const gli_observe_name *name) {
                    (long)name->process);
   if (n < 0 || n >= (int)sizeof first) return false;
   if (!gli_observe_name_print(s->directory, name, s->path)) return false;
-  (void)unlink(first); /* of an earlier process with this number */
+  (void)unlink(first); /* an earlier process may have had this number */
   if (!gli_socket_listen_at(s->fd, first, BACKLOG)) return false;
   if (rename(first, s->path) == 0) return true;
   int code = errno;
@@ -120,8 +120,8 @@ void gli_observe_socket_close(gli_observe_socket *made) {
 
 /* ---- readers ------------------------------------------------------------- */
 
-/* Where the system does not tell whose a process is, the mode of the directory
- * keeps other users out. */
+/* Accepts a reader of this user. If the system does not identify it, the mode
+ * of the directory excludes other users. */
 int gli_observe_socket_accept(const gli_observe_socket *made) {
   int64_t process;
   uint32_t user;
@@ -135,10 +135,10 @@ int gli_observe_socket_accept(const gli_observe_socket *made) {
   return -1;
 }
 
-/* ---- what others have left ----------------------------------------------- */
+/* ---- leftovers of other processes ---------------------------------------- */
 
-/* The number of a process may be another one's in its own container, so the
- * socket decides. */
+/* Returns true if the socket has no listener. Process numbers do not suffice:
+ * containers may use the same ones. */
 static bool socket_is_left(const char *path) {
   int fd = gli_socket_open(AF_UNIX, SOCK_STREAM);
   if (fd < 0) return false;

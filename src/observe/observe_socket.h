@@ -1,5 +1,5 @@
-/* The socket at which this user's commands learn what the contexts of a process
- * do. It exists by default, and does nothing until a reader connects. */
+/* The socket at which this user's commands read the state of a process's
+ * contexts. It exists by default, and costs nothing until a reader connects. */
 #ifndef GLI_OBSERVE_OBSERVE_SOCKET_H
 #define GLI_OBSERVE_OBSERVE_SOCKET_H
 
@@ -12,16 +12,17 @@
 
 /* ---- file names ---------------------------------------------------------- */
 
-/* Names are shared by library and commands. A stopped process does not answer,
- * so the name identifies it:
+/* Format of the names, shared by library and commands. A stopped process does
+ * not answer, so the name identifies it:
  *   DIRECTORY/job-3fa94c0d12ab-rank2-pid4711.sock */
 
-enum { GLI_OBSERVE_PATH_BYTES = 108 }; /* as long as a Unix socket's may be */
+enum { GLI_OBSERVE_PATH_BYTES = 108 }; /* maximum path of a Unix socket */
 
 typedef struct gli_observe_name {
-  uint64_t job; /* of its first root context, see gli_context_mark; 0: its ranks
-                   have not met */
-  int64_t rank; /* there */
+  /* Mark of the first root context (gli_context_mark); 0 until its ranks meet.
+   */
+  uint64_t job;
+  int64_t rank; /* rank in that context */
   int64_t process;
 } gli_observe_name;
 
@@ -31,8 +32,8 @@ bool gli_observe_name_print(const char *directory, const gli_observe_name *name,
 /* Returns false for the names of other files. */
 bool gli_observe_name_parse(const char *file, gli_observe_name *name);
 
-/* The n-th directory that such sockets may be in, if it exists and no other
- * user can put anything there; `create` makes it. Returns false if not. */
+/* Gets the n-th directory for such sockets; `create` makes it. Returns false if
+ * it does not exist, or another user can write there. */
 enum { GLI_OBSERVE_DIRECTORIES = 3 };
 bool gli_observe_directory(int n, bool create,
                            char directory[GLI_OBSERVE_PATH_BYTES]);
@@ -40,7 +41,7 @@ bool gli_observe_directory(int n, bool create,
 /* ---- the socket ---------------------------------------------------------- */
 
 typedef struct gli_observe_socket {
-  int fd; /* -1: there is none */
+  int fd; /* -1 if there is none */
   gli_user user;
   char directory[GLI_OBSERVE_PATH_BYTES], path[GLI_OBSERVE_PATH_BYTES];
 } gli_observe_socket;
@@ -55,8 +56,8 @@ void gli_observe_socket_rename(gli_observe_socket *made,
                                const gli_observe_name *name);
 void gli_observe_socket_close(gli_observe_socket *made);
 
-/* Accepts a reader. Returns -1 with errno if none waits; one of another user is
- * turned away. */
+/* Accepts a reader, and closes connections of other users. Returns -1 with
+ * errno if none waits. */
 int gli_observe_socket_accept(const gli_observe_socket *made);
 
 /* Removes sockets of ended processes from a directory. */

@@ -1,5 +1,5 @@
-/* Text that is printed to memory as a whole before it is handed out: a slow
- * reader gets all of it or nothing. */
+/* Text that is printed to memory as a whole before it is sent: a slow reader
+ * gets all of it or nothing. */
 #ifndef GLI_OBSERVE_TEXT_OUT_H
 #define GLI_OBSERVE_TEXT_OUT_H
 
@@ -8,13 +8,13 @@
 
 #include "gloo_c/trace.h"
 
-/* False: it could not. */
+/* Prints a text. Returns false on failure. */
 typedef bool (*gli_text_fn)(FILE *to, void *of);
 
-/* Returns what `print` prints, for free(). NULL: out of memory. */
+/* Returns the output of `print`, for free(). NULL if out of memory. */
 char *gli_text_print(gli_text_fn print, void *of, size_t *bytes);
-/* Hand it to the function that the caller of `function` gave, and free it.
- * NULL: there was no memory for it, which is of `what`. */
+/* Passes the text to the callback `write` of the public `function`, and frees
+ * it. NULL: out of memory for the text, which `what` describes. */
 gloo_status gli_text_hand_over(const char *function, const char *what,
                                char *text, size_t bytes, gloo_trace_fn write,
                                void *user, gloo_error *error);

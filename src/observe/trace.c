@@ -1,4 +1,4 @@
-/* When and where it is written what a context remembers. */
+/* Triggers and destinations of traces. */
 #include "observe/trace.h"
 
 #include <signal.h>

@@ -1,5 +1,4 @@
-/* Files with what a context remembers: new ones, that the user alone can read.
- */
+/* Trace files: always new ones, which only the user can read. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -14,7 +13,7 @@
 #include "observe/text_out.h"
 #include "observe/trace.h"
 
-/* A process that writes more has something else to tell. */
+/* Limit on files: a process that fails more often needs no more traces. */
 enum { FILES_MAX = 1000, NAME_BYTES = 100 };
 
 gloo_status gli_trace_find_directory(const char *directory,
@@ -35,7 +34,7 @@ gloo_status gli_trace_find_directory(const char *directory,
                   directory, why);
 }
 
-/* Under a name that no file has. -1 with errno. */
+/* Makes a file under a new name. Returns -1 with errno. */
 static int make_file(char path[GLI_PATH_BYTES], const char *directory,
                      uint32_t rank) {
   for (int i = 1; i <= FILES_MAX; i++) {
@@ -63,9 +62,8 @@ static bool print_it(FILE *to, void *of) {
   return true;
 }
 
-/* Returns what went wrong, as errno says; 0: nothing. Not through a FILE of
- * the descriptor: a child that is forked meanwhile would write its buffer, too,
- * when it ends. */
+/* Writes a trace. Returns 0 or errno. It uses no FILE on the descriptor,
+ * because a child forked meanwhile would flush its buffer, too, at its end. */
 static int write_file(int fd, const gli_snapshot *snapshot,
                       const char *reason) {
   struct to_print p = {snapshot, reason};
@@ -108,7 +106,7 @@ gli_trace_copy *gli_trace_copy_take(gloo_context *context,
   size_t bytes = strlen(directory) + 1;
   gli_trace_copy *t = malloc(sizeof *t + bytes);
   if (t == NULL) {
-    gli_trace_save(directory, NULL, GLI_TRACE_OF_SIGNAL); /* says so */
+    gli_trace_save(directory, NULL, GLI_TRACE_OF_SIGNAL); /* logs it */
     return NULL;
   }
   t->next = NULL;

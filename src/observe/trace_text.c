@@ -1,5 +1,5 @@
-/* The text of a trace. Its fields are described in docs/formats.md, and read by
- * `gloo trace`. */
+/* The text of a trace. docs/formats.md describes its fields; `gloo trace` reads
+ * them. */
 #include <inttypes.h>
 #include <unistd.h>
 
@@ -35,8 +35,8 @@ static const char *state_name(gli_snap_state state) {
   return "failed";
 }
 
-/* Prints the name of a group, "0.2": its first rank, and the number that that
- * rank gave it; or "world". */
+/* Prints the name of a group, "0.2": its first rank, and that rank's number of
+ * it; or "world". */
 static void trace_print_group(gli_json *json, gli_snap_name context) {
   char name[32] = "world";
   if (context.number != 0)
