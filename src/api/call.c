@@ -1,4 +1,4 @@
-/* The forms of a call, and the same call again. */
+/* The forms of a call, and the cache of repeated calls. */
 #include "api/call_read.h"
 
 #include "core/error.h"
@@ -6,11 +6,10 @@
 #include "kernels/custom_op.h"
 #include "memory/cuda.h"
 
-/* ---- the same call again ------------------------------------------------- */
+/* ---- repeated calls ------------------------------------------------------ */
 
-/* Fills the key of a call that the context caches: one with one input and one
- * output, and with options that need no check. Returns false for other calls.
- */
+/* Fills the cache key of a call with one input, one output, and options that
+ * need no check. Returns false for other calls. */
 static bool repeat_key(const gloo_context *context, const gli_arguments *a,
                        const gloo_options *options, gli_repeat_key *key) {
   bool message = a->collective == GLI_SENDRECV;
@@ -44,7 +43,7 @@ static bool repeat_key(const gloo_context *context, const gli_arguments *a,
   return key->algorithm != NULL;
 }
 
-/* Buffers that check_buffers would take, with the same plan. */
+/* Returns true if check_buffers would accept the buffers with the same plan. */
 static bool buffers_fit(const gli_arguments *a, const gli_repeated_call *r) {
   if (gli_call_in_place(a, &r->shape_in_place) != r->in_place) return false;
   if (r->in_place) return r->shape_in_place.out_bytes == 0 || a->output != NULL;
@@ -64,8 +63,8 @@ static bool call_fits(const gloo_context *context, const void *arguments,
                                (uint32_t)gloo_context_size(context));
 }
 
-/* Fills what the cache keeps of a call that was read. Returns false if the call
- * uses objects that are made for each call. */
+/* Fills the cache entry of a call that was read. Returns false if the call uses
+ * objects that are made for each call. */
 static bool fill_repeated(const gli_call *call, gli_repeated_call *repeated) {
   if (gli_cuda_is_watched()) return false;
   repeated->in_place = call->params.in_place;
@@ -81,7 +80,7 @@ gloo_status gli_call_no_place(const char *function, gloo_error *error) {
                   function);
 }
 
-/* Only what is prepared has a place in the order of preparing. */
+/* Refuses `matched_by_init` for a call that is not prepared by `_init`. */
 GLI_COLD static gloo_status call_refuse_matching(const gli_arguments *a,
                                                  gloo_error *error) {
   return gli_fail(error, GLOO_ERR_UNSUPPORTED, -1,
@@ -90,8 +89,8 @@ GLI_COLD static gloo_status call_refuse_matching(const gli_arguments *a,
                   a->function);
 }
 
-/* Runs a call that is not in the cache. `key` is the key under which it is
- * cached; NULL: it cannot be. */
+/* Runs a call that is not in the cache. `key` is its cache key, or NULL if it
+ * cannot be cached. */
 GLI_APART static gloo_status run_anew(gloo_context *context,
                                       const gli_arguments *a,
                                       const gloo_options *options,

@@ -4,10 +4,10 @@
 
 #include "engine/engine.h"
 
-/* Tells what the operation of a message does. */
+/* The part of a rank in a message. */
 typedef enum gli_side {
   GLI_SENDS,
-  GLI_SENDS_COPY, /* made before anything else is received */
+  GLI_SENDS_COPY, /* copies the input before anything is received */
   GLI_RECEIVES,
   GLI_NEITHER
 } gli_side;
@@ -25,19 +25,19 @@ typedef struct gli_arguments {
   gloo_dtype dtype;
   gloo_op op;
   int root;
-  gli_side side; /* GLI_SENDRECV */
+  gli_side side; /* of GLI_SENDRECV */
   const int *peers;
   size_t n_peers;
   /* The counts and offsets of collectives with one count per rank. `count` is
    * then the length of a buffer that is a single block. */
   const size_t *in_counts, *in_first, *out_counts, *out_first;
   /* True for calls with several buffers, which use neither `input` nor
-   * `output`. Inputs that are NULL: in place. */
+   * `output`. `inputs` is NULL if the call is in place. */
   bool several;
-  /* Tells, for calls with separate blocks, which of `inputs` and `outputs` are
-   * lists of blocks (GLI_LISTS_...) in place of `input` and `output`. A list
-   * has one entry per rank; of an allreduce, n_inputs entries of in_counts
-   * elements each. */
+  /* For calls with separate blocks: GLI_LISTS_... for `inputs` and `outputs`
+   * that are lists of blocks in place of `input` and `output`. A list has one
+   * entry per rank; for an allreduce, n_inputs entries of in_counts elements
+   * each. */
   uint8_t listed;
   const void *const *inputs;
   void *const *outputs;
@@ -56,10 +56,11 @@ gloo_status gli_call_init(gloo_context *context, const gli_arguments *arguments,
                           const gloo_options *options, gloo_request **request,
                           gloo_error *error);
 
-/* Start what `_init` made, and hand it over; on failure it is released. */
+/* Starts the request that `_init` made, and stores it in *request; releases it
+ * on failure. */
 gloo_status gli_call_launch(gloo_request *op, gloo_request **request,
                             gloo_error *error);
-/* Where a request is to go is NULL. */
+/* Fails because the location of the request is NULL. */
 gloo_status gli_call_no_place(const char *function, gloo_error *error);
 
 #endif

@@ -1,4 +1,4 @@
-/* Checking arguments, and choosing the algorithm. */
+/* Checks of arguments, and the choice of the algorithm. */
 #include "api/call_read.h"
 
 #include <inttypes.h>
@@ -14,7 +14,7 @@
 
 /* ---- point-to-point plans ------------------------------------------------ */
 
-/* A message of no elements is still a message. */
+/* Returns the whole buffer; a message of no elements is still a message. */
 static gli_range call_read_whole(const gli_plan_params *p, gli_buffer buffer) {
   if (p->count == 0) return gli_bytes(GLI_TOKEN, 0, 1);
   return gli_elems(p, buffer, 0, p->count);
@@ -32,7 +32,7 @@ static void build_send_copy(gli_builder *b, const gli_plan_params *p) {
   gli_send(b, 1, p->count == 0 ? call_read_whole(p, GLI_IN) : whole_copy);
 }
 
-/* To no rank, from no rank. */
+/* Builds an empty plan, for messages to or from no rank. */
 static void build_nothing(gli_builder *b, const gli_plan_params *p) {
   (void)b;
   (void)p;
@@ -108,7 +108,7 @@ static gloo_status no_place(const gli_arguments *a, gloo_error *error) {
                   a->function);
 }
 
-/* The call's shape as it is, and as it would be in place. */
+/* Computes the call's shapes out of place and in place. */
 static gloo_status find_shapes(const gli_arguments *a, gli_plan_params *p,
                                gli_shape *shape_out_of_place,
                                gli_shape *shape_in_place, gloo_error *error) {
@@ -133,7 +133,8 @@ static gloo_status find_shapes(const gli_arguments *a, gli_plan_params *p,
   return GLOO_OK;
 }
 
-/* Decide whether it is in place, and refuse NULL and overlapping buffers. */
+/* Decides whether the call is in place, and refuses NULL and overlapping
+ * buffers. */
 static gloo_status check_buffers(const gli_arguments *a, gli_call *call,
                                  gloo_error *error) {
   gli_plan_params *p = &call->params;
@@ -283,7 +284,7 @@ static gloo_status make_call(gloo_context *context, const gli_arguments *a,
   return call_read_choose(a, options, call, error);
 }
 
-/* One with lists: as a plain call, on the memory that these become. */
+/* Reads a call with lists: as a plain call, on contiguous memory. */
 static gloo_status make_listed_call(gloo_context *context,
                                     const gli_arguments *a,
                                     const gloo_options *options, gli_call *call,
@@ -326,8 +327,8 @@ gloo_status gli_call_read(gloo_context *context, const gli_arguments *a,
   }
   if (status == GLOO_OK) return GLOO_OK;
   gli_given_counts_free(given);
-  /* Bad arguments stay with this rank; they are remembered but break nothing.
-   */
+  /* Invalid arguments are an error on this rank only: they do not fail the
+   * context. */
   return gli_context_refuse(context, error);
 }
 

@@ -1,5 +1,5 @@
-/* The public collectives and messages: a table of how each fills its
- * arguments. gloo_sendrecv is in sendrecv.c. */
+/* The public collectives and messages: a table of their arguments.
+ * gloo_sendrecv is in sendrecv.c. */
 #include "gloo_c/collectives.h"
 
 #include "api/call.h"
@@ -10,8 +10,8 @@
 
 /* Each entry of the table, FORMS(NAME, ...), defines three functions: NAME,
  * NAME_start and NAME_init. Their parameters are the context, `parameters`, the
- * options, and what they return. The rest of an entry initialises the fields of
- * a gli_arguments. */
+ * options, and the results. The rest of an entry initialises the fields of a
+ * gli_arguments. */
 #define FORMS(name, parameters, ...)                                 \
   gloo_status name(gloo_context *context, UNPACK parameters,         \
                    const gloo_options *options, gloo_error *error) { \
@@ -20,7 +20,7 @@
   }                                                                  \
   REQUEST_FORMS(name, parameters, __VA_ARGS__)
 
-/* Defines NAME_start and NAME_init alone. */
+/* Defines NAME_start and NAME_init only. */
 #define REQUEST_FORMS(name, parameters, ...)                                   \
   gloo_status name##_start(gloo_context *context, UNPACK parameters,           \
                            const gloo_options *options,                        \
@@ -206,8 +206,7 @@ FORMS(gloo_gather_list,
       .input = input, .outputs = outputs, .count = count, .dtype = dtype,
       .root = root)
 
-/* The plan of a scatter reads one input per block, so that no block is staged.
- */
+/* The plan of a scatter reads one input per block, so no block is staged. */
 FORMS(gloo_scatter_list,
       (const void *const *inputs, void *output, size_t count, gloo_dtype dtype,
        int root),

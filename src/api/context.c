@@ -1,4 +1,4 @@
-/* Public contexts: meeting the other ranks, and going on without some. */
+/* Public contexts: the rendezvous of their ranks, and shrinking. */
 #include "gloo_c/context.h"
 
 #include <stdio.h>
@@ -46,8 +46,8 @@ static gloo_status check_world(int rank, int size, gloo_error *error) {
   return GLOO_OK;
 }
 
-/* A rank alone has no peers that it could ask for a secret, but may take in
- * some. The store may carry one of the launcher's. */
+/* Reads the credentials. A single rank has no peers to authenticate, but may
+ * grow later. The store may carry a secret of the launcher. */
 static gloo_status context_trust(int size, const gloo_context_options *o,
                                  const gloo_store *store,
                                  const gli_origin *origin, gli_trust *trust,
@@ -97,8 +97,8 @@ static gloo_status context_open(gloo_device *device, int rank, int size,
   return status;
 }
 
-/* One line for a job, of ranks that reach one another over a network. A TCP
- * store's server has said so already. */
+/* Warns once per job, if its ranks connect over a network. The server of a TCP
+ * store has logged its own warning. */
 static void context_warn(const gloo_context *context,
                          const gli_agreement *agreement) {
   const gli_trust nobody_asked = {.asks = false};
@@ -118,8 +118,7 @@ gloo_status gli_context_give_up(gli_meeting *meeting, gloo_store *store,
   return cause->status;
 }
 
-/* A program that a debugger holds gives no signs of life: 0 switches them off.
- */
+/* A program that a debugger stops sends no heartbeats: 0 disables them. */
 static const gli_seconds heartbeat = {
     .name = "GLOO_HEARTBEAT",
     .none = "0",
@@ -235,8 +234,8 @@ void gloo_context_destroy(gloo_context *context) {
 
 /* ---- shrink -------------------------------------------------------------- */
 
-/* Has the successor report to the same directory and function as the context
- * that failed. A lack of memory for that is no reason to fail. */
+/* Makes the successor report to the same directory and function as the failed
+ * context. A failure of that is logged only. */
 static void context_go_on_telling(const gloo_context *failed,
                                   gloo_context *successor) {
   const gloo_context_options options = {

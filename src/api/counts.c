@@ -1,4 +1,4 @@
-/* Counts and displacements of the caller, as a plan reads them. */
+/* The caller's counts and displacements, as a plan reads them. */
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -37,7 +37,8 @@ void gli_given_counts_free(gli_given_counts *n) {
 
 /* ---- one list ------------------------------------------------------------ */
 
-/* The lengths, and where blocks begin: as given, or one behind the other. */
+/* Reads the lengths and the beginnings of blocks, which are given or
+ * contiguous. */
 static gloo_status counts_read_list(gli_given_counts *n, const gli_arguments *a,
                                     uint32_t size, bool input, uint64_t *length,
                                     uint64_t *first, gloo_error *error) {
@@ -110,7 +111,7 @@ static gloo_status check_sorted(const gli_arguments *a, const span *s, size_t n,
   return GLOO_OK;
 }
 
-/* Blocks that are written to must lie apart. */
+/* Checks that written blocks do not overlap. */
 static gloo_status check_apart(const gli_arguments *a, const uint64_t *length,
                                const uint64_t *first, uint32_t size,
                                gloo_error *error) {
@@ -162,7 +163,7 @@ static gloo_status read_output(gli_given_counts *n, const gli_arguments *a,
   return check_apart(a, length, first, size, error);
 }
 
-/* Fails where the block that a rank keeps for itself has different lengths in
+/* Fails if the block that a rank keeps for itself has different lengths in
  * input and output. */
 static gloo_status check_own(const gli_arguments *a, uint32_t rank,
                              uint64_t input, uint64_t output,
@@ -233,7 +234,7 @@ gloo_status gli_given_counts_read(gli_given_counts *n, const gli_arguments *a,
   return GLOO_OK;
 }
 
-/* ---- the same numbers again ---------------------------------------------- */
+/* ---- repeated counts ----------------------------------------------------- */
 
 static uint64_t hash_on(uint64_t h, const size_t *numbers, uint32_t size) {
   for (uint32_t k = 0; numbers != NULL && k < size; k++) {

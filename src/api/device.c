@@ -1,4 +1,4 @@
-/* Public devices: options to a transport. */
+/* Public devices: from options to a transport. */
 #include "api/create.h"
 #include "core/environment.h"
 #include "core/error.h"
@@ -9,7 +9,7 @@
 
 enum { STREAMS_MAX = 16 };
 
-/* As long as ranks wait for each other by default. */
+/* Time limit of a name lookup: the default timeout of operations. */
 #define LOOKUP_NS GLI_TIMEOUT_NS
 
 gloo_status gli_device_create_towards(const gloo_device_options *options,

@@ -86,11 +86,11 @@ static gloo_status making_read_list(gli_making *k, const int *ranks) {
 /* A split or a subset, in either form. */
 typedef struct group_call {
   const char *function;
-  bool splits; /* by color and key; else the `n` ranks of a list */
+  bool splits; /* by color and key; otherwise a list of `n` ranks */
   int color, key;
   const int *ranks;
   size_t n;
-  bool starts; /* without blocking: `request` is the place for the request */
+  bool starts; /* true for the form with `request` */
   gloo_request **request;
 } group_call;
 
@@ -138,7 +138,7 @@ static gloo_status group_run(gloo_context *context, const group_call *call,
     status = gli_making_begin(k, !call->splits || call->color >= 0);
   if (status == GLOO_OK && call->starts) {
     status = gli_making_start(k, group, call->request);
-    if (status == GLOO_OK) return GLOO_OK; /* it sees to itself */
+    if (status == GLOO_OK) return GLOO_OK; /* it frees itself */
     gli_making_fail(k, status);
   } else if (status == GLOO_OK) {
     status = gli_making_block(k, group);

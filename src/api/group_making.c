@@ -1,12 +1,11 @@
-/* The creation of a group, by the ranks that are to agree on it.
+/* The creation of a group: agreement among its ranks.
  *
- * They meet in the control context of the context. The record of a member says
- * what it asks for, and the number by which it will know the group. After
- * log2 P rounds every member has the records of all (Bruck, Ho, Kipnis, Upfal
- * and Weathersby 1997). In round k a rank sends its 2^k records, its own and
- * those of the ranks after it, to the rank 2^k before it, and compares each
- * record that arrives with its own: ranks that disagree fail in the first round
- * in which they communicate. */
+ * Messages go through the control context. The record of a member holds its
+ * request, and its number for the group. After log2 P rounds every member has
+ * the records of all (Bruck, Ho, Kipnis, Upfal and Weathersby 1997). In round k
+ * a rank sends its 2^k records, its own and those of the ranks after it, to the
+ * rank 2^k before it, and compares each record that arrives with its own: ranks
+ * that disagree fail in the first round in which they communicate. */
 #include <stdlib.h>
 
 #include "api/group_making.h"
@@ -69,7 +68,7 @@ static gloo_status group_compare(gli_making *k, const gli_group_record *theirs,
 
 /* ---- rounds -------------------------------------------------------------- */
 
-/* How many records come in the next round, and which ranks it is with. */
+/* Returns the number of records in the next round, and its two partners. */
 static uint32_t making_round(const gli_making *k, int *to, int *from) {
   *to = (int)group_member(k, (k->own + k->n - k->have) % k->n);
   *from = (int)group_member(k, (k->own + k->have) % k->n);
@@ -103,7 +102,7 @@ static int group_by_key(const void *a, const void *b) {
   return x->member.rank < y->member.rank ? -1 : 1;
 }
 
-/* Lists the members of the own color, in the order of their keys. */
+/* Lists the members of this rank's color, in the order of their keys. */
 static uint32_t choose_color(const gli_group_record *all, uint32_t n,
                              const gli_group_record *mine, place *places) {
   uint32_t count = 0;
@@ -134,7 +133,7 @@ static gloo_status group_form(gloo_context *group, const gloo_context *context,
   return status;
 }
 
-/* ---- making it ----------------------------------------------------------- */
+/* ---- creation ------------------------------------------------------------ */
 
 void gli_making_free(gli_making *k) {
   free(k->records);
@@ -172,8 +171,8 @@ gloo_status gli_making_begin(gli_making *k, bool joins) {
   return GLOO_OK;
 }
 
-/* Forms the group once all records have arrived. The key of a record of a
- * subset is its position in the list, which all ranks have checked to be the
+/* Forms the group once all records have arrived. In a record of a subset, the
+ * key is the position in the list, which all ranks have verified to be the
  * same. */
 static gloo_status making_form(gli_making *k) {
   if (k->group == NULL) return GLOO_OK;
@@ -229,14 +228,14 @@ gloo_status gli_making_block(gli_making *k, gloo_context **out) {
 
 static void making_next(gli_making *k);
 
-/* The last thing that is done with it. */
+/* Settles the request and frees the creation. */
 static void making_settle(gli_making *k, gloo_status status) {
   if (status == GLOO_OK) status = making_form(k);
   if (status != GLOO_OK) gli_making_fail(k, status);
   bool stored = gli_operation_settle(k->device, &k->request,
                                      status == GLOO_OK ? NULL : &k->error,
                                      k->out, k->group);
-  /* False where the request was destroyed, or failed with its context. */
+  /* The request may be destroyed, or have failed with its context. */
   if (!stored && k->group != NULL) gloo_context_destroy(k->group);
   gli_making_free(k);
 }

@@ -1,18 +1,18 @@
-/* gloo_context_grow: the present ranks take in newcomers (join.c).
+/* gloo_context_grow: the present ranks admit newcomers (join.c).
  *
  * A newcomer takes a number in the store and waits to be called. Rank 0 reads
- * how many numbers are taken, and draws the name of a meeting. All present
- * ranks promise to come to it; then rank 0 calls the newcomers, which promise
- * the same, and gives places to those that answer. All meet as for any context,
- * in a part of the store that nothing else uses. The store counts the numbers
- * that were given out, because another rank may be rank 0 next time.
+ * the number of newcomers, and draws the name of a meeting. All present ranks
+ * promise to come to it; then rank 0 calls the newcomers, which promise the
+ * same, and gives places to those that answer. All ranks meet as for any
+ * context, in a separate part of the store. The store has the count of the
+ * numbers, because another rank may be rank 0 next time.
  *
  * If a rank dies meanwhile, the promises make the meeting fail at once, and the
- * context of the present ranks stays as it is. Once all have met, the present
+ * context of the present ranks does not change. Once all have met, the present
  * ranks choose one of the two contexts by a verdict, a key of the store that is
- * set once. Then they wait for all ranks in the new context, as do the
- * newcomers: a newcomer that has heard from all ranks was taken in, and any
- * other counts as refused (docs/adr/0061). */
+ * set once. Then all wait for all ranks in the new context: a newcomer that has
+ * heard from all ranks was admitted, and any other counts as refused
+ * (docs/adr/0061). */
 #include "api/grow.h"
 
 #include <stdlib.h>
@@ -26,16 +26,16 @@
 #include "rendezvous/join/exchange.h"
 #include "rendezvous/store/store.h"
 
-/* ---- what rank 0 tells the others ---------------------------------------- */
+/* ---- the plan of rank 0 -------------------------------------------------- */
 
 typedef struct grow_plan {
   gli_grow_round round;
   int32_t newcomers;
-  int32_t status; /* else why it came to nothing: */
+  int32_t status; /* failure of rank 0, with its text, or GLOO_OK */
   char text[GLOO_ERROR_MESSAGE_BYTES];
 } grow_plan;
 
-/* Returns true if rank 0 can have found that. */
+/* Returns true if rank 0 can have sent this plan. */
 static bool grow_plan_is_sane(const grow_plan *plan, int size) {
   bool fails = plan->status != GLOO_OK;
   return plan->newcomers >= 0 &&
@@ -44,7 +44,7 @@ static bool grow_plan_is_sane(const grow_plan *plan, int size) {
 }
 
 /* Broadcasts the plan of rank 0, which `status` and `cause` belong to. Returns
- * what came of it there. */
+ * rank 0's result. */
 static gloo_status grow_tell(gloo_context *context, grow_plan *plan,
                              gloo_status status, const gloo_error *cause,
                              gloo_error *error) {
@@ -69,7 +69,7 @@ static gloo_status grow_tell(gloo_context *context, grow_plan *plan,
 
 /* ---- the promise --------------------------------------------------------- */
 
-/* Lets newcomers be called once all ranks have promised to come. */
+/* Promises to come. Newcomers are called once all ranks have promised. */
 static gloo_status grow_promise_all(gloo_context *context, gloo_store *store,
                                     int64_t meeting, gloo_error *error) {
   gloo_error later;
@@ -88,7 +88,8 @@ static gloo_status grow_promise_all(gloo_context *context, gloo_store *store,
   return end;
 }
 
-/* Where it fails for this rank the meeting ends for all that come to it. */
+/* Promises to come, and calls the newcomers. A failure on this rank ends the
+ * meeting for all its ranks. */
 static gloo_status grow_call_in(gloo_context *context, gloo_store *store,
                                 gli_grow_called *called, grow_plan *plan,
                                 gloo_error *error) {
@@ -111,7 +112,7 @@ static gloo_status grow_call_in(gloo_context *context, gloo_store *store,
   return status;
 }
 
-/* Leaves plan->newcomers at 0 where none is to be met. */
+/* Agrees on the newcomers. Leaves plan->newcomers at 0 if there are none. */
 static gloo_status grow_agree(gloo_context *context, gloo_store *store,
                               const gloo_grow_options *o, grow_plan *plan,
                               gloo_error *error) {
@@ -133,7 +134,8 @@ static gloo_status grow_agree(gloo_context *context, gloo_store *store,
 
 /* ---- the verdict --------------------------------------------------------- */
 
-/* The first vote in the store is the verdict, and the same for all ranks. */
+/* Votes in the store. The first vote is the verdict, and the same for all
+ * ranks. */
 static gloo_status grow_vote(gloo_store *store, const gli_grow_round *round,
                              bool in, bool *taken, gloo_error *error) {
   static const char in_text[] = "taken", out_text[] = "refused";
@@ -156,8 +158,8 @@ static gloo_status grow_vote(gloo_store *store, const gli_grow_round *round,
                   key);
 }
 
-/* A rank that cannot read the verdict goes on with neither context: the other
- * ranks may be in either. */
+/* Fails a rank that cannot read the verdict. It continues with neither context,
+ * because the other ranks may be in either. */
 static gloo_status grow_lose_track(gloo_context *context,
                                    const gloo_error *cause, gloo_error *error) {
   gli_fail(error, GLOO_ERR_STALE, gloo_context_rank(context),
@@ -168,8 +170,8 @@ static gloo_status grow_lose_track(gloo_context *context,
   return GLOO_ERR_STALE;
 }
 
-/* Where it did not work for one rank it has not for any. `met`: what came of
- * the meeting here. */
+/* Chooses the context. A failure of one rank's meeting is a failure of all.
+ * `met` is the result of the meeting on this rank. */
 static gloo_status grow_settle(gloo_context *context, gloo_store *store,
                                const gli_grow_round *round, gloo_status met,
                                gloo_error *error) {
@@ -183,7 +185,7 @@ static gloo_status grow_settle(gloo_context *context, gloo_store *store,
                     "another rank could not connect to the newcomers; the "
                     "context is unchanged");
   if (gloo_context_size(context) == 1) return GLOO_OK;
-  /* All have met. A rank may be gone since, which not all need to have seen. */
+  /* All ranks have met. One may have died since, unknown to some others. */
   gloo_error cause;
   bool taken;
   if (grow_vote(store, round, end == GLOO_OK, &taken, &cause) != GLOO_OK)
@@ -250,7 +252,7 @@ gloo_status gloo_context_grow(gloo_context *context, gloo_store *store,
       gloo_context_destroy(made);
       return status;
     }
-    (void)gli_grow_confirm(made, NULL); /* else its first call fails */
+    (void)gli_grow_confirm(made, NULL); /* otherwise its first call fails */
     gli_context_follow(context, made);
   }
   *successor = made;

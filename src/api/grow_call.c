@@ -2,9 +2,9 @@
  * places.
  *
  * A newcomer that has taken a number may have ended, or be stopped, and the
- * store detects the former only after the newcomer has left a will. So rank 0
- * calls each newcomer to the meeting, and gives places only to those that
- * answer within a moment: an answer is a promise to come (grow_meeting.c). */
+ * store detects its end only if it has left a will. So rank 0 calls each
+ * newcomer to the meeting, and gives places only to those that answer soon: an
+ * answer is a promise to come (grow_meeting.c). */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,14 +18,14 @@
 #include "rendezvous/join/exchange.h"
 #include "rendezvous/store/store.h"
 
-/* In the store: how many newcomers have been dealt with, how many meetings were
- * called, and that the store can hold a verdict. */
+/* Keys of the store: the count of newcomers that were handled, the count of
+ * meetings, and a test whether the store can hold a verdict. */
 #define PLACED "gloo/grow/placed"
 #define ROUND "gloo/grow/round"
 #define JUDGES "gloo/grow/judges"
 
-/* A newcomer that waits answers within milliseconds; one whose processor is not
- * to be had is called again once it has taken a new number. */
+/* Time limit for the answer. A waiting newcomer answers within milliseconds;
+ * one without a processor takes a new number and is called again. */
 #define ANSWER_NS INT64_C(1000000000)
 
 enum { PAUSE_MS = 20 };
@@ -40,15 +40,15 @@ static bool newcomer_has(gloo_store *store, const char *what, int64_t number) {
   return true;
 }
 
-/* A newcomer that an earlier rank 0 has called, before it ended, takes a new
- * number. */
+/* Returns true if the newcomer waits. If an earlier rank 0 has called it and
+ * then ended, it takes a new number. */
 static bool newcomer_waits(gloo_store *store, int64_t number) {
   return !newcomer_has(store, GLI_GROW_GONE, number) &&
          !newcomer_has(store, GLI_GROW_CALL, number);
 }
 
-/* Newcomers between two numbers that still wait, as many as there is room for.
- * Returns the last number that was looked at. */
+/* Chooses waiting newcomers between two numbers, as many as there is room for.
+ * Returns the last number checked. */
 static int64_t grow_choose(gloo_store *store, int64_t from, int64_t to,
                            int32_t room, int64_t *chosen, int32_t *n) {
   gloo_store *visit;
@@ -65,8 +65,7 @@ static int64_t grow_choose(gloo_store *store, int64_t from, int64_t to,
   return at;
 }
 
-/* How many have come that have no place yet; waits for as many as are wanted.
- */
+/* Counts the newcomers without a place, and waits for the wanted number. */
 static gloo_status grow_await(gloo_store *store, const gloo_grow_options *o,
                               int64_t *placed, int64_t *came,
                               gloo_error *error) {
@@ -90,8 +89,8 @@ static gloo_status grow_await(gloo_store *store, const gloo_grow_options *o,
   }
 }
 
-/* A rank alone needs no verdict. A store that cannot give one is an error
- * before any newcomer has a place. */
+/* Checks that the store can hold a verdict, before any newcomer has a place. A
+ * single rank needs none. */
 static gloo_status grow_check_store(gloo_store *store, int size,
                                     gloo_error *error) {
   if (size == 1) return GLOO_OK;
@@ -100,7 +99,7 @@ static gloo_status grow_check_store(gloo_store *store, int size,
   return status == GLOO_ERR_COMPARE ? GLOO_OK : status;
 }
 
-/* Later calls skip newcomers that were called or have gone. */
+/* Counts the checked newcomers, so that later calls skip them. */
 static gloo_status call_count(gloo_store *store, const gli_grow_called *called,
                               gloo_error *error) {
   int64_t ignored;
@@ -134,7 +133,8 @@ gloo_status gli_grow_find(gloo_store *store, int size,
 
 /* ---- calling ------------------------------------------------------------- */
 
-/* Waits until all have answered, and keeps those that have. */
+/* Waits for the answers of all newcomers, within the time limit, and notes
+ * those that answered. */
 static gloo_status call_await(gloo_store *store, int64_t meeting,
                               gli_grow_called *called, bool *came,
                               gloo_error *error) {

@@ -1,6 +1,6 @@
-/* The meeting of present ranks and newcomers, as for any context, in a part of
- * the store of its own. A process that ends after its promise to come makes the
- * meeting fail at once, whether it has come or not. */
+/* The meeting of present ranks and newcomers, as for any context, in a separate
+ * part of the store. If a process ends after its promise to come, the meeting
+ * fails at once, whether it has come or not. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 #include "rendezvous/store/store.h"
 #include "security/trust.h"
 
-/* No program is in a meeting yet. */
+/* Tag of the library's calls; the program makes none during the meeting. */
 #define TAG UINT32_MAX
 #define MEETING "gloo/grow/meeting/%" PRId64 "/"
 

@@ -1,5 +1,4 @@
-/* Contexts from the environment: where the launcher of the job says that its
- * ranks meet. */
+/* Contexts from the environment: the launcher determines the store. */
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -19,28 +18,27 @@
 #include "rendezvous/launch/store_beside.h"
 
 #define FAREWELL_NS INT64_C(2000000000)
-/* The time for which the rendezvous stays open after all ranks have come, where
- * no job id tells jobs apart. Ranks of two jobs that start at one port retry
- * every few milliseconds, and those that find their numbers taken are noticed.
- */
+/* Time for which the rendezvous stays open after all ranks have come, if no job
+ * id distinguishes jobs. Ranks of two jobs that start at one port retry every
+ * few milliseconds, and are detected if their numbers are taken. */
 #define STRANGERS_MS 100u
 #define CONTEND_NS INT64_C(1000000000)
-/* How long a rank that was dropped tries to come back. */
+/* Time for which a rank that was dropped tries to return. */
 #define COME_BACK_NS INT64_C(500000000)
-/* Between two attempts to meet. */
+/* Pause between two attempts to meet, from the first to the second. */
 #define PAUSE_MIN_MS 2u
 #define PAUSE_MAX_MS 50u
 
-/* Where the ranks of this start meet. */
+/* The place where the ranks of this start meet. */
 typedef struct place {
   const gli_launch *launch;
   gli_store_url url;
-  unsigned start;    /* which start of this process it is; 0: not counted yet */
-  gloo_store *base;  /* a store that others use as well, or NULL */
-  gloo_store *store; /* the part of it that is for this start */
+  unsigned start;    /* number of this start in the process; 0 until counted */
+  gloo_store *base;  /* a shared store, or NULL */
+  gloo_store *store; /* the part of it for this start */
 } place;
 
-/* Two jobs may be started at one port: where nothing tells them apart. */
+/* Returns true if two jobs may start at the same port, indistinguishably. */
 static bool may_be_strangers(const gli_launch *launch) {
   return launch->serves && launch->job[0] == '\0';
 }
@@ -48,8 +46,8 @@ static bool may_be_strangers(const gli_launch *launch) {
 /* ---- the device ---------------------------------------------------------- */
 
 /* Opens the device. The address on the route to the rendezvous is published
- * first. A job of one rank is local; under PMI only the launcher knows where
- * the others are. */
+ * first. A job of one rank is local; under PMI only the launcher knows the
+ * other hosts. */
 static gloo_status open_device(const gloo_device_options *options,
                                const place *at, uint64_t deadline_ns,
                                gloo_device **device, gloo_error *error) {
@@ -75,19 +73,19 @@ static gloo_status open_device(const gloo_device_options *options,
 
 /* ---- the store ----------------------------------------------------------- */
 
-/* Tells all ranks that have come to another rank 0, or will, that this one
+/* Reports to all ranks of another rank 0, also to later ones, that this rank 0
  * could not listen: they may belong to either job. */
 static gloo_status context_contend(const gli_launch *launch,
                                    gloo_error *error) {
   gloo_store *store;
   if (gli_launch_open(launch, false, CONTEND_NS, &store, NULL) != GLOO_OK)
-    return error->status; /* it is something else, or of a job with a name */
+    return error->status; /* another program, or a job with a name */
   gloo_status status = gli_bootstrap_contend(store, 0, error);
   gloo_store_destroy(store);
   return status;
 }
 
-/* The store that rank 0 keeps for this start. */
+/* Opens the store that rank 0 serves for this start. */
 static gloo_status open_own(place *at, int64_t timeout_ns, gloo_error *error) {
   const gli_launch *launch = at->launch;
   bool serve = launch->rank == 0;
@@ -98,7 +96,8 @@ static gloo_status open_own(place *at, int64_t timeout_ns, gloo_error *error) {
   return status;
 }
 
-/* Where strangers may come in there, to one of rank 0's that keeps them out. */
+/* Moves the rendezvous from a store that admits any client to a store of rank 0
+ * that rejects strangers. */
 static gloo_status move_beside(place *at, int64_t timeout_ns,
                                gloo_error *error) {
   bool wanted;
@@ -115,9 +114,9 @@ static gloo_status move_beside(place *at, int64_t timeout_ns,
   return status;
 }
 
-/* The store of another program keeps what it was given: each job, each attempt
- * at it, and each start in one process gets keys of its own. All ranks start
- * equally often. */
+/* Opens a part of another program's store, which keeps old keys: each job, each
+ * attempt at it, and each start in one process has its own keys. All ranks
+ * start the same number of times. */
 static gloo_status open_shared(place *at, int64_t timeout_ns,
                                gloo_error *error) {
   static atomic_uint starts;
@@ -173,15 +172,15 @@ static gloo_status init_meet(const place *at, gloo_device *device,
     (void)gli_bootstrap_finish(store, launch->rank, launch->size, FAREWELL_NS,
                                NULL);
   } else if (status == GLOO_ERR_STALE && gli_store_was_first(store)) {
-    /* Others met there while this rank waited, and one had its number. */
+    /* Other ranks met there while this rank waited, and one had its number. */
     meeting->attempt.again = false;
     status = gli_bootstrap_contend(store, launch->rank, error);
   }
   return status;
 }
 
-/* Names rank 0 where the store that it serves does not answer: it has ended,
- * was stopped, or was not started. */
+/* Blames rank 0 if the store that it serves does not answer: it has ended, was
+ * stopped, or was not started. */
 static gloo_status nobody_met(const gli_launch *launch, const gloo_error *cause,
                               gloo_error *error) {
   bool silent =
@@ -190,8 +189,8 @@ static gloo_status nobody_met(const gli_launch *launch, const gloo_error *cause,
   return gli_fail(error, cause->status, rank, "%s", cause->message);
 }
 
-/* A rank that starts again may find the store of the start before, whose rank 0
- * is not that far: it tries until its time is up. */
+/* Retries until the deadline. A rank that starts again may find the store of
+ * the previous start, whose rank 0 has not ended yet. */
 static gloo_status meet_until_done(place *at, gloo_device *device,
                                    const gloo_context_options *options,
                                    uint64_t deadline_ns, gloo_context **context,
@@ -211,7 +210,7 @@ static gloo_status meet_until_done(place *at, gloo_device *device,
     int64_t left = gli_deadline_left(deadline_ns), most = left;
     bool was_in = meeting.attempt.published;
     if (was_in && (left < 0 || left > COME_BACK_NS)) most = COME_BACK_NS;
-    /* At least a moment, for 0 would mean the default. */
+    /* At least a moment, because 0 would mean the default. */
     gloo_status status = place_open(at, most == 0 ? 1 : most, &unopened);
     if (status != GLOO_OK)
       return nobody_met(launch, was_in ? &cause : &unopened, error);
@@ -265,7 +264,7 @@ gloo_status gloo_init(const gloo_init_options *options, gloo_context **context,
   gloo_device *device = NULL;
   status = open_device(o.device, &at, deadline, &device, error);
   if (status != GLOO_OK) return status;
-  gli_port_watch_end(NULL); /* this start is to have the port */
+  gli_port_watch_end(NULL); /* frees the port for this start */
   gloo_context *made = NULL;
   status = meet_until_done(&at, device, o.context, deadline, &made, error);
   if (status != GLOO_OK) {

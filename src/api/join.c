@@ -1,6 +1,6 @@
 /* gloo_context_join: a newcomer joins the present ranks (grow.c). It takes a
- * number, is called, answers, and gets a place. Where another process ends
- * before all have met, it takes a new number, until its time is up. */
+ * number, is called, answers, and gets a place. If another process ends before
+ * all have met, it takes a new number, until its deadline. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 #include "rendezvous/join/outcome.h"
 #include "rendezvous/store/store.h"
 
-/* "ROUND RANK SIZE DRAWN", of the store. */
+/* Parses "ROUND RANK SIZE DRAWN" from the store. */
 static bool grow_read_place(const gloo_value *value, gli_grow_round *round,
                             int *rank, int *size) {
   static const char digits[] = "0123456789abcdef";
@@ -35,8 +35,8 @@ static bool grow_read_place(const gloo_value *value, gli_grow_round *round,
   return true;
 }
 
-/* The least time for which a newcomer that was called waits for its place. Rank
- * 0 gives places once all have answered; if rank 0 ends, the meeting fails. */
+/* Minimum time that a called newcomer waits for its place. Rank 0 gives places
+ * once all have answered; if rank 0 ends, the meeting fails. */
 #define PLACE_NS INT64_C(5000000000)
 
 typedef struct join_place {
@@ -60,8 +60,8 @@ static gloo_status join_nonsense(const char *key, gloo_error *error) {
                   key, strstr(key, GLI_GROW_CALL "/") ? "call" : "place");
 }
 
-/* If this process ends meanwhile the store says that it waits no more, and rank
- * 0 calls another. */
+/* Waits for a call. If this process ends meanwhile, its will notes that in the
+ * store, and rank 0 calls another newcomer. */
 static gloo_status join_await_call(gloo_store *visit, int64_t number,
                                    uint64_t deadline_ns, gloo_value *called,
                                    gloo_error *error) {
@@ -177,8 +177,8 @@ static gloo_status join_get_place(gloo_store *store, uint64_t deadline_ns,
 
 /* ---- the call ------------------------------------------------------------ */
 
-/* Comes to one meeting. Sets *again if that ended for this rank's part only
- * because another rank did. */
+/* Comes to one meeting. Sets *again if it failed for this rank only because
+ * another rank has ended. */
 static gloo_status join_once(gloo_store *store, gloo_device *device,
                              const gloo_context_options *options,
                              uint64_t deadline_ns, gloo_context **made,

@@ -4,16 +4,17 @@
 #include "api/call_read.h"
 #include "core/error.h"
 
-/* All are compared with all outputs. */
+/* Limit on buffers: each is compared with all outputs. */
 #define MOST_BUFFERS ((size_t)65536)
 
-/* ---- how many ------------------------------------------------------------ */
+/* ---- numbers ------------------------------------------------------------- */
 
 static size_t inputs_of(const gli_arguments *a, const gli_plan_params *p) {
   return a->collective == GLI_SCATTER ? p->size : a->n_inputs;
 }
 
-/* At ranks that have no output the list may be NULL. */
+/* Returns the number of outputs. Ranks without output may pass NULL as the
+ * list. */
 static size_t outputs_of(const gli_arguments *a) {
   return a->outputs != NULL ? a->n_outputs : 0;
 }
@@ -37,7 +38,7 @@ gloo_status gli_lists_read(const gli_arguments *a, gli_call *call,
 
 /* ---- in place ------------------------------------------------------------ */
 
-/* Without inputs, or with those that are what it stands for. */
+/* Returns true without inputs, or with inputs of a call in place. */
 static bool is_in_place(const gli_arguments *a, const gli_shape *shape_in_place,
                         bool combines) {
   if (!shape_in_place->in_place) return false;
@@ -55,7 +56,7 @@ static bool is_in_place(const gli_arguments *a, const gli_shape *shape_in_place,
   return true;
 }
 
-/* ---- are they there, and apart ------------------------------------------- */
+/* ---- presence and overlap ------------------------------------------------ */
 
 static gloo_status check_outputs(const gli_arguments *a, uint64_t bytes,
                                  gloo_error *error) {
@@ -110,7 +111,7 @@ static gloo_status check_inputs(const gli_arguments *a, size_t n,
 
 /* ---- a call -------------------------------------------------------------- */
 
-/* Do shares of one input lie one behind the other, as they would in it? */
+/* Returns true if the shares of one input are contiguous. */
 static bool lists_make_one(const gli_arguments *a, size_t n, uint64_t bytes) {
   for (size_t i = 1; i < n; i++) {
     if ((uintptr_t)a->inputs[i] != (uintptr_t)a->inputs[0] + i * bytes)

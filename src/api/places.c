@@ -7,15 +7,15 @@
 #include "memory/cuda.h"
 #include "plan/lists.h"
 
-/* One side of a call: does any buffer of it have an image? */
+/* The buffers of one side of a call; `staged` if any must be staged. */
 typedef struct side {
   const gli_arguments *a;
   const void *stream;
   bool staged;
 } side;
 
-/* The driver knows of each byte; the first and the last one tell whether a list
- * of blocks is one buffer only by chance. */
+/* Checks a buffer. The first and the last byte suffice: blocks that form one
+ * buffer only by chance may be in different places. */
 static gloo_status look_at(side *s, const void *memory, uint64_t bytes,
                            gloo_error *error) {
   gli_cuda_place first, last;
@@ -44,7 +44,7 @@ static gloo_status look_at_pieces(side *s, const gli_staging *staging,
   return status;
 }
 
-/* Bytes of a buffer of the caller's: the plan may be one of wider elements. */
+/* Returns the size of the caller's buffer: the plan may have wider elements. */
 static uint64_t own_bytes(const gli_call *call, uint64_t bytes) {
   if (!call->wide) return bytes;
   return bytes / sizeof(float) * gloo_dtype_size(call->dtype);
@@ -90,8 +90,8 @@ static gloo_status look_at_outputs(side *s, const gli_call *call,
 static uint8_t staged_flags(const gli_call *call, bool in, bool out) {
   const gli_plan_params *p = &call->params;
   unsigned flags = (in ? GLI_STAGED_IN : 0) | (out ? GLI_STAGED_OUT : 0);
-  /* Buffers made for inputs and outputs are filled as they are copied, wherever
-   * those are. */
+  /* Buffers made for inputs and outputs are filled by copies, wherever the
+   * caller's are. */
   bool made = call->staging != NULL || call->unscaled != NULL || call->wide;
   if (made) flags = GLI_STAGED_IN | GLI_STAGED_OUT;
   if (made && p->in_place && gli_collective_reduces(p->collective))

@@ -12,7 +12,7 @@
 #include "kernels/custom_op.h"
 #include "kernels/reduce.h"
 
-/* ---- what there is ------------------------------------------------------- */
+/* ---- lists --------------------------------------------------------------- */
 
 const char *gloo_transport_name(size_t index) {
   const gli_transport_ops *ops = gli_transport_at(index);
@@ -67,7 +67,7 @@ int gloo_cores(void) {
   return (int)gli_cpu_effective();
 }
 
-/* ---- what a context does ------------------------------------------------- */
+/* ---- the state of a context ---------------------------------------------- */
 
 static gloo_status query_check(const char *function,
                                const gloo_context *context,

@@ -47,7 +47,8 @@ static gloo_status check_custom(const gli_arguments *a, const gloo_options *o,
                   gloo_dtype_name(a->dtype), size);
 }
 
-/* Multiplied, not divided: of integers too little would be left. */
+/* Refuses integers. Factors multiply instead of dividing, which would leave too
+ * little of integers. */
 static gloo_status check_scaled(const gli_arguments *a, const gloo_options *o,
                                 gloo_error *error) {
   if (!gli_dtype_is_inexact(a->dtype)) {
@@ -91,7 +92,8 @@ gloo_status gli_reduction_check(const gli_arguments *a, const gloo_options *o,
 
 /* ---- order --------------------------------------------------------------- */
 
-/* Where every order gives the same bits, none is needed. */
+/* Returns the order that the result requires: none if every order gives the
+ * same bits. */
 static gli_order reduction_order_of(const gli_arguments *a,
                                     const gloo_options *o) {
   bool ordered = o->ordered != 0;
@@ -103,7 +105,7 @@ static gli_order reduction_order_of(const gli_arguments *a,
   return ordered && shows ? GLI_ORDER_FOLD : GLI_ORDER_ANY;
 }
 
-/* ", " between names. */
+/* Lists the names, with ", " between them. */
 static void list_names(const gli_arguments *a, gli_order order, char *text,
                        size_t bytes) {
   size_t used = 0;
@@ -141,9 +143,10 @@ gloo_status gli_reduction_allows(const gli_arguments *a, const gloo_options *o,
 
 /* ---- the call ------------------------------------------------------------ */
 
-/* The scaled input goes where the rank's result will be, as in place; or, where
- * there is no room or nothing may be written, into memory of the operation. Of
- * several inputs their sum is scaled, wherever the plan joins them. */
+/* Sets up scaling. The scaled input goes to the place of the rank's result, as
+ * in place; without room there, or if it must not be written, it goes to memory
+ * of the operation. With several inputs their sum is scaled, where the plan
+ * joins them. */
 static void fill_scaling(const gloo_options *o, gli_call *call) {
   gli_plan_params *p = &call->params;
   gli_shape shape;
@@ -161,14 +164,14 @@ static void fill_scaling(const gloo_options *o, gli_call *call) {
   p->in_place = fits;
 }
 
-/* ---- low-precision floats as float32
- * -------------------------------------------- The sum of an average, and
- * products, may not fit a low-precision type, or lose in it what the result
- * could have. So they are float32 until the end: in the kernel, where an
- * algorithm combines all inputs in one step, and elsewhere on their way between
- * ranks, too. */
+/* ---- low-precision floats as float32 -------------------------------------
+ *
+ * The sum of an average, and products, may overflow a low-precision type, or
+ * lose precision that the result could have. So they are float32 until the end:
+ * in the kernel, if an algorithm combines all inputs in one step, and otherwise
+ * also between ranks. */
 
-/* The plan is one of float32, of one input and one output. */
+/* Changes the plan to float32, with one input and one output. */
 static gloo_status reduction_widen(const gli_arguments *a, gli_call *call,
                                    gloo_error *error) {
   gli_plan_params *p = &call->params;
@@ -215,8 +218,8 @@ gloo_status gli_reduction_fill(const gli_arguments *a, const gloo_options *o,
   return reduction_widen(a, call, error);
 }
 
-/* Operands count less than they are, for sums of bfloat16 may be too large for
- * float32; see reduce_narrow.c. */
+/* Decides how an average is computed. Operands are scaled down, because sums of
+ * bfloat16 may overflow float32; see reduce_narrow.c. */
 gloo_status gli_reduction_decide(const gli_arguments *a, gli_call *call,
                                  const gli_algorithm *algorithm, bool *changed,
                                  gloo_error *error) {

@@ -1,11 +1,10 @@
-/* gloo_sendrecv: two messages at the same time, as two operations with one
- * handle. */
+/* gloo_sendrecv: two concurrent messages, as two operations with one handle. */
 #include "api/call_read.h"
 #include "core/error.h"
 #include "gloo_c/collectives.h"
 
-/* Returns true if a send reads what the receive overwrites. A send that copies
- * first may overlap. */
+/* Returns true if a send reads memory that the receive overwrites. A send that
+ * copies first may overlap. */
 static bool exchange_collide(const gli_arguments *send,
                              const gli_arguments *recv) {
   if (send->side == GLI_SENDS_COPY) return false;
@@ -14,8 +13,8 @@ static bool exchange_collide(const gli_arguments *send,
                      recv->count * elem);
 }
 
-/* Both are fine by themselves. What is sent comes first: it may have to be
- * copied before something is received there. */
+/* Joins two valid operations, the send first: it may have to copy its input
+ * before the receive overwrites it. */
 static gloo_status exchange_join(gloo_context *context,
                                  const gli_arguments *send,
                                  const gli_arguments *recv,

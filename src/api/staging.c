@@ -1,5 +1,5 @@
-/* Calls whose blocks lie apart (gloo_c/lists.h): from lists of pointers to the
- * plain call that the engine knows. */
+/* Calls with separate blocks (gloo_c/lists.h): from lists of pointers to the
+ * plain call that the engine executes. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,20 +9,20 @@
 
 /* ---- the lists of a call ------------------------------------------------- */
 
-/* Holds the lists of one rank. A side without a list has one buffer, or none.
- */
+/* The lists of one rank. A side without a list has one buffer, or none. */
 typedef struct listing {
   const gli_arguments *a;
   uint64_t elem_bytes;
-  size_t n;       /* pointers in each list */
-  uint64_t bytes; /* that they point to, in one list */
+  size_t n;       /* number of pointers in each list */
+  uint64_t bytes; /* size of the blocks of one list */
   bool in_place;
-  bool ins, outs; /* is it a list? No inputs in place */
-  size_t own;     /* without a list of inputs: the output that holds the input
-                     in place */
+  bool ins, outs; /* true if that side has a list; no inputs in place */
+  /* Without a list of inputs: index of the output that holds the input in
+   * place. */
+  size_t own;
 } listing;
 
-/* Where pointers are compared they need not be const. */
+/* Returns a list, with pointers to const. */
 static const void *const *list_of(const listing *l, bool output) {
   return output ? (const void *const *)l->a->outputs : l->a->inputs;
 }
@@ -81,7 +81,7 @@ static gloo_status listing_check_list(const listing *l, bool output,
   return GLOO_OK;
 }
 
-/* Without inputs, or with those that are what it stands for. */
+/* Returns true without inputs, or with inputs of a call in place. */
 static bool listing_in_place(const listing *l) {
   const gli_arguments *a = l->a;
   if (!l->outs) return false;
@@ -103,9 +103,9 @@ static gloo_status listing_check_lists(listing *l, gloo_error *error) {
   return l->ins ? listing_check_list(l, false, error) : GLOO_OK;
 }
 
-/* ---- blocks that lie one behind the other -------------------------------- */
+/* ---- contiguous blocks --------------------------------------------------- */
 
-/* The buffer that they are; NULL: they lie apart. */
+/* Returns the buffer that the blocks form; NULL if they are not contiguous. */
 static const void *listing_whole(const listing *l, bool output) {
   const void *const *list = list_of(l, output);
   const void *first = NULL;
@@ -127,7 +127,7 @@ static const void *listing_whole(const listing *l, bool output) {
 
 typedef struct extent {
   uintptr_t from, to;
-  size_t number; /* in its list */
+  size_t number; /* index in its list */
   bool output, listed;
 } extent;
 
@@ -161,7 +161,8 @@ static gloo_status extents_overlap(const listing *l, const extent *x,
  * read. */
 static gloo_status check_extents(const listing *l, extent *e, size_t n,
                                  gloo_error *error) {
-  const extent *last_in = NULL, *last_out = NULL; /* those that end last */
+  const extent *last_in = NULL,
+               *last_out = NULL; /* extents with the highest end */
   qsort(e, n, sizeof *e, extent_order);
   for (size_t i = 0; i < n; i++) {
     const extent **last = e[i].output ? &last_out : &last_in;
@@ -205,11 +206,10 @@ static gloo_status listing_check_apart(const listing *l, gloo_error *error) {
   return status;
 }
 
-/* ---- memory for those that lie apart ------------------------------------- */
+/* ---- memory for separate blocks ------------------------------------------ */
 
-/* Adds the copies to `at` that precede the plan. Where one output holds the
- * input, that output alone is copied; it stays in place and is not copied back.
- */
+/* Adds the copies to `at` that precede the plan. If one output holds the input,
+ * only that output is copied; it stays in place and is not copied back. */
 static void staging_add_before(const listing *l, bool output, uint8_t *at,
                                gli_staging *s) {
   const void *const *list = list_of(l, output);
@@ -250,7 +250,8 @@ static gli_staging *staging_allocate(const listing *l, uint64_t buffers,
   return s;
 }
 
-/* A vector of pieces is joined where its result will be. */
+/* Chooses the memory, and adds the copies. The pieces of an allreduce are
+ * joined at the place of the result. */
 static gloo_status staging_fill(const listing *l, gli_arguments *plain,
                                 gli_staging **staging, gloo_error *error) {
   const void *in = l->ins ? listing_whole(l, false) : NULL;
@@ -298,7 +299,7 @@ gloo_status gli_staging_make(const gli_arguments *a, uint32_t rank,
   gloo_status status = listing_measure(&l, &elements, error);
   if (status != GLOO_OK) return status;
   if (cut) plain->count = (size_t)elements;
-  if (l.bytes == 0) return GLOO_OK; /* the lists are not looked at */
+  if (l.bytes == 0) return GLOO_OK; /* the lists are not read */
   status = listing_check_lists(&l, error);
   if (status == GLOO_OK) status = listing_check_apart(&l, error);
   if (status == GLOO_OK) status = staging_fill(&l, plain, staging, error);

@@ -12,7 +12,7 @@
 
 #define FILE_MAX_BYTES ((size_t)1 << 20)
 
-/* All of the file, as text, for free(). */
+/* Reads the whole file as text, for free(). */
 static gloo_status tuning_read_text(FILE *file, const char *name, char **out,
                                     gloo_error *error) {
   char *text = malloc(FILE_MAX_BYTES + 1);
@@ -49,7 +49,8 @@ static gloo_status cannot_open(const char *name, gloo_error *error) {
                   strerror(errno));
 }
 
-/* Not to wait: a named pipe has no writer, perhaps, and a device no end. */
+/* Opens the file. O_NONBLOCK: a named pipe may have no writer. Other files than
+ * regular ones are refused: a device may have no end. */
 static gloo_status open_file(const char *name, FILE **file, gloo_error *error) {
   struct stat info;
   int fd = open(name, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);

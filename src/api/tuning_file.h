@@ -4,10 +4,10 @@
 
 #include "algorithms/tuning.h"
 
-/* Read GLOO_ALGORITHM, which counts first, and the file that GLOO_TUNING_FILE
- * names. *tuning is NULL when neither says anything; else free() it. Errors:
- * those of gli_tuning_parse; GLOO_ERR_IO and GLOO_ERR_INVALID for a file that
- * cannot be read, or is none of text. */
+/* Reads GLOO_ALGORITHM, which takes precedence, and the file that
+ * GLOO_TUNING_FILE names. *tuning is NULL if neither has an entry; otherwise
+ * free() it. Errors: those of gli_tuning_parse; GLOO_ERR_IO and
+ * GLOO_ERR_INVALID for a file that is unreadable or not text. */
 gloo_status gli_tuning_load(gli_tuning **tuning, gloo_error *error);
 
 #endif

@@ -1,4 +1,4 @@
-/* Windows: how ranks make them, and what they do together. */
+/* Windows: creation, and collective functions. */
 #include <stdlib.h>
 
 #include "core/bytes.h"
@@ -37,7 +37,7 @@ static gloo_status window_meet(gloo_window *window, size_t bytes,
 }
 
 /* Creates the window. A failure from here on fails it on all ranks, because
- * others depend on this one. */
+ * they depend on this one. */
 static gloo_status window_make(gloo_context *group, void *memory, size_t bytes,
                                gloo_window **window, gloo_error *error) {
   void *ours = NULL;
@@ -97,8 +97,8 @@ gloo_status gloo_window_create(gloo_context *context, void *memory,
   return status;
 }
 
-/* A failure elsewhere in the process may have made memory private that others
- * still write to: then what they wrote is not here. */
+/* Checks that other ranks still write to this memory. A failure elsewhere in
+ * the process may have made it private, so that their data is not here. */
 static gloo_status window_check_shared(gloo_window *window, gloo_error *error) {
   if (gli_window_is_shared(window)) return GLOO_OK;
   gli_fail(
@@ -120,7 +120,7 @@ gloo_status gloo_window_fence(gloo_window *window, gloo_error *error) {
   if (status == GLOO_OK)
     status = gloo_barrier(gli_window_context(window), NULL, error);
   if (status == GLOO_OK) status = window_check_shared(window, error);
-  /* Others wait for a rank that could not even begin the barrier. */
+  /* Other ranks wait for a rank that failed before the barrier. */
   if (status != GLOO_OK)
     (void)gli_context_fail(gli_window_context(window), error);
   return status;
