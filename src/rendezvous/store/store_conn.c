@@ -191,7 +191,7 @@ gloo_status gli_store_conn_explain(const gli_store_conn *self,
                         name, words->kind);
       return gli_fail(error, GLOO_ERR_PROTOCOL, -1, "%s sent an invalid reply",
                       name);
-    case EBADMSG: /* a refusal of TLS may come behind the handshake */
+    case EBADMSG: /* TLS may refuse after the handshake */
       return gli_fail(error, self->greeted ? GLOO_ERR_PROTOCOL : GLOO_ERR_AUTH,
                       -1, "%s %s", name, gli_tls_why(self->conn.tls));
     case GLI_CONN_CLOSED:
