@@ -129,7 +129,7 @@ typedef struct gloo_options {
 
 /* ---- collectives --------------------------------------------------------- */
 
-/* Block until every rank has entered the barrier.
+/* Blocks until every rank has entered the barrier.
  * Errors: GLOO_ERR_INVALID, GLOO_ERR_UNSUPPORTED, GLOO_ERR_NOT_FOUND when
  * refused; errors that poison the context, see the head of this file.
  * Threads: any, with a separate tag for each thread. Ownership: *request
@@ -149,8 +149,8 @@ GLOO_API gloo_status gloo_barrier_init(gloo_context *context,
                                        gloo_request **request,
                                        gloo_error *error);
 
-/* Copy root's elements to every rank's output. In place, at the root: the data
- * is already in its output.
+/* Copies root's elements to every rank's output. In place, at the root: the
+ * data is already in its output.
  * Shape: input `count` elements, read at the root only; output `count`.
  * Errors: GLOO_ERR_ROOT, GLOO_ERR_COUNT, GLOO_ERR_DTYPE, GLOO_ERR_BUFFER,
  * GLOO_ERR_INVALID, GLOO_ERR_UNSUPPORTED, GLOO_ERR_NOT_FOUND when refused;
@@ -178,7 +178,7 @@ GLOO_API gloo_status gloo_broadcast_init(gloo_context *context,
                                          gloo_request **request,
                                          gloo_error *error);
 
-/* Combine all ranks' inputs element by element; every rank gets the result. In
+/* Combines all ranks' inputs element by element; every rank gets the result. In
  * place: output holds the input.
  * Shape: input and output `count` elements each.
  * Errors: GLOO_ERR_COUNT, GLOO_ERR_DTYPE, GLOO_ERR_OP, GLOO_ERR_BUFFER,
@@ -202,7 +202,7 @@ GLOO_API gloo_status gloo_allreduce_init(
     gloo_dtype dtype, gloo_op op, const gloo_options *options,
     gloo_request **request, gloo_error *error);
 
-/* Combine all ranks' inputs element by element; rank r gets elements r * count
+/* Combines all ranks' inputs element by element; rank r gets elements r * count
  * ... (r + 1) * count - 1 of the result. In place: output holds the input, and
  * the result is its first `count` elements; the rest is undefined.
  * Shape: input P * count elements, output `count`; in place P * count.
@@ -285,9 +285,9 @@ GLOO_API gloo_status gloo_alltoall_init(gloo_context *context,
                                         gloo_request **request,
                                         gloo_error *error);
 
-/* Combine all ranks' inputs element by element; the root gets the result. Other
- * ranks' outputs may be NULL, and are not written. In place: output holds the
- * input, also on the other ranks, which only read it.
+/* Combines all ranks' inputs element by element; the root gets the result.
+ * Other ranks' outputs may be NULL, and are not written. In place: output holds
+ * the input, also on the other ranks, which only read it.
  * Shape: input `count` elements, the root's output `count`.
  * Errors: GLOO_ERR_ROOT, GLOO_ERR_COUNT, GLOO_ERR_DTYPE, GLOO_ERR_OP,
  * GLOO_ERR_BUFFER, GLOO_ERR_INVALID, GLOO_ERR_UNSUPPORTED, GLOO_ERR_NOT_FOUND
@@ -314,7 +314,7 @@ GLOO_API gloo_status gloo_reduce_init(gloo_context *context, const void *input,
                                       gloo_request **request,
                                       gloo_error *error);
 
-/* Combine the inputs of ranks 0 to r element by element and in rank order, at
+/* Combines the inputs of ranks 0 to r element by element and in rank order, at
  * each rank r: its output gets input 0 op input 1 op ... op input r. In place:
  * output holds the input. GLOO_AVERAGE is not available (GLOO_ERR_UNSUPPORTED).
  * Shape: input and output `count` elements each.
@@ -578,7 +578,7 @@ GLOO_API gloo_status gloo_alltoallv_init(
 
 /* ---- point to point ------------------------------------------------------ */
 
-/* Send to rank `peer` (may be this rank). Completes when the buffer may be
+/* Sends to rank `peer` (may be this rank). Completes when the buffer may be
  * reused, which may be before the peer receives. The message is delivered
  * without further calls, unless the process exits before gloo_context_destroy,
  * or the device has no helper thread. Messages between two ranks with the same
@@ -603,7 +603,7 @@ GLOO_API gloo_status gloo_send_init(gloo_context *context, const void *input,
                                     const gloo_options *options,
                                     gloo_request **request, gloo_error *error);
 
-/* Receive from rank `peer`. A message with a different count or type gives
+/* Receives from rank `peer`. A message with a different count or type gives
  * GLOO_ERR_MISMATCH.
  * Shape: output `count` elements.
  * Errors: GLOO_ERR_RANK, GLOO_ERR_COUNT, GLOO_ERR_DTYPE, GLOO_ERR_BUFFER,
@@ -623,7 +623,7 @@ GLOO_API gloo_status gloo_recv_init(gloo_context *context, void *output,
                                     const gloo_options *options,
                                     gloo_request **request, gloo_error *error);
 
-/* Receive from whichever of the listed ranks (NULL and 0: any rank) sends
+/* Receives from whichever of the listed ranks (NULL and 0: any rank) sends
  * first; gloo_request_source, or `source` (may be NULL), says which.
  * Shape: output `count` elements; peers has n_peers ranks.
  * Errors: GLOO_ERR_RANK, GLOO_ERR_COUNT, GLOO_ERR_DTYPE, GLOO_ERR_BUFFER,
@@ -649,7 +649,7 @@ GLOO_API gloo_status gloo_recv_any_init(gloo_context *context, void *output,
                                         gloo_request **request,
                                         gloo_error *error);
 
-/* Send to rank `to` and receive from rank `from` at the same time, so that
+/* Sends to rank `to` and receives from rank `from` at the same time, so that
  * pairs and rings of ranks that call it do not wait for each other's receive.
  * Either rank may be GLOO_NO_RANK (no message in that direction) or this rank;
  * both may be the same. In place, `output` holds the outgoing message and has

@@ -118,7 +118,7 @@ typedef struct gloo_device_options {
  * 1.5 to 2.5 times as long over shared memory; allreduces of 4 bytes took 1.03
  * times as long. */
 
-/* Open a device: the transport endpoint in this process, and its progress
+/* Opens a device: the transport endpoint in this process, and its progress
  * engine. Several contexts may share a device; threads that use contexts of one
  * device take turns, so give each busy thread its own device. NULL options
  * select the defaults.
@@ -135,7 +135,7 @@ GLOO_API gloo_status gloo_device_create(const gloo_device_options *options,
                                         gloo_device **device,
                                         gloo_error *error);
 
-/* Close a device. All its contexts must be destroyed. NULL is allowed.
+/* Closes a device. All its contexts must be destroyed. NULL is allowed.
  * Errors: none.
  * Threads: no other thread may use the device.
  * Ownership: the handle is invalid afterwards. */
@@ -175,7 +175,7 @@ typedef struct gloo_context_options {
 #define GLOO_CONTEXT_OPTIONS_INIT \
   { sizeof(gloo_context_options), 0, 0, 0, 0, 0, 0, 0 }
 
-/* Create a context of `size` ranks, which exchange addresses through `store`.
+/* Creates a context of `size` ranks, which exchange addresses through `store`.
  * All ranks must call it with the same size and with stores that share their
  * keys. A store serves only one context, so give each context its own
  * gloo_store_prefix_create. If `device` is NULL the context owns a device with
@@ -214,7 +214,7 @@ typedef struct gloo_init_options {
 #define GLOO_INIT_OPTIONS_INIT \
   { sizeof(gloo_init_options), 0, 0 }
 
-/* Create a context from the environment of the job's launcher: GLOO_RANK,
+/* Creates a context from the environment of the job's launcher: GLOO_RANK,
  * GLOO_SIZE and GLOO_STORE (the URL of a store), or the variables of `gloo
  * run`, torchrun, srun or Kubernetes; docs/guide/launchers.md lists all. If no
  * other process serves a store, rank 0 does. GLOO_JOB_ID and GLOO_EPOCH, if
@@ -244,7 +244,7 @@ typedef struct gloo_init_options {
 GLOO_API gloo_status gloo_init(const gloo_init_options *options,
                                gloo_context **context, gloo_error *error);
 
-/* Destroy a context. Data already handed to the network is still delivered.
+/* Destroys a context. Data already handed to the network is still delivered.
  * Peers that need this rank afterwards get an error that says that it left. A
  * context and its groups can be destroyed in any order. Its requests can be
  * destroyed later, but not started again.
@@ -261,37 +261,37 @@ GLOO_API gloo_status gloo_init(const gloo_init_options *options,
  * Cost: may wait for connections to accept the remaining data. */
 GLOO_API void gloo_context_destroy(gloo_context *context);
 
-/* Return the rank of this process in the context, and the number of its ranks.
+/* Returns the rank of this process in the context, and the number of its ranks.
  * Errors: -1 for NULL. Threads: any. Ownership: the context stays the caller's.
  */
 GLOO_API int gloo_context_rank(const gloo_context *context);
 GLOO_API int gloo_context_size(const gloo_context *context);
 
-/* Return the device of the context, which the context owns if it was created
+/* Returns the device of the context, which the context owns if it was created
  * with a NULL device.
  * Errors: NULL for NULL. Threads: any. Ownership: unchanged; a device that the
  * context owns is destroyed with it. */
 GLOO_API gloo_device *gloo_context_device(const gloo_context *context);
 
-/* Return the number of hosts of the context's ranks, and the number of the host
- * of `rank`: 0 to gloo_context_hosts - 1, in the order of the lowest rank on
- * each. With this number as the color, gloo_context_split makes a group per
+/* Returns the number of hosts of the context's ranks, and the number of the
+ * host of `rank`: 0 to gloo_context_hosts - 1, in the order of the lowest rank
+ * on each. With this number as the color, gloo_context_split makes a group per
  * host.
  * Errors: -1 (no context, or no such rank). Threads: any. Ownership: the
  * context stays the caller's. */
 GLOO_API int gloo_context_hosts(const gloo_context *context);
 GLOO_API int gloo_context_host(const gloo_context *context, int rank);
 
-/* Set the timeout that GLOO_TIMEOUT_DEFAULT selects in later calls and prepared
- * requests on this context; earlier ones keep theirs. Later groups of the
- * context inherit it. GLOO_TIMEOUT_DEFAULT: GLOO_TIMEOUT, or 30 s.
+/* Sets the timeout that GLOO_TIMEOUT_DEFAULT selects in later calls and
+ * prepared requests on this context; earlier ones keep theirs. Later groups of
+ * the context inherit it. GLOO_TIMEOUT_DEFAULT: GLOO_TIMEOUT, or 30 s.
  * Errors: GLOO_ERR_INVALID (NULL, in a custom operation, or GLOO_TIMEOUT is not
  * a number). Threads: any. Ownership: the context stays the caller's. */
 GLOO_API gloo_status gloo_context_set_timeout(gloo_context *context,
                                               int64_t timeout_ns,
                                               gloo_error *error);
 
-/* Abort all operations of all ranks of the root context and its groups. They
+/* Aborts all operations of all ranks of the root context and its groups. They
  * fail with GLOO_ERR_ABORTED and a message with `reason` (plain text, copied;
  * may be NULL) and the calling rank; later calls fail with GLOO_ERR_POISONED
  * and the same text. Call it on a rank that cannot continue while others wait
@@ -302,11 +302,11 @@ GLOO_API gloo_status gloo_context_set_timeout(gloo_context *context,
 GLOO_API gloo_status gloo_context_abort(gloo_context *context,
                                         const char *reason, gloo_error *error);
 
-/* Abort from a signal handler, or from code that must not take a lock. `reason`
- * (may be NULL) is not copied and must stay valid, like a string literal. The
- * abort takes effect when a thread of this process notices it: within 0.1 s if
- * a thread waits in a call, else within half of GLOO_HEARTBEAT, by the helper
- * thread.
+/* Aborts from a signal handler, or from code that must not take a lock.
+ * `reason` (may be NULL) is not copied and must stay valid, like a string
+ * literal. The abort takes effect when a thread of this process notices it:
+ * within 0.1 s if a thread waits in a call, else within half of GLOO_HEARTBEAT,
+ * by the helper thread.
  * Errors: none; NULL and all calls after the first are ignored.
  * Threads: any, and signal handlers.
  * Ownership: the context stays the caller's, and must not be destroyed before
@@ -347,11 +347,11 @@ typedef struct gloo_group_options {
 
 #define GLOO_NO_COLOR (-1)
 
-/* Divide a context: ranks with the same color form a group, ordered by key, and
- * by rank for equal keys. All ranks of the context must call it; calls with one
- * tag must come in the same order on all ranks. A rank with a negative color
- * gets no group: *group = NULL. Blocks until all ranks have called. *group is
- * set on success only.
+/* Divides a context: ranks with the same color form a group, ordered by key,
+ * and by rank for equal keys. All ranks of the context must call it; calls with
+ * one tag must come in the same order on all ranks. A rank with a negative
+ * color gets no group: *group = NULL. Blocks until all ranks have called.
+ * *group is set on success only.
  * Errors: GLOO_ERR_INVALID (`context` or `group` is NULL) and
  * GLOO_ERR_UNSUPPORTED (options of a newer version): nothing was sent.
  * GLOO_ERR_TIMEOUT (names a rank that did not call), GLOO_ERR_MISMATCH (a rank
@@ -367,7 +367,7 @@ GLOO_API gloo_status gloo_context_split(gloo_context *context, int color,
                                         gloo_context **group,
                                         gloo_error *error);
 
-/* Create a group of the `n` listed ranks of the context, in that order:
+/* Creates a group of the `n` listed ranks of the context, in that order:
  * ranks[i] becomes rank i. Only these ranks call it, all with the same list.
  * Blocks until all have called. *group is set on success only.
  * Shape: ranks has n entries.
@@ -409,12 +409,12 @@ GLOO_API gloo_status gloo_context_subset_start(
     const gloo_group_options *options, gloo_context **group,
     gloo_request **request, gloo_error *error);
 
-/* Return the number of `rank` in the root context, which has no parent.
+/* Returns the number of `rank` in the root context, which has no parent.
  * Errors: -1 (no context, or no such rank). Threads: any. Ownership: the
  * context stays the caller's. */
 GLOO_API int gloo_context_world_rank(const gloo_context *context, int rank);
 
-/* Return the rank in `to` of the process that is `rank` in `from`. The two
+/* Returns the rank in `to` of the process that is `rank` in `from`. The two
  * contexts have the same root context, or the root of `to` is a successor
  * (gloo_context_shrink) of the root of `from`.
  * Errors: -1 if the process is not in `to`, the contexts are not related in
@@ -438,7 +438,7 @@ typedef struct gloo_shrink_options {
 #define GLOO_SHRINK_OPTIONS_INIT \
   { sizeof(gloo_shrink_options), 0, 0 }
 
-/* Create a successor of a failed context from the surviving ranks. All
+/* Creates a successor of a failed context from the surviving ranks. All
  * surviving ranks call it after one of their calls has failed. They agree on
  * the set of survivors and get a context with these ranks, numbered from 0 in
  * the order of their old ranks (see gloo_context_translate). The successor
@@ -492,7 +492,7 @@ typedef struct gloo_grow_options {
 #define GLOO_GROW_OPTIONS_INIT \
   { sizeof(gloo_grow_options), 0, 0, 0, 0 }
 
-/* Admit processes that have called gloo_context_join with the same store. All
+/* Admits processes that have called gloo_context_join with the same store. All
  * ranks of the context call it, like a collective. *successor is a context of
  * old and new ranks: the ranks of this context keep their numbers, and the
  * newcomers follow in the order of their arrival. It is NULL if no newcomer
@@ -522,7 +522,7 @@ GLOO_API gloo_status gloo_context_grow(gloo_context *context, gloo_store *store,
                                        gloo_context **successor,
                                        gloo_error *error);
 
-/* Join a running job: wait for at most `timeout_ns` until its ranks call
+/* Joins a running job: waits for at most `timeout_ns` until its ranks call
  * gloo_context_grow. `options`, with the same secret, and `device` are as for
  * gloo_context_create. A process that is killed or stopped while it waits is
  * skipped, at once if the store detects that (TCP stores, and file stores on
@@ -544,7 +544,7 @@ GLOO_API gloo_status gloo_context_join(gloo_store *store, gloo_device *device,
 
 /* ---- errors -------------------------------------------------------------- */
 
-/* Get the first error of a context. A failed peer, a deadline, a mismatch or a
+/* Gets the first error of a context. A failed peer, a deadline, a mismatch or a
  * cancelled collective makes the context permanently unusable: this call
  * returns the cause, and later calls return GLOO_ERR_POISONED, with the status
  * of the cause as `cause` in their gloo_error. So a program that retries after

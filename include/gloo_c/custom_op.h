@@ -104,7 +104,7 @@ typedef struct gloo_custom_op_options {
 #define GLOO_CUSTOM_OP_OPTIONS_INIT \
   { sizeof(gloo_custom_op_options), 0, 0, 0, 0, 0 }
 
-/* Create an operation; NULL options select the defaults. All contexts may use
+/* Creates an operation; NULL options select the defaults. All contexts may use
  * it, and many calls at once.
  * Errors: GLOO_ERR_INVALID (`function` or `op` is NULL, or the name is too
  * long), GLOO_ERR_UNSUPPORTED (options of a newer version), GLOO_ERR_NO_MEMORY.
@@ -115,7 +115,7 @@ GLOO_API gloo_status gloo_custom_op_create(
     gloo_custom_fn function, const gloo_custom_op_options *options,
     gloo_custom_op **op, gloo_error *error);
 
-/* Destroy an operation. Requests that were started or prepared with it keep it
+/* Destroys an operation. Requests that were started or prepared with it keep it
  * as long as they need it, and `release` is called after that. NULL is allowed.
  * Errors: none.
  * Threads: any.

@@ -27,13 +27,13 @@ typedef enum gloo_log_level {
  * library and from its helper threads; must not call the library. */
 typedef void (*gloo_log_fn)(gloo_log_level level, const char *line, void *user);
 
-/* Set the lowest level that is written; values out of range are clamped. The
+/* Sets the lowest level that is written; values out of range are clamped. The
  * default is GLOO_LOG_LEVEL from the environment (debug, info, warn, error,
  * off; read at the first line), or GLOO_LOG_WARN.
  * Errors: none. Threads: any, at any time. Ownership: none. */
 GLOO_API void gloo_log_set_level(gloo_log_level level);
 
-/* Send lines to `fn` instead of standard error; NULL restores standard error.
+/* Sends lines to `fn` instead of standard error; NULL restores standard error.
  * Errors: none. Threads: before other threads use the library.
  * Ownership: `user` stays the caller's, and must stay valid as long as `fn` is
  * set. */

@@ -53,7 +53,7 @@
 extern "C" {
 #endif
 
-/* Allocate memory, filled with zeros. 0 bytes are allocated like 1.
+/* Allocates memory, filled with zeros. 0 bytes are allocated like 1.
  *
  * If memory cannot be shared (limits on open files, file sizes or memory;
  * systems other than Linux) this is ordinary memory, with the same guarantees
@@ -66,18 +66,18 @@ extern "C" {
  * Cost: about 0.3 ms per MiB, for its pages. */
 GLOO_API gloo_status gloo_alloc(size_t bytes, void **memory, gloo_error *error);
 
-/* Free memory of gloo_alloc; NULL is ignored. No operation may be using it, and
- * persistent operations on it must not be started again. The system frees the
- * pages when all ranks that have mapped it have unmapped it: after this call
- * this rank, and then they, must wait for an operation of a shared context, or
- * destroy that context.
+/* Frees memory of gloo_alloc; NULL is ignored. No operation may be using it,
+ * and persistent operations on it must not be started again. The system frees
+ * the pages when all ranks that have mapped it have unmapped it: after this
+ * call this rank, and then they, must wait for an operation of a shared
+ * context, or destroy that context.
  * Shape: the address that gloo_alloc returned.
  * Errors: none. Threads: any. Ownership: the memory is invalid afterwards. */
 GLOO_API void gloo_free(void *memory);
 
 /* ---- registered memory --------------------------------------------------- */
 
-/* Register `bytes` bytes at `memory` for RDMA devices: long-lived memory from
+/* Registers `bytes` bytes at `memory` for RDMA devices: long-lived memory from
  * malloc, a mapping, or a framework's allocator. Between ranks that communicate
  * by RDMA, long messages from and to it are not copied, as with memory of
  * gloo_alloc. This applies to messages that lie within one registered range.
@@ -116,7 +116,7 @@ GLOO_API void gloo_free(void *memory);
 GLOO_API gloo_status gloo_memory_register(void *memory, size_t bytes,
                                           gloo_error *error);
 
-/* Deregister a range. No operation may be using any of it, and persistent
+/* Deregisters a range. No operation may be using any of it, and persistent
  * operations on it copy from now on. When this returns, no device of this
  * process reads or writes the memory, and no peer can write to it.
  *

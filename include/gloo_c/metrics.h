@@ -44,7 +44,7 @@ typedef struct gloo_call_totals {
   uint64_t reserved[4];
 } gloo_call_totals;
 
-/* Store the totals of each call and algorithm in totals[0 .. room - 1], and
+/* Stores the totals of each call and algorithm in totals[0 .. room - 1], and
  * their number in *n, which may be larger than `room`. `totals` may be NULL if
  * `room` is 0.
  * Errors: GLOO_ERR_INVALID (NULL, or in a custom operation),
@@ -68,14 +68,14 @@ typedef struct gloo_peer_totals {
   uint64_t reserved[4];
 } gloo_peer_totals;
 
-/* Store the traffic with rank `peer` of the context.
+/* Stores the traffic with rank `peer` of the context.
  * Errors: those of gloo_context_call_totals, and GLOO_ERR_RANK. Threads: any.
  * Ownership: *totals is the caller's. Cost: nothing is sent. */
 GLOO_API gloo_status gloo_context_peer_totals(gloo_context *context, int peer,
                                               gloo_peer_totals *totals,
                                               gloo_error *error);
 
-/* Write all counters as OpenMetrics text. docs/formats.md lists the
+/* Writes all counters as OpenMetrics text. docs/formats.md lists the
  * names.
  * Errors: those of gloo_context_trace. Threads: any. Ownership: everything
  * stays the caller's. Cost: nothing is sent. */
@@ -83,11 +83,12 @@ GLOO_API gloo_status gloo_context_metrics(gloo_context *context,
                                           gloo_trace_fn write, void *user,
                                           gloo_error *error);
 
-/* Free the memory that a context, its root context and all its groups cache for
- * later calls: plans of collectives, operations and scratch buffers. The caches
- * are bounded without this call (about 20 MB of plans, 20 MB of operations and
- * 64 MiB of scratch), and gloo_context_metrics reports them as gloo_kept_bytes.
- * Pending and prepared operations and connections are not affected.
+/* Frees the memory that a context, its root context and all its groups cache
+ * for later calls: plans of collectives, operations and scratch buffers. The
+ * caches are bounded without this call (about 20 MB of plans, 20 MB of
+ * operations and 64 MiB of scratch), and gloo_context_metrics reports them as
+ * gloo_kept_bytes. Pending and prepared operations and connections are not
+ * affected.
  * Errors: GLOO_ERR_INVALID (NULL, or in a custom operation), GLOO_ERR_FORKED.
  * Threads: any. Ownership: the context stays the caller's. Cost: nothing is
  * sent. */

@@ -50,7 +50,7 @@ extern "C" {
 typedef struct gloo_request gloo_request;
 typedef struct gloo_device gloo_device;
 
-/* Start a persistent request (made by `_init`) again. Its timeout counts from
+/* Starts a persistent request (made by `_init`) again. Its timeout counts from
  * this call. A callback of gloo_request_on_done that still runs for the
  * previous run returns first, unless the callback itself makes this call.
  * Errors: GLOO_ERR_INVALID (NULL). GLOO_ERR_BUSY if the request is pending, or
@@ -62,14 +62,14 @@ typedef struct gloo_device gloo_device;
 GLOO_API gloo_status gloo_request_start(gloo_request *request,
                                         gloo_error *error);
 
-/* Test a request without blocking; makes progress. Returns GLOO_OK if it
+/* Tests a request without blocking; makes progress. Returns GLOO_OK if it
  * completed, GLOO_IN_PROGRESS while it is pending, else its error.
  * Errors: GLOO_ERR_INVALID (NULL), and those of the operation.
  * Threads: any. Ownership: the request stays the caller's. */
 GLOO_API gloo_status gloo_request_test(gloo_request *request,
                                        gloo_error *error);
 
-/* Wait for a request, at most `timeout_ns`: GLOO_TIMEOUT_DEFAULT and
+/* Waits for a request, at most `timeout_ns`: GLOO_TIMEOUT_DEFAULT and
  * GLOO_TIMEOUT_NONE set no limit beside the operation's own deadline. If that
  * time passes the operation continues, and the call returns GLOO_IN_PROGRESS.
  * Otherwise it returns like gloo_request_test.
@@ -79,7 +79,7 @@ GLOO_API gloo_status gloo_request_test(gloo_request *request,
 GLOO_API gloo_status gloo_request_wait(gloo_request *request,
                                        int64_t timeout_ns, gloo_error *error);
 
-/* Make a CUDA stream wait for the request to complete or fail, and return at
+/* Makes a CUDA stream wait for the request to complete or fail, and returns at
  * once: work that is put into the stream afterwards runs when the result is in
  * the GPU buffers. gloo_request_test reports success or failure later. If the
  * request is complete already the stream does not wait.
@@ -97,7 +97,7 @@ GLOO_API gloo_status gloo_request_wait_stream(gloo_request *request,
 /* The index that wait_any and test_any store if no request completed. */
 #define GLOO_NO_INDEX SIZE_MAX
 
-/* Wait until one of `n` requests has completed or failed. `*index` is its
+/* Waits until one of `n` requests has completed or failed. `*index` is its
  * index, the lowest of several, and the call returns its status. NULL entries
  * are skipped; set an entry to NULL after its completion was reported, or it is
  * reported again. If all entries are NULL, or n is 0, *index is GLOO_NO_INDEX
@@ -123,7 +123,7 @@ GLOO_API gloo_status gloo_request_test_any(gloo_request *const *requests,
                                            size_t n, size_t *index,
                                            gloo_error *error);
 
-/* Wait until all of `n` requests have completed or failed. Returns GLOO_OK if
+/* Waits until all of `n` requests have completed or failed. Returns GLOO_OK if
  * all completed, else the status of the first in the list that failed;
  * gloo_request_error returns the error of each. NULL entries are skipped.
  * Returns GLOO_IN_PROGRESS if `timeout_ns` passes (as in gloo_request_wait; one
@@ -139,7 +139,7 @@ GLOO_API gloo_status gloo_request_wait_all(gloo_request *const *requests,
 typedef void (*gloo_request_fn)(void *user, gloo_request *request,
                                 gloo_status status);
 
-/* Set a callback that runs with `user` at the end of each run of the request;
+/* Sets a callback that runs with `user` at the end of each run of the request;
  * NULL removes it. For a run that ended already the calling thread runs it at
  * once, unless a callback ran for that run before. When this call returns, the
  * callback that was set before has returned and does not run again.
@@ -169,7 +169,7 @@ GLOO_API gloo_status gloo_request_on_done(gloo_request *request,
                                           gloo_request_fn function, void *user,
                                           gloo_error *error);
 
-/* Join `n` requests into one, in this order. The joined request replaces their
+/* Joins `n` requests into one, in this order. The joined request replaces their
  * handles. It is complete when all are; its error is that of the first that
  * failed, its source that of the first that has one; it is started (if all are
  * persistent), cancelled, released and destroyed as one. All must belong to one
@@ -185,7 +185,7 @@ GLOO_API gloo_status gloo_requests_join(gloo_request *const *requests, size_t n,
                                         gloo_request **joined,
                                         gloo_error *error);
 
-/* Cancel a request. A receive that matched no message and a send of which no
+/* Cancels a request. A receive that matched no message and a send of which no
  * byte was sent are withdrawn, and end with GLOO_ERR_CANCELLED; anything else
  * poisons the context, because the other ranks cannot complete either. Returns
  * GLOO_OK for a request that is not pending, too.
@@ -199,7 +199,7 @@ GLOO_API gloo_status gloo_request_cancel(gloo_request *request,
  * Errors: none. Threads: any. Ownership: the request stays the caller's. */
 GLOO_API int gloo_request_source(const gloo_request *request);
 
-/* Get the error of a request again. Fills `*error`, with status GLOO_OK and an
+/* Gets the error of a request again. Fills `*error`, with status GLOO_OK and an
  * empty message if there is none, and returns that status; `error` may be NULL.
  * Errors: the request's; GLOO_ERR_INVALID (no request, or in a custom
  * operation).
@@ -207,13 +207,13 @@ GLOO_API int gloo_request_source(const gloo_request *request);
 GLOO_API gloo_status gloo_request_error(const gloo_request *request,
                                         gloo_error *error);
 
-/* Release a request without cancelling it: it is freed when it has completed or
- * failed. Its buffers must stay valid until then; a callback of
+/* Releases a request without cancelling it: it is freed when it has completed
+ * or failed. Its buffers must stay valid until then; a callback of
  * gloo_request_on_done tells when. NULL is allowed.
  * Errors: none. Threads: any. Ownership: the library's from now on. */
 GLOO_API void gloo_request_release(gloo_request *request);
 
-/* Free a request; a pending one is cancelled first (see gloo_request_cancel).
+/* Frees a request; a pending one is cancelled first (see gloo_request_cancel).
  * It can be destroyed after its context. Its callback has run and returned when
  * this call returns (see gloo_request_on_done). NULL is allowed.
  * Errors: none. Threads: any. Ownership: the handle is invalid afterwards. */
@@ -221,7 +221,7 @@ GLOO_API void gloo_request_destroy(gloo_request *request);
 
 /* ---- event loops --------------------------------------------------------- */
 
-/* Get a descriptor that becomes readable when an operation of the device has
+/* Gets a descriptor that becomes readable when an operation of the device has
  * completed or failed, for poll, epoll, libuv or asyncio. It stays readable
  * until gloo_device_clear_fd is called. On readable: clear it, then test the
  * requests of interest; a later completion makes it readable again. The program
@@ -235,7 +235,7 @@ GLOO_API void gloo_request_destroy(gloo_request *request);
 GLOO_API gloo_status gloo_device_get_fd(gloo_device *device, int *fd,
                                         gloo_error *error);
 
-/* Make the descriptor of gloo_device_get_fd unreadable until another operation
+/* Makes the descriptor of gloo_device_get_fd unreadable until another operation
  * ends. Without a descriptor it does nothing; NULL is allowed.
  * Errors: none. Threads: any. Ownership: the device stays the caller's. */
 GLOO_API void gloo_device_clear_fd(gloo_device *device);

@@ -94,7 +94,8 @@ typedef struct gloo_error {
 #define GLOO_TIMEOUT_NONE ((int64_t)-1)
 #define GLOO_TIMEOUT_NOW ((int64_t)1)
 
-/* Return the text of a status; "unknown status" for unknown values, never NULL.
+/* Returns the text of a status; "unknown status" for unknown values, never
+ * NULL.
  * Errors: none. Threads: any, at any time. Ownership: a static string. */
 GLOO_API const char *gloo_status_string(gloo_status status);
 

@@ -58,7 +58,7 @@ typedef struct gloo_value {
 
 /* ---- kinds of stores ----------------------------------------------------- */
 
-/* Create a store in this process's memory, for ranks that are threads.
+/* Creates a store in this process's memory, for ranks that are threads.
  * Errors: GLOO_ERR_INVALID (`store` is NULL), GLOO_ERR_NO_MEMORY.
  * Threads: any. Ownership: *store is the caller's. */
 GLOO_API gloo_status gloo_store_memory_create(gloo_store **store,
@@ -73,7 +73,7 @@ typedef struct gloo_store_file_options {
 #define GLOO_STORE_FILE_OPTIONS_INIT \
   { sizeof(gloo_store_file_options), 0, 0, 0 }
 
-/* Create a store in a directory that all ranks can access. A directory of
+/* Creates a store in a directory that all ranks can access. A directory of
  * another job or epoch is refused; records left over from an earlier start of
  * the same job and epoch are an error on all ranks.
  * Errors: GLOO_ERR_STALE (another job or epoch), GLOO_ERR_INVALID (no
@@ -106,7 +106,7 @@ typedef struct gloo_store_tcp_options {
 #define GLOO_STORE_TCP_OPTIONS_INIT \
   { sizeof(gloo_store_tcp_options), 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
-/* Create a TCP store (IPv4 or IPv6): start its server in this process with
+/* Creates a TCP store (IPv4 or IPv6): starts its server in this process with
  * `serve`, or connect to it. The server binds only `host`, and runs until the
  * store with `serve` is destroyed.
  * Errors: GLOO_ERR_INVALID (no host, or a client without a port),
@@ -122,12 +122,12 @@ typedef struct gloo_store_tcp_options {
 GLOO_API gloo_status
 gloo_store_tcp_create(const gloo_store_tcp_options *options, gloo_store **store,
                       gloo_error *error);
-/* Return the port of the server.
+/* Returns the port of the server.
  * Errors: 0 for other kinds of stores, and for NULL. Threads: any. Ownership:
  * the store stays the caller's. */
 GLOO_API uint16_t gloo_store_tcp_port(const gloo_store *store);
 
-/* Open a store by its URL:
+/* Opens a store by its URL:
  *
  *     file:///folder     as gloo_store_file_create, without a job
  *     tcp://host:port    a client of `gloo store`, or of a process with `serve`
@@ -154,7 +154,7 @@ GLOO_API uint16_t gloo_store_tcp_port(const gloo_store *store);
 GLOO_API gloo_status gloo_store_open(const char *url, int64_t timeout_ns,
                                      gloo_store **store, gloo_error *error);
 
-/* Create a view of `base` in which every key starts with `prefix`.
+/* Creates a view of `base` in which every key starts with `prefix`.
  * Errors: GLOO_ERR_INVALID (NULL, or a prefix of 1,024 bytes or more),
  * GLOO_ERR_NO_MEMORY.
  * Threads: any. Ownership: *store is the caller's; `base` stays the caller's,
@@ -198,7 +198,8 @@ typedef struct gloo_store_callbacks {
                            const gloo_value *values, size_t n_keys);
 } gloo_store_callbacks;
 
-/* Create a store of callbacks. `destroy` is called when the store is destroyed.
+/* Creates a store of callbacks. `destroy` is called when the store is
+ * destroyed.
  * Errors: GLOO_ERR_INVALID (set, get, wait or `store` is NULL),
  * GLOO_ERR_UNSUPPORTED (callbacks of a newer version), GLOO_ERR_NO_MEMORY.
  * Threads: any. Ownership: *store is the caller's; the struct is copied; `user`
@@ -207,14 +208,14 @@ GLOO_API gloo_status
 gloo_store_callbacks_create(const gloo_store_callbacks *callbacks,
                             gloo_store **store, gloo_error *error);
 
-/* Destroy a store. NULL is allowed.
+/* Destroys a store. NULL is allowed.
  * Errors: none. Threads: no other thread may use the store. Ownership: the
  * handle is invalid afterwards. */
 GLOO_API void gloo_store_destroy(gloo_store *store);
 
 /* ---- operations ---------------------------------------------------------- */
 
-/* Set `key`, replacing its value if it has one.
+/* Sets `key`, replacing its value if it has one.
  * Shape: data has `bytes` bytes; may be NULL if `bytes` is 0.
  * Errors: those of all operations (head of this file).
  * Threads: any. Ownership: data stays the caller's and is copied. */
@@ -222,7 +223,7 @@ GLOO_API gloo_status gloo_store_set(gloo_store *store, const char *key,
                                     const void *data, size_t bytes,
                                     gloo_error *error);
 
-/* Wait until `key` exists and copy its value.
+/* Waits until `key` exists and copies its value.
  * Shape: *value is one value.
  * Errors: GLOO_ERR_TIMEOUT (names the key), those of all operations (head of
  * this file).
@@ -231,7 +232,7 @@ GLOO_API gloo_status gloo_store_get(gloo_store *store, const char *key,
                                     int64_t timeout_ns, gloo_value *value,
                                     gloo_error *error);
 
-/* Wait until all keys exist.
+/* Waits until all keys exist.
  * Shape: keys has n_keys entries.
  * Errors: GLOO_ERR_TIMEOUT (names as many missing keys as fit, and the number
  * of the others), those of all operations (head of this file).
@@ -240,7 +241,7 @@ GLOO_API gloo_status gloo_store_wait(gloo_store *store, const char *const *keys,
                                      size_t n_keys, int64_t timeout_ns,
                                      gloo_error *error);
 
-/* Add to the decimal integer in `key` (0 if absent), atomically; `result` gets
+/* Adds to the decimal integer in `key` (0 if absent), atomically; `result` gets
  * the sum. Values are ASCII decimal, so gloo_store_get can read them.
  * Errors: GLOO_ERR_INVALID also if the value is not an integer, or the sum
  * overflows; GLOO_ERR_UNSUPPORTED (no such callback), those of all operations
@@ -280,7 +281,7 @@ GLOO_API gloo_status gloo_store_multi_set(gloo_store *store,
                                           const gloo_value *values,
                                           size_t n_keys, gloo_error *error);
 
-/* Append to the value of `key` (empty if absent), atomically.
+/* Appends to the value of `key` (empty if absent), atomically.
  * Shape: data has `bytes` bytes; may be NULL if `bytes` is 0.
  * Errors: GLOO_ERR_INVALID also if the value would be too long;
  * GLOO_ERR_UNSUPPORTED (no such callback), those of all operations (head of
@@ -290,7 +291,7 @@ GLOO_API gloo_status gloo_store_append(gloo_store *store, const char *key,
                                        const void *data, size_t bytes,
                                        gloo_error *error);
 
-/* Delete a key.
+/* Deletes a key.
  * Errors: GLOO_ERR_NOT_FOUND (it does not exist), GLOO_ERR_UNSUPPORTED (no such
  * callback), those of all operations (head of this file).
  * Threads: any. Ownership: the store stays the caller's. */

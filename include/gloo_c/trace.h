@@ -48,7 +48,7 @@ extern "C" {
  * held, so it may call any function. */
 typedef int (*gloo_trace_fn)(void *user, const char *text, size_t bytes);
 
-/* Write the trace of the context and its groups as JSON; for a group, that of
+/* Writes the trace of the context and its groups as JSON; for a group, that of
  * its whole family. docs/formats.md lists the fields. It also works on a failed
  * context.
  * Errors: GLOO_ERR_INVALID (NULL, or in a custom operation), GLOO_ERR_IO

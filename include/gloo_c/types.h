@@ -118,11 +118,11 @@ typedef enum gloo_op {
   GLOO_CUSTOM = 65 /* the operation in `custom`, see custom_op.h */
 } gloo_op;
 
-/* Return the bytes of an element; 0 for an unknown type and for GLOO_OPAQUE.
+/* Returns the bytes of an element; 0 for an unknown type and for GLOO_OPAQUE.
  * Errors: 0. Threads: any, at any time. Ownership: none. */
 GLOO_API size_t gloo_dtype_size(gloo_dtype dtype);
 
-/* Return the name used in messages, options and files ("float32", "sum");
+/* Returns the name used in messages, options and files ("float32", "sum");
  * "unknown" for values outside the list.
  * Errors: none. Threads: any, at any time. Ownership: static strings. */
 GLOO_API const char *gloo_dtype_name(gloo_dtype dtype);

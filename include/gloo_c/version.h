@@ -28,7 +28,7 @@ extern "C" {
 #define GLOO_VERSION_NUMBER \
   GLOO_VERSION_OF(GLOO_VERSION_MAJOR, GLOO_VERSION_MINOR, GLOO_VERSION_PATCH)
 
-/* Return "MAJOR.MINOR.PATCH" of the library in use, and the same as a number
+/* Returns "MAJOR.MINOR.PATCH" of the library in use, and the same as a number
  * like GLOO_VERSION_NUMBER.
  * Errors: none. Threads: any, at any time. Ownership: a static string. */
 GLOO_API const char *gloo_version(void);

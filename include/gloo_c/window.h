@@ -68,7 +68,7 @@ typedef struct gloo_window_options {
 #define GLOO_WINDOW_OPTIONS_INIT \
   { sizeof(gloo_window_options), 0, 0 }
 
-/* Create a window over all ranks of the context. Blocks until all have called.
+/* Creates a window over all ranks of the context. Blocks until all have called.
  * This rank exposes `bytes` bytes of `memory` (0: none). If `memory` is NULL
  * the library allocates it (gloo_alloc), filled with zeros, and frees it with
  * the window. *window is set on success only.
@@ -86,8 +86,8 @@ GLOO_API gloo_status gloo_window_create(gloo_context *context, void *memory,
                                         gloo_window **window,
                                         gloo_error *error);
 
-/* Destroy a window, on all ranks. The call starts with a fence, so no access is
- * pending on any rank. NULL gives GLOO_OK. If the fence fails its error is
+/* Destroys a window, on all ranks. The call starts with a fence, so no access
+ * is pending on any rank. NULL gives GLOO_OK. If the fence fails its error is
  * returned, and the window is destroyed all the same.
  * Errors: those of gloo_window_fence.
  * Threads: any; no other thread may use the window; blocks. Ownership: the
@@ -96,13 +96,13 @@ GLOO_API gloo_status gloo_window_create(gloo_context *context, void *memory,
 GLOO_API gloo_status gloo_window_destroy(gloo_window *window,
                                          gloo_error *error);
 
-/* Return this rank's own part, and the length of a rank's part in bytes.
+/* Returns this rank's own part, and the length of a rank's part in bytes.
  * Errors: NULL and 0 (no window, no such rank). Threads: any. Ownership: the
  * memory is the window's or the caller's, see gloo_window_create. */
 GLOO_API void *gloo_window_memory(const gloo_window *window);
 GLOO_API size_t gloo_window_bytes(const gloo_window *window, int rank);
 
-/* Start to copy `bytes` bytes from `from` to the part of `rank`, at `offset`
+/* Starts to copy `bytes` bytes from `from` to the part of `rank`, at `offset`
  * bytes from its start (put), or from there to `to` (get). `rank` may be the
  * caller's own.
  * Shape: offset + bytes is at most gloo_window_bytes of that rank.
@@ -121,7 +121,7 @@ GLOO_API gloo_status gloo_window_get(gloo_window *window, int rank,
                                      uint64_t offset, void *to, size_t bytes,
                                      gloo_error *error);
 
-/* Start an atomic operation on the 64-bit word (in the owner's byte order) at
+/* Starts an atomic operation on the 64-bit word (in the owner's byte order) at
  * `offset` bytes from the start of the part of `rank`: add `value` modulo 2^64,
  * or replace the word by `desired` if it equals `expected`. *before gets the
  * previous value; `before` may be NULL.
@@ -137,7 +137,7 @@ GLOO_API gloo_status gloo_window_compare_swap(
     gloo_window *window, int rank, uint64_t offset, uint64_t expected,
     uint64_t desired, uint64_t *before, gloo_error *error);
 
-/* Complete all accesses of this rank to the part of `rank`, or to all parts:
+/* Completes all accesses of this rank to the part of `rank`, or to all parts:
  * puts are visible to every rank, and results have arrived.
  * Errors: GLOO_ERR_INVALID, GLOO_ERR_RANK; GLOO_ERR_TIMEOUT and GLOO_ERR_PEER
  * name the rank that did not answer; GLOO_ERR_POISONED, GLOO_ERR_FORKED.
@@ -148,7 +148,7 @@ GLOO_API gloo_status gloo_window_flush(gloo_window *window, int rank,
 GLOO_API gloo_status gloo_window_flush_all(gloo_window *window,
                                            gloo_error *error);
 
-/* Flush on all ranks, then wait in a barrier: when the call returns, all
+/* Flushes on all ranks, then waits in a barrier: when the call returns, all
  * earlier accesses of all ranks are complete and visible. All ranks call it.
  * Errors: those of gloo_window_flush_all and gloo_barrier.
  * Threads: any, one at a time; blocks. Ownership: as in gloo_window_flush. */
