@@ -12,7 +12,7 @@
 #include "core/error.h"
 #include "core/json.h"
 #include "net/tcp_address.h"
-#include "rendezvous/store/tcp_server.h"
+#include "rendezvous/store/tcp/tcp_server.h"
 #include "security/trust.h"
 #include "tools/bench_shared.h"
 #include "tools/limits.h"

@@ -13,7 +13,7 @@
 #include "net/interfaces.h"
 #include "net/tcp_address.h"
 #include "rendezvous/store/store.h"
-#include "rendezvous/store/tcp_connection.h"
+#include "rendezvous/store/tcp/tcp_connection.h"
 #include "tools/doctor.h"
 #if GLI_LINUX
 #endif

@@ -23,7 +23,7 @@ bool gli_run_find(const char *program, char path[GLI_RUN_PATH_MAX],
                   int *exit_status, gloo_error *error);
 
 /* A port on 127.0.0.1 that was free, as was the name of the local socket that
- * goes with it (rendezvous/store/tcp_local.h). On Linux *reservation is a
+ * goes with it (rendezvous/store/tcp/tcp_local.h). On Linux *reservation is a
  * socket that keeps others from being given it, while a server that sets
  * SO_REUSEADDR may listen on it; elsewhere it is -1. */
 bool gli_run_pick_port(uint16_t *port, int *reservation, gloo_error *error);

@@ -10,7 +10,7 @@
 
 #include "core/descriptor.h"
 #include "core/environment.h"
-#include "rendezvous/store/tcp_local.h"
+#include "rendezvous/store/tcp/tcp_local.h"
 #include "security/keys.h"
 #include "tools/run.h"
 #include "tools/tools.h"

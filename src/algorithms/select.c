@@ -37,7 +37,7 @@
 #define HALVING_FROM ((uint64_t)256 << 10)
 #define RING_FROM ((uint64_t)1 << 20)  /* its blocks stay in the caches */
 #define A_MESSAGE ((uint64_t)16 << 10) /* half of its time is latency */
-#define SHORTEST                                                             \
+#define SHORTEST \
   ((uint64_t)16 << 10)                /* segment of what flows along a chain \
                                        */
 #define SEGMENTED ((uint64_t)1 << 48) /* and longer ones like that */

@@ -85,7 +85,7 @@ void world_close(world *w) {
 
 /* ---- running ------------------------------------------------------------ */
 
-#define POSTED                                                  \
+#define POSTED \
   UINT32_MAX /* in waits_for: a receive that waits for its send \
               */
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rendezvous/store/tcp_auth.h"
+#include "rendezvous/store/tcp/tcp_auth.h"
 #include "security/trust.h"
 #include "store_use.h"
 

@@ -11,7 +11,7 @@
 #include <uv.h>
 
 #include "fuzz.h"
-#include "rendezvous/store/tcp_session.h"
+#include "rendezvous/store/tcp/tcp_session.h"
 #include "security/trust.h"
 
 enum { CLIENTS = 2, STEPS_MAX = 100, POLLS = 4 };

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "rendezvous/store/tcp_protocol.h"
+#include "rendezvous/store/tcp/tcp_protocol.h"
 
 /* A connection to 127.0.0.1; -1 when there is none to be had. */
 int raw_try_connect(uint16_t port);

@@ -20,8 +20,8 @@
 #include "kinds.h"
 #include "ranks/sanitized.h"
 #include "raw.h"
-#include "rendezvous/store/tcp_protocol.h"
-#include "rendezvous/store/tcp_server.h"
+#include "rendezvous/store/tcp/tcp_protocol.h"
+#include "rendezvous/store/tcp/tcp_server.h"
 #include "tcp_help.h"
 
 #define MIB ((size_t)1 << 20)

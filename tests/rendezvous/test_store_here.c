@@ -27,7 +27,7 @@
 #include "children.h"
 #include "gloo_c/gloo_c.h"
 #include "raw.h"
-#include "rendezvous/store/tcp_protocol.h"
+#include "rendezvous/store/tcp/tcp_protocol.h"
 #include "security/keys.h"
 
 #define PATIENCE INT64_C(60000000000)

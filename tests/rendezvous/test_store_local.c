@@ -13,8 +13,8 @@
 #include "children.h"
 #include "gloo_c/gloo_c.h"
 #include "raw.h"
-#include "rendezvous/store/tcp_local.h"
-#include "rendezvous/store/tcp_protocol.h"
+#include "rendezvous/store/tcp/tcp_local.h"
+#include "rendezvous/store/tcp/tcp_protocol.h"
 
 #define SECOND INT64_C(1000000000)
 

@@ -16,7 +16,7 @@
 
 #include "gloo_c/gloo_c.h"
 #include "raw.h"
-#include "rendezvous/store/tcp_auth.h"
+#include "rendezvous/store/tcp/tcp_auth.h"
 
 #define SECOND INT64_C(1000000000)
 #define JOB "job-of-this-test"

@@ -14,8 +14,8 @@
 #include "gloo_c/log.h"
 #include "kinds.h"
 #include "raw.h"
-#include "rendezvous/store/tcp_protocol.h"
-#include "rendezvous/store/tcp_strangers.h"
+#include "rendezvous/store/tcp/tcp_protocol.h"
+#include "rendezvous/store/tcp/tcp_strangers.h"
 #include "tcp_help.h"
 
 static void another_job_or_epoch_is_refused(void **state) {

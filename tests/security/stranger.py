@@ -31,7 +31,7 @@ def version(header, name):
 
 
 MAGIC = 0x65726F7473636C67
-VERSION = version("rendezvous/store/tcp_protocol.h", "GLI_TCP_VERSION")
+VERSION = version("rendezvous/store/tcp/tcp_protocol.h", "GLI_TCP_VERSION")
 TCP_VERSION = version("transport_tcp/handshake.h", "GLI_TCP_VERSION")
 SHM_VERSION = version("transport_shm/note.h", "GLI_SHM_VERSION")
 HELLO, SET, FETCH = 1, 2, 3

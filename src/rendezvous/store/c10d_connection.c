@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "net/tcp_address.h"
-#include "rendezvous/store/tcp_pool.h"
+#include "rendezvous/store/tcp/tcp_pool.h"
 
 #define C10D_MAGIC UINT32_C(0x3c85f7ce)
 #define C10D_NONCE UINT32_C(0x676c6f6f) /* "gloo" */

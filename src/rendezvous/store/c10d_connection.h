@@ -34,7 +34,7 @@
 #include "core/error.h"
 #include "gloo_c/store.h"
 #include "rendezvous/store/store_conn.h"
-#include "rendezvous/store/tcp_protocol.h"
+#include "rendezvous/store/tcp/tcp_protocol.h"
 
 /* `QueryType` in PyTorch's TCPStoreBackend.hpp. */
 typedef enum gli_c10d_op {

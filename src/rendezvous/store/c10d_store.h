@@ -5,7 +5,7 @@
 
 #include "rendezvous/store/c10d_connection.h"
 #include "rendezvous/store/store.h"
-#include "rendezvous/store/tcp_pool.h"
+#include "rendezvous/store/tcp/tcp_pool.h"
 
 typedef struct gli_c10d_store {
   gloo_store base;

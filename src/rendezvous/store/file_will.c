@@ -18,7 +18,7 @@
 #include "core/log.h"
 #include "core/random.h"
 #include "rendezvous/store/file_store.h"
-#include "rendezvous/store/tcp_protocol.h"
+#include "rendezvous/store/tcp/tcp_protocol.h"
 #include "rendezvous/store/value.h"
 
 #define WILLS "wills"

@@ -5,7 +5,7 @@
 
 #include "core/text.h"
 #include "rendezvous/store/store.h"
-#include "rendezvous/store/tcp_pool.h"
+#include "rendezvous/store/tcp/tcp_pool.h"
 
 /* Time that an answer may always take, even after the deadline. */
 #define GRACE_NS ((int64_t)2000000000)

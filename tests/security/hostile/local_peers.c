@@ -12,8 +12,8 @@
 
 #include "core/bytes.h"
 #include "hostile.h"
-#include "rendezvous/store/tcp_budget.h"
-#include "rendezvous/store/tcp_protocol.h"
+#include "rendezvous/store/tcp/tcp_budget.h"
+#include "rendezvous/store/tcp/tcp_protocol.h"
 
 /* ---- what they say ------------------------------------------------------- */
 

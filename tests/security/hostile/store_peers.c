@@ -10,7 +10,7 @@
 #include "hostile.h"
 #include "rendezvous/join/outcome.h"
 #include "rendezvous/store/store.h"
-#include "rendezvous/store/tcp_auth.h"
+#include "rendezvous/store/tcp/tcp_auth.h"
 
 enum {
   HELLO_BYTES = 8 + 16 + GLI_NONCE_BYTES,

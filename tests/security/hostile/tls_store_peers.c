@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "net/tls.h"
-#include "rendezvous/store/tcp_protocol.h"
+#include "rendezvous/store/tcp/tcp_protocol.h"
 #include "tls_client.h"
 
 /* ---- at the store -------------------------------------------------------- */

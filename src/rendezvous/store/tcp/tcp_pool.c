@@ -1,4 +1,4 @@
-#include "rendezvous/store/tcp_pool.h"
+#include "rendezvous/store/tcp/tcp_pool.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
-#include "rendezvous/store/tcp_budget.h"
+#include "rendezvous/store/tcp/tcp_budget.h"
 
-#include "rendezvous/store/tcp_session.h"
+#include "rendezvous/store/tcp/tcp_session.h"
 
 /* ---- counting ------------------------------------------------------------ */
 

@@ -12,9 +12,9 @@
 #include <uv.h>
 
 #include "core/text.h"
-#include "rendezvous/store/tcp_client.h"
-#include "rendezvous/store/tcp_connection.h"
-#include "rendezvous/store/tcp_server.h"
+#include "rendezvous/store/tcp/tcp_client.h"
+#include "rendezvous/store/tcp/tcp_connection.h"
+#include "rendezvous/store/tcp/tcp_server.h"
 #include "rendezvous/store/value.h"
 #include "security/trust.h"
 

@@ -1,4 +1,4 @@
-#include "rendezvous/store/tcp_auth.h"
+#include "rendezvous/store/tcp/tcp_auth.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,10 +1,10 @@
 /* The connections of one client to the TCP store's server. */
-#ifndef GLI_RENDEZVOUS_STORE_TCP_CLIENT_H
-#define GLI_RENDEZVOUS_STORE_TCP_CLIENT_H
+#ifndef GLI_RENDEZVOUS_STORE_TCP_TCP_CLIENT_H
+#define GLI_RENDEZVOUS_STORE_TCP_TCP_CLIENT_H
 
 #include "net/tcp_address.h"
 #include "net/tls.h"
-#include "rendezvous/store/tcp_connection.h"
+#include "rendezvous/store/tcp/tcp_connection.h"
 #include "security/trust.h"
 
 typedef struct gli_tcp_client gli_tcp_client;

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "core/log.h"
-#include "rendezvous/store/tcp_session.h"
+#include "rendezvous/store/tcp/tcp_session.h"
 #include "rendezvous/store/value.h"
 
 static void serve_broken(gli_session *session) {

@@ -5,10 +5,10 @@
  * The server proves itself first: a client reveals nothing of its job to a
  * stranger that has the port. Both sides draw a nonce against replay, and each
  * direction has its own key against reflection. */
-#ifndef GLI_RENDEZVOUS_STORE_TCP_AUTH_H
-#define GLI_RENDEZVOUS_STORE_TCP_AUTH_H
+#ifndef GLI_RENDEZVOUS_STORE_TCP_TCP_AUTH_H
+#define GLI_RENDEZVOUS_STORE_TCP_TCP_AUTH_H
 
-#include "rendezvous/store/tcp_protocol.h"
+#include "rendezvous/store/tcp/tcp_protocol.h"
 #include "security/trust.h"
 
 /* The nonces of both sides. */

@@ -11,13 +11,13 @@
  *
  * Requests that wait for keys, and wills, may stay for any time. They have half
  * of the budget; beyond that the largest one is refused. */
-#ifndef GLI_RENDEZVOUS_STORE_TCP_BUDGET_H
-#define GLI_RENDEZVOUS_STORE_TCP_BUDGET_H
+#ifndef GLI_RENDEZVOUS_STORE_TCP_TCP_BUDGET_H
+#define GLI_RENDEZVOUS_STORE_TCP_TCP_BUDGET_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "rendezvous/store/tcp_queue.h"
+#include "rendezvous/store/tcp/tcp_queue.h"
 
 /* Memory limit. Two frames of the session that may exceed it, and small
  * requests, come on top: 64 MiB in all. */

@@ -1,6 +1,6 @@
 /* A queue of sessions, in order of arrival. */
-#ifndef GLI_RENDEZVOUS_STORE_TCP_QUEUE_H
-#define GLI_RENDEZVOUS_STORE_TCP_QUEUE_H
+#ifndef GLI_RENDEZVOUS_STORE_TCP_TCP_QUEUE_H
+#define GLI_RENDEZVOUS_STORE_TCP_TCP_QUEUE_H
 
 #include <stddef.h>
 

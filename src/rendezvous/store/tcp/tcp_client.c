@@ -1,4 +1,4 @@
-#include "rendezvous/store/tcp_client.h"
+#include "rendezvous/store/tcp/tcp_client.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -6,7 +6,7 @@
 
 #include "core/random.h"
 #include "core/text.h"
-#include "rendezvous/store/tcp_pool.h"
+#include "rendezvous/store/tcp/tcp_pool.h"
 
 struct gli_tcp_client {
   gli_tcp_pool pool;

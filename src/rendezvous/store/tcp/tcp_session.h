@@ -1,17 +1,17 @@
 /* One client's connection in the server. The server's lock must be held. */
-#ifndef GLI_RENDEZVOUS_STORE_TCP_SESSION_H
-#define GLI_RENDEZVOUS_STORE_TCP_SESSION_H
+#ifndef GLI_RENDEZVOUS_STORE_TCP_TCP_SESSION_H
+#define GLI_RENDEZVOUS_STORE_TCP_TCP_SESSION_H
 
 #include <uv.h>
 
 #include "net/conn.h"
 #include "net/tcp_address.h"
 #include "rendezvous/store/table.h"
-#include "rendezvous/store/tcp_auth.h"
-#include "rendezvous/store/tcp_budget.h"
-#include "rendezvous/store/tcp_local.h"
-#include "rendezvous/store/tcp_protocol.h"
-#include "rendezvous/store/tcp_strangers.h"
+#include "rendezvous/store/tcp/tcp_auth.h"
+#include "rendezvous/store/tcp/tcp_budget.h"
+#include "rendezvous/store/tcp/tcp_local.h"
+#include "rendezvous/store/tcp/tcp_protocol.h"
+#include "rendezvous/store/tcp/tcp_strangers.h"
 
 #define GLI_TCP_WAIT_BUCKETS 1024 /* a power of two */
 

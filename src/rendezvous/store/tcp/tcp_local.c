@@ -1,4 +1,4 @@
-#include "rendezvous/store/tcp_local.h"
+#include "rendezvous/store/tcp/tcp_local.h"
 
 #include <errno.h>
 #include <stdatomic.h>

@@ -1,14 +1,14 @@
 /* The server of the TCP store: a table, and a thread that serves it. */
-#ifndef GLI_RENDEZVOUS_STORE_TCP_SERVER_H
-#define GLI_RENDEZVOUS_STORE_TCP_SERVER_H
+#ifndef GLI_RENDEZVOUS_STORE_TCP_TCP_SERVER_H
+#define GLI_RENDEZVOUS_STORE_TCP_TCP_SERVER_H
 
 #include <stdint.h>
 #include <sys/socket.h>
 
 #include "core/error.h"
 #include "net/tls.h"
-#include "rendezvous/store/tcp_connection.h"
-#include "rendezvous/store/tcp_session.h"
+#include "rendezvous/store/tcp/tcp_connection.h"
+#include "rendezvous/store/tcp/tcp_session.h"
 #include "security/trust.h"
 
 typedef struct gli_tcp_server gli_tcp_server;

@@ -7,8 +7,8 @@
  * alone (core/run_directory.h), where clients look if the abstract socket is
  * not their own user's. Linux only; elsewhere, and if a program may not have
  * such sockets, all functions fail with EAFNOSUPPORT. */
-#ifndef GLI_RENDEZVOUS_STORE_TCP_LOCAL_H
-#define GLI_RENDEZVOUS_STORE_TCP_LOCAL_H
+#ifndef GLI_RENDEZVOUS_STORE_TCP_TCP_LOCAL_H
+#define GLI_RENDEZVOUS_STORE_TCP_TCP_LOCAL_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
 /* The I/O of a session: reading requests, writing replies, closing. */
-#include "rendezvous/store/tcp_session.h"
+#include "rendezvous/store/tcp/tcp_session.h"
 
 #include <errno.h>
 #include <inttypes.h>

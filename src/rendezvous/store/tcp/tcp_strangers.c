@@ -1,4 +1,4 @@
-#include "rendezvous/store/tcp_strangers.h"
+#include "rendezvous/store/tcp/tcp_strangers.h"
 
 #include <inttypes.h>
 #include <sys/resource.h>
@@ -6,7 +6,7 @@
 
 #include "core/descriptor.h"
 #include "core/log.h"
-#include "rendezvous/store/tcp_session.h"
+#include "rendezvous/store/tcp/tcp_session.h"
 
 #define SESSIONS_MAX ((size_t)65536)
 #define LINES_NS UINT64_C(60000000000)

@@ -1,14 +1,14 @@
 /* Connections to the server of a TCP store without a completed hello, and their
  * limit. The server's lock must be held. */
-#ifndef GLI_RENDEZVOUS_STORE_TCP_STRANGERS_H
-#define GLI_RENDEZVOUS_STORE_TCP_STRANGERS_H
+#ifndef GLI_RENDEZVOUS_STORE_TCP_TCP_STRANGERS_H
+#define GLI_RENDEZVOUS_STORE_TCP_TCP_STRANGERS_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "gloo_c/log.h"
-#include "rendezvous/store/tcp_queue.h"
+#include "rendezvous/store/tcp/tcp_queue.h"
 
 /* Maximum number of connections without a hello; lower if descriptors are
  * scarce. A new one is always accepted: the oldest makes room. */

@@ -32,8 +32,8 @@
  *            n = 0: none
  * Any other failure -> its message. The first request is HELLO. Server and
  * client both have the key and require it, or neither does. */
-#ifndef GLI_RENDEZVOUS_STORE_TCP_PROTOCOL_H
-#define GLI_RENDEZVOUS_STORE_TCP_PROTOCOL_H
+#ifndef GLI_RENDEZVOUS_STORE_TCP_TCP_PROTOCOL_H
+#define GLI_RENDEZVOUS_STORE_TCP_TCP_PROTOCOL_H
 
 #include <stdbool.h>
 #include <stddef.h>

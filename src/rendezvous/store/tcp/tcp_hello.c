@@ -10,8 +10,8 @@
 #include "core/log.h"
 #include "core/random.h"
 #include "core/text.h"
-#include "rendezvous/store/tcp_auth.h"
-#include "rendezvous/store/tcp_session.h"
+#include "rendezvous/store/tcp/tcp_auth.h"
+#include "rendezvous/store/tcp/tcp_session.h"
 
 /* Fills the error for a lack of resources in this process, which waiting ranks
  * report. */

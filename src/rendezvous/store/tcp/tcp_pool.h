@@ -3,8 +3,8 @@
  * connection exclusively, so that a waiting thread does not block another.
  *
  * Threads: take and keep: any, several at once. */
-#ifndef GLI_RENDEZVOUS_STORE_TCP_POOL_H
-#define GLI_RENDEZVOUS_STORE_TCP_POOL_H
+#ifndef GLI_RENDEZVOUS_STORE_TCP_TCP_POOL_H
+#define GLI_RENDEZVOUS_STORE_TCP_TCP_POOL_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,14 +1,14 @@
 /* One connection of a client to the TCP store's server. One thread at a time
  * uses it. */
-#ifndef GLI_RENDEZVOUS_STORE_TCP_CONNECTION_H
-#define GLI_RENDEZVOUS_STORE_TCP_CONNECTION_H
+#ifndef GLI_RENDEZVOUS_STORE_TCP_TCP_CONNECTION_H
+#define GLI_RENDEZVOUS_STORE_TCP_TCP_CONNECTION_H
 
 #include "net/tcp_address.h"
 #include "net/tls.h"
 #include "rendezvous/store/store_conn.h"
-#include "rendezvous/store/tcp_auth.h"
-#include "rendezvous/store/tcp_local.h"
-#include "rendezvous/store/tcp_protocol.h"
+#include "rendezvous/store/tcp/tcp_auth.h"
+#include "rendezvous/store/tcp/tcp_local.h"
+#include "rendezvous/store/tcp/tcp_protocol.h"
 
 typedef struct gli_tcp_connection {
   gli_store_conn base;

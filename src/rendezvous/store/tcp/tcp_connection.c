@@ -1,4 +1,4 @@
-#include "rendezvous/store/tcp_connection.h"
+#include "rendezvous/store/tcp/tcp_connection.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include "net/port_holder.h"
 #include "net/time_limit.h"
 #include "rendezvous/store/store_conn.h"
-#include "rendezvous/store/tcp_local.h"
+#include "rendezvous/store/tcp/tcp_local.h"
 
 #define QUEUE_FULL_MS 2u
 

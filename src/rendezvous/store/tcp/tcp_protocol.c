@@ -1,4 +1,4 @@
-#include "rendezvous/store/tcp_protocol.h"
+#include "rendezvous/store/tcp/tcp_protocol.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "rendezvous/store/tcp_server.h"
+#include "rendezvous/store/tcp/tcp_server.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -20,8 +20,8 @@
 #include "net/port_holder.h"
 #include "net/ports.h"
 #include "net/socket.h"
-#include "rendezvous/store/tcp_local.h"
-#include "rendezvous/store/tcp_session.h"
+#include "rendezvous/store/tcp/tcp_local.h"
+#include "rendezvous/store/tcp/tcp_session.h"
 
 #define KEYS_MAX ((size_t)256 * 1024) /* slightly more than 3 per rank */
 #define BYTES_MAX ((uint64_t)1 << 30)
