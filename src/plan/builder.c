@@ -1,4 +1,4 @@
-/* Collecting the steps of an algorithm: cutting, slot numbers. */
+/* Collects the steps of an algorithm: segments, slot numbers. */
 #include "plan/builder.h"
 
 #include <stdlib.h>
@@ -10,8 +10,7 @@
 /* ---- scratch memory ------------------------------------------------------ */
 
 gli_range gli_scratch(gli_builder *b, uint64_t bytes) {
-  /* Each piece begins at a multiple of 64 bytes: aligned, and on a cache line
-   * of its own. */
+  /* Each piece is aligned to 64 bytes, and starts a cache line. */
   uint64_t first = b->scratch_bytes, end;
   if (first > UINT64_MAX - 63 ||
       !gli_add_u64((first + 63) & ~(uint64_t)63, bytes, &end) ||
@@ -139,7 +138,7 @@ static void builder_append(gli_builder *b, const gli_step *s) {
   b->steps[b->n_steps++] = *s;
 }
 
-/* Number the message that this step sends or receives. */
+/* Numbers the message that this step sends or receives. */
 static void builder_number(gli_builder *b, gli_step *s) {
   gli_plan_peer *peer = &b->peers[s->peer];
   s->lane = b->lane;
@@ -152,7 +151,7 @@ static void builder_number(gli_builder *b, gli_step *s) {
   }
 }
 
-/* Take a step as it is. */
+/* Adds a step uncut. */
 void gli_build_whole(gli_builder *b, gli_step *s) {
   if (b->n_seen >= UINT32_MAX - 1) {
     gli_build_fail(b, GLOO_ERR_INVALID, "too many steps for one plan");
@@ -163,8 +162,8 @@ void gli_build_whole(gli_builder *b, gli_step *s) {
   builder_append(b, s);
 }
 
-/* Chooses the segments of a message whose length two ranks alone know: a
- * thousand segments for all peers together. */
+/* Returns the segment length for a message whose length only its two ranks
+ * know: at most about a thousand segments for all peers together. */
 static uint64_t longest_segment(const gli_builder *b, uint64_t bytes) {
   if (!gli_collective_pairwise(b->params.collective)) return b->segment;
   uint64_t pieces = 1 + 1024 / b->params.size;
@@ -194,7 +193,7 @@ void gli_build_push(gli_builder *b, gli_step *s) {
   }
 }
 
-/* The words for what it reduces: of REDUCE_ALL they are gets. */
+/* Returns the error text; the operands of REDUCE_ALL are gets. */
 static const char *builder_miscounted(gli_step_kind kind, uint32_t n) {
   if (kind == GLI_STEP_REDUCE_ALL) {
     return n == 0 ? "reduces without gets"

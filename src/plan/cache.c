@@ -1,4 +1,4 @@
-/* The plan cache: a hash table, and a list by time of last use. */
+/* The plan cache: a hash table, and a list ordered by last use. */
 #include "plan/cache.h"
 
 #include <stdlib.h>
@@ -7,10 +7,10 @@
 #include "plan/params.h"
 
 #define BUCKETS 256       /* a power of two */
-#define STEPS_PER_PLAN 16 /* what a plan counts besides its steps */
+#define STEPS_PER_PLAN 16 /* cost of a plan besides its steps */
 
 typedef struct entry {
-  gli_plan_ref ref; /* first: a ref is its entry */
+  gli_plan_ref ref; /* first member, so that a ref converts to its entry */
   gli_build_fn build;
   gli_plan *plan;
   size_t holders, weight;
@@ -28,7 +28,7 @@ struct gli_plan_cache {
 
 /* ---- keys --------------------------------------------------------------- */
 
-/* Field by field: padding has no say. */
+/* Compares field by field, because of padding. */
 static bool same_params(const gli_plan_params *a, const gli_plan_params *b) {
   return a->collective == b->collective && a->rank == b->rank &&
          a->size == b->size && a->root == b->root && a->count == b->count &&
@@ -108,7 +108,7 @@ static void plan_cache_drop(gli_plan_cache *cache, entry *e) {
   free(e);
 }
 
-/* Drop plans without a holder, oldest first, until at most `max_steps` remain.
+/* Drops plans without a holder, oldest first, until at most `max_steps` remain.
  */
 static void plan_cache_trim(gli_plan_cache *cache, size_t max_steps) {
   entry *e = cache->oldest;
@@ -165,7 +165,7 @@ static gloo_status plan_cache_insert(gli_plan_cache *cache, size_t bucket,
 gloo_status gli_plan_cache_get(gli_plan_cache *cache, gli_build_fn build,
                                const gli_plan_params *params,
                                gli_plan_ref **ref, gloo_error *error) {
-  entry *e = cache->newest; /* calls are repeated */
+  entry *e = cache->newest; /* most calls repeat the last one */
   if (e != NULL && is_for(e, build, params)) {
     cache->stats.hits++;
     e->holders++;

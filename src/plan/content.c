@@ -44,7 +44,7 @@ gli_piece gli_piece_block(const gli_piece *p, uint32_t size, uint64_t j) {
   return block;
 }
 
-/* Blocks [from, to) of a series, as a piece. */
+/* Returns blocks [from, to) of a series, as a piece. */
 static gli_piece content_blocks(const gli_piece *p, uint32_t size,
                                 uint64_t from, uint64_t to) {
   gli_piece first = gli_piece_block(p, size, from);
@@ -59,7 +59,7 @@ static gli_piece content_blocks(const gli_piece *p, uint32_t size,
   return part;
 }
 
-/* [a, b) of a piece without blocks. */
+/* Returns [a, b) of a piece without blocks. */
 static gli_piece plain_part(gli_piece p, uint64_t a, uint64_t b) {
   if (a > p.start) {
     p.source += a - p.start;
@@ -69,7 +69,8 @@ static gli_piece plain_part(gli_piece p, uint64_t a, uint64_t b) {
   return p;
 }
 
-/* [a, b) of a piece: at most a part of a block, whole blocks, a part. */
+/* Returns [a, b) of a piece: at most a partial block, whole blocks, and
+ * another. */
 static int content_cut(const gli_piece *p, uint32_t size, uint64_t a,
                        uint64_t b, gli_piece out[3]) {
   if (a < p->start) a = p->start;
@@ -104,7 +105,7 @@ static bool content_continues(const gli_piece *a, const gli_piece *b) {
          a->stores == b->stores && a->source + content_length(a) == b->source;
 }
 
-/* Differences from block a to block b. */
+/* Sets the differences between block a and block b. */
 static void set_steps(gli_piece *series, uint32_t size, const gli_piece *a,
                       const gli_piece *b) {
   series->source_step = b->source - a->source;
@@ -126,7 +127,7 @@ static bool content_simple(const gli_piece *p) {
   return p->ranks.n != GLI_RANKS_LISTED;
 }
 
-/* Two pieces, b right behind a, as one. False when they cannot be. */
+/* Joins two pieces, b right behind a. Returns false if they do not form one. */
 static bool content_join(gli_piece *a, uint32_t size, const gli_piece *b) {
   if (a->end != b->start || a->order != b->order) return false;
   if (a->stride == 0 && b->stride == 0 && content_continues(a, b)) {
@@ -165,7 +166,7 @@ bool gli_content_append(gli_content *c, uint32_t size, gli_piece piece) {
 
 /* ---- reading and writing ------------------------------------------------ */
 
-/* The first piece that ends behind x. */
+/* Returns the first piece that ends behind x. */
 static size_t content_find(const gli_content *c, uint64_t x) {
   size_t low = 0, high = c->n;
   while (low < high) {
@@ -205,7 +206,7 @@ uint64_t gli_content_first_gap(const gli_content *c, uint64_t bytes) {
   return at < bytes ? at : bytes;
 }
 
-/* Replace pieces [from, to) by those of `by`. */
+/* Replaces pieces [from, to) by the pieces of `by`. */
 static bool content_splice(gli_content *c, size_t from, size_t to,
                            const gli_content *by) {
   if (!content_reserve(c, c->n - (to - from) + by->n)) return false;
@@ -216,9 +217,9 @@ static bool content_splice(gli_content *c, size_t from, size_t to,
   return true;
 }
 
-/* The replacement of pieces [from, to): their content outside of the range, and
- * the new content in between. The neighbours are included, so that all can
- * join. */
+/* Builds the replacement of pieces [from, to): their content outside of the
+ * range, and the new content in between. The neighbours are included, so that
+ * all can be joined. */
 static bool content_compose(const gli_content *c, uint32_t size, size_t from,
                             size_t to, uint64_t offset, uint64_t end,
                             const gli_content *in, gli_content *by) {

@@ -2,8 +2,8 @@
 
 #include "core/bytes.h"
 
-/* Shared memory and TCP within a host are as measured on a virtual machine with
- * 2 cores; the network is one of 16 Gbit/s. */
+/* Shared memory and TCP within a host: measured on a virtual machine with 2
+ * cores. Network: 16 Gbit/s. */
 const gli_costs gli_costs_estimate = {.link = {[GLI_LINK_SHM] = {400, 125},
                                                [GLI_LINK_TCP] = {6000, 200},
                                                [GLI_LINK_FAR] = {16000, 500}},
@@ -20,7 +20,7 @@ static uint32_t costs_step(uint32_t estimate, int steps) {
   return steps < 0 ? estimate >> -2 * steps : estimate << 2 * steps;
 }
 
-/* Powers of 4 from -1 to `most`. */
+/* Rounds to the estimate times a power of 4 from -1 to `most`. */
 static uint32_t costs_snap(uint64_t measured, uint32_t estimate, int most) {
   int steps = -1;
   while (steps < most && measured > 2 * (uint64_t)costs_step(estimate, steps)) {
@@ -53,7 +53,7 @@ static void costs_list(const gli_costs *costs, uint32_t figures[FIGURES]) {
   figures[2 * GLI_LINK_KINDS] = costs->gamma_ps;
 }
 
-/* FNV-1a (Fowler, Noll, Vo, 1991), of whole figures. */
+/* FNV-1a (Fowler, Noll, Vo, 1991) over whole figures. */
 uint64_t gli_costs_hash(const gli_costs *costs) {
   uint32_t figures[FIGURES];
   uint64_t hash = UINT64_C(0xcbf29ce484222325);

@@ -1,8 +1,8 @@
-/* Order from data, by interval maps.
+/* Dependencies from data, by interval maps.
  *
- * The ends of all ranges of a buffer cut it into pieces that no step touches in
- * part. Each piece knows which step wrote it last and which have read it since;
- * a step visits the pieces that it covers. */
+ * The ends of all ranges of a buffer cut it into pieces that every step covers
+ * completely or not at all. Each piece records the last step that wrote it and
+ * the steps that have read it since; a step visits the pieces it covers. */
 #include "plan/depend.h"
 
 #include <stdlib.h>
@@ -16,19 +16,19 @@ typedef struct piece {
 } piece;
 
 typedef struct map {
-  uint64_t *ends; /* ascending, none twice */
+  uint64_t *ends; /* ascending, without duplicates */
   size_t n_ends;
-  size_t hint; /* where the last range began: the next is often near */
+  size_t hint; /* start of the last range: the next is often near */
   piece *pieces;
 } map;
 
 typedef struct pass {
   gli_depend *d;
   map maps[GLI_BUFFERS];
-  uint8_t first; /* of the buffers that order steps: inputs come first */
-  piece lanes[UINT8_MAX + 1]; /* the last send, and what was received since */
+  uint8_t first; /* first buffer that orders steps: inputs come first */
+  piece lanes[UINT8_MAX + 1]; /* the last send, and the receives since */
   bool has_lanes;
-  uint32_t *seen; /* [n_steps] the last step that an edge leads to, + 1 */
+  uint32_t *seen; /* [n_steps] 1 + the step at which the last edge ends */
   bool ok;
 } pass;
 
@@ -100,7 +100,7 @@ static void insertion_sort(uint64_t *keys, size_t n) {
   }
 }
 
-/* By bytes from the lowest, through `other`; the result is in `keys`. */
+/* Sorts `keys`, least significant byte first; `other` is a buffer. */
 static void radix_sort(uint64_t *keys, uint64_t *other, size_t n,
                        uint64_t largest) {
   uint64_t *from = keys, *to = other;
@@ -158,7 +158,7 @@ static void note_ends(pass *p, const gli_step *s) {
   for (int i = 0; i < n; i++) note_access(p, at[i]);
 }
 
-/* The piece that begins at x, which is one of the ends. */
+/* Returns the piece that begins at x, which is one of the ends. */
 static size_t find_piece(map *m, uint64_t x) {
   size_t h = m->hint;
   if (m->ends[h] == x) return h;
@@ -228,8 +228,8 @@ static void visit_read(pass *p, gli_access r, uint32_t step) {
   }
 }
 
-/* The steps that read since the last write waited for it, so waiting for the
- * readers is enough; the step itself may be a reader. */
+/* Waiting for the readers is enough, because they waited for the last write.
+ * The step itself may be a reader. */
 static void visit_write(pass *p, gli_access w, uint32_t step) {
   map *m = &p->maps[w.buffer];
   uint64_t end = w.offset + w.bytes;
@@ -261,7 +261,7 @@ static void depend_visit(pass *p, const gli_step *s, uint32_t step) {
   }
 }
 
-/* A send waits for all messages before it in its lane. */
+/* A send waits for all earlier messages of its lane. */
 static void visit_lane(pass *p, const gli_step *s, uint32_t step) {
   if (!p->has_lanes) {
     p->has_lanes = true;
@@ -290,7 +290,7 @@ static bool depend_reserve(gli_depend *d, size_t bytes) {
   return true;
 }
 
-/* How many ends each map may get. */
+/* Counts the ends that each map may get. */
 static void count_ends(const gli_step *steps, uint32_t n, uint8_t first,
                        size_t counts[GLI_BUFFERS]) {
   for (uint32_t i = 0; i < n; i++) {

@@ -1,4 +1,4 @@
-/* Order from data: which steps must wait for which. */
+/* Order from data: the dependencies between steps. */
 #ifndef GLI_PLAN_DEPEND_H
 #define GLI_PLAN_DEPEND_H
 
@@ -18,14 +18,15 @@ typedef struct gli_access {
   bool writes;
 } gli_access;
 
-/* The ranges of a step, at most this many; without the blocks of a reduction of
- * several, which are in SCRATCH. Reads come before writes. */
+/* Returns the ranges of a step, at most GLI_ACCESSES, without the blocks of
+ * REDUCE_ALL and REDUCE_MANY, which are in SCRATCH. Reads come before writes.
+ */
 #define GLI_ACCESSES 4
 int gli_depend_accesses(const gli_step *step, gli_access out[GLI_ACCESSES]);
 
-/* Memory of the pass, kept from one call to the next. Zero to begin with. */
+/* Memory of the pass, reused by the next call. Must be zeroed at first. */
 typedef struct gli_depend {
-  gli_edge *edges; /* of the last call: ascending by `to`, none twice */
+  gli_edge *edges; /* edges, ascending by `to`, without duplicates */
   size_t n_edges;
   size_t edge_capacity;
   void *arena;
@@ -34,12 +35,13 @@ typedef struct gli_depend {
   size_t n_readers, reader_capacity;
 } gli_depend;
 
-/* Derive the edges between `n` steps from the ranges they share: a step waits
- * for those before it that wrote what it reads (or overwrites), and for those
- * that read what it overwrites, and a send for those in its lane. Edges that
- * others imply may be left out. Inputs order nothing, for they are not written,
- * unless they are `copied` by steps of the plan. False when out of memory.
- * Cost: sorting the ends of the ranges, then one visit per step and piece. */
+/* Derives the edges between `n` steps from the ranges that they share. A step
+ * waits for earlier steps that wrote what it reads or overwrites, and for
+ * earlier steps that read what it overwrites. A send also waits for the earlier
+ * messages of its lane. Edges that others imply may be missing. Inputs order
+ * nothing, because no step writes them, unless steps of the plan copy them in
+ * (`copied`). Returns false if out of memory. Cost: sorting the ends of the
+ * ranges, then one visit per step and piece. */
 bool gli_depend_derive(gli_depend *d, const gli_step *steps, uint32_t n,
                        bool copied);
 void gli_depend_free(gli_depend *d);

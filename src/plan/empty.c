@@ -1,14 +1,14 @@
-/* Collectives without elements: nothing to move, but still calls that all ranks
- * must make alike.
+/* Collectives without elements move no data, but all ranks must still make the
+ * same call.
  *
- * For any algorithm, ranks exchange empty messages, because the arrival of a
- * message detects a disagreement. A rank without elements may be alone with
- * that: then it must be heard by a rank that waits for it, and must not leave
- * before it was told. Where there is a root, others may wait for no rank but
- * the root, or the root for them: so all tell the root, and the root all.
- * Otherwise ranks tell what they have heard by dissemination, as in a barrier:
- * the rank next to one without elements waits for it, and that rank for all
- * others.
+ * Whatever the algorithm, ranks exchange empty messages, because the arrival of
+ * a message detects a disagreement. If a single rank passes no elements, some
+ * rank that waits for it must receive its message, and it must not return
+ * before it receives one. With a root, the others may wait only for the root,
+ * or the root for them: so every rank sends to the root, and the root to every
+ * rank. Without a root, ranks disseminate what they have received, as in a
+ * barrier: the neighbour of a rank without elements waits for it, and that rank
+ * waits for all others.
  *
  *   root 1 of 4:   0 --\    /--> 0      without a root:   0 -> 1 -> 2 -> 3 -> 0
  *                  2 ---> 1 ---> 2                        0 -> 2    1 -> 3
@@ -18,16 +18,16 @@
 
 bool gli_build_is_empty(const gli_plan_params *p) {
   switch (p->collective) {
-    case GLI_BARRIER: /* these two have messages of their own */
+    case GLI_BARRIER: /* these two have their own messages */
     case GLI_SENDRECV:
       return false;
-    default: /* of lengths that two ranks alone know, empty ones are told */
+    default: /* with lengths known to two ranks only, messages are sent */
       return p->count == 0 && !gli_collective_pairwise(p->collective);
   }
 }
 
 /* Token 0 is this rank's own arrival. Sends come first, so that they wait for
- * nothing: a rank that calls something else waits for one of them, perhaps. */
+ * nothing: a rank in a different call may be waiting for one of them. */
 static void tell_root(gli_builder *b, const gli_plan_params *p) {
   if (p->rank != p->root) {
     gli_send(b, p->root, gli_bytes(GLI_TOKEN, 0, 1));
@@ -42,7 +42,7 @@ static void tell_root(gli_builder *b, const gli_plan_params *p) {
   }
 }
 
-/* Each message tells of all that came before it. */
+/* Each message carries everything received before it. */
 static void empty_disseminate(gli_builder *b, const gli_plan_params *p) {
   uint64_t known = 1;
   for (uint64_t reach = 1; reach < p->size; reach *= 2, known++) {

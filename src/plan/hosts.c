@@ -1,11 +1,11 @@
-/* Hosts by number, from numbers that only say which ranks are together. */
+/* Numbers hosts, given keys that only say which ranks share one. */
 #include "plan/hosts.h"
 
 #include <stdlib.h>
 
 #include "core/error.h"
 
-/* One block: two sets of hosts, then the arrays of both. */
+/* One allocation: two sets of hosts, then the arrays of both. */
 typedef struct block {
   gli_hosts hosts, apart;
   uint32_t words[];
@@ -24,7 +24,7 @@ static int hosts_by_key(const void *a, const void *b) {
 
 /* ---- numbering ---------------------------------------------------------- */
 
-/* Let lowest[r] be the lowest rank on the host of rank r. */
+/* Sets lowest[r] to the lowest rank on the host of rank r. */
 static bool find_lowest(const uint64_t *keys, uint32_t size, uint32_t *lowest) {
   named *sorted = calloc(size, sizeof *sorted);
   if (sorted == NULL) return false;
@@ -38,7 +38,8 @@ static bool find_lowest(const uint64_t *keys, uint32_t size, uint32_t *lowest) {
   return true;
 }
 
-/* The host of a rank has the number of its lowest rank's, or is new. */
+/* A rank that is the lowest of its host starts a new number; any other takes
+ * the number of the lowest rank's host. */
 static uint32_t number_hosts(uint32_t *of, uint32_t size) {
   uint32_t n = 0;
   for (uint32_t i = 0; i < size; i++) of[i] = of[i] == i ? n++ : of[of[i]];
@@ -51,7 +52,7 @@ typedef struct arrays {
   uint32_t *of, *place, *ranks, *first, *leaders;
 } arrays;
 
-/* `first` counts the ranks of each host before it becomes their sum. */
+/* `first` holds the ranks per host, and then their prefix sum. */
 static void count_ranks(gli_hosts *h, const arrays *a) {
   for (uint32_t i = 0; i <= h->n; i++) a->first[i] = 0;
   for (uint32_t i = 0; i < h->size; i++) {
@@ -74,7 +75,7 @@ static void hosts_list_ranks(const gli_hosts *h, const arrays *a) {
   }
 }
 
-/* Counts in place[], which is filled in later. */
+/* Uses place[] for counters; it is filled in later. */
 static void count_leaving(gli_hosts *h, const arrays *a) {
   h->leaving = 0;
   for (uint32_t i = 0; i < h->n; i++) a->place[i] = 0;
@@ -97,7 +98,7 @@ static void hosts_fill(gli_hosts *h, const arrays *a) {
   h->leaders = a->leaders;
 }
 
-/* Never more leaders than ranks: a host has at least `least`. */
+/* Leaders are at most as many as ranks: each host has at least `least`. */
 static uint32_t *hosts_take(uint32_t *words, uint32_t size, uint32_t n,
                             arrays *a) {
   *a = (arrays){.of = words,
@@ -120,7 +121,7 @@ gloo_status gli_hosts_make(const uint64_t *keys, uint32_t size,
   if (size == 0) {
     return gli_fail(error, GLOO_ERR_INVALID, -1, "the hosts have 0 ranks");
   }
-  /* At most as many hosts as ranks. */
+  /* There are at most as many hosts as ranks. */
   uint64_t bytes = sizeof(block) + ((uint64_t)size + 1) * 10 * sizeof(uint32_t);
   block *b = bytes > SIZE_MAX ? NULL : malloc((size_t)bytes);
   if (b == NULL) return hosts_no_memory(size, error);
@@ -144,5 +145,5 @@ gloo_status gli_hosts_make(const uint64_t *keys, uint32_t size,
 }
 
 void gli_hosts_free(gli_hosts *hosts) {
-  free(hosts); /* the block begins with it */
+  free(hosts); /* the first member of the block */
 }

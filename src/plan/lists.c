@@ -11,8 +11,7 @@ uint64_t gli_lists_input_bytes(const gli_plan_params *p, uint64_t in_bytes) {
 
 /* ---- before -------------------------------------------------------------- */
 
-/* Returns the place of the joined input: its in-place position if that exists.
- */
+/* Returns the range of the joined input: where IN is in place, if it fits. */
 static gli_range place_for(gli_builder *b, gli_plan_params *inner) {
   gli_shape within;
   *inner = b->params;

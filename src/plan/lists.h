@@ -1,19 +1,20 @@
-/* Several buffers per rank: inputs that become one before an algorithm begins,
- * and outputs that are filled when it is done with the first.
+/* Several buffers per rank: inputs that are joined before an algorithm begins,
+ * and outputs that are filled after it ends.
  *
- * An algorithm knows nothing of this: it runs on one input and one output. Of a
- * plan with n_in inputs the builder makes one first. In a collective that
- * reduces, inputs have the length of IN each and are combined (LOCAL_REDUCE of
- * all of them); in the others each has an equal share of IN, and they are laid
- * one behind the other (LOCAL_REDUCE of one at a time). The result is where IN
- * would be in place, where there is room for it, and in SCRATCH elsewhere: IN
- * is there from then on. Of a plan with n_out outputs each gets a copy of what
- * the algorithm leaves in the first (LOCAL_BCAST). These steps are cut into
- * segments like all others, so sending begins when the first segment is joined.
+ * An algorithm does not know about this: it runs on one input and one output.
+ * For a plan with n_in inputs the builder first makes one. In a collective that
+ * reduces, each input has the length of IN, and they are combined (LOCAL_REDUCE
+ * of all of them). In other collectives each input has an equal share of IN,
+ * and they are concatenated (LOCAL_REDUCE of one at a time). The result is put
+ * where IN would be in place if it fits there, otherwise in SCRATCH; the
+ * algorithm reads IN from there. For a plan with n_out outputs, each further
+ * output gets a copy of the first (LOCAL_BCAST). These steps are cut into
+ * segments like all others, so sending begins once the first segment is joined.
  *
- * In place, the inputs of a collective that reduces are the outputs (n_in is
- * n_out, or at ranks that have no output how many there are); those of the
- * others are one, in the first output. Ranks may differ in both numbers. */
+ * In place, the inputs of a collective that reduces are the outputs: n_in is
+ * n_out (on ranks without an output, n_in is the number of inputs). Other
+ * collectives then have one input, in the first output. Both numbers may differ
+ * between ranks. */
 #ifndef GLI_PLAN_LISTS_H
 #define GLI_PLAN_LISTS_H
 
@@ -27,14 +28,13 @@ static inline bool gli_lists_has_outputs(const gli_plan_params *p) {
   return p->n_out > 1;
 }
 
-/* Bytes of one of several inputs, of a rank whose IN has in_bytes. */
+/* Returns the bytes of one of several inputs if IN has in_bytes. */
 uint64_t gli_lists_input_bytes(const gli_plan_params *p, uint64_t in_bytes);
 
-/* Adds the steps before the algorithm; `inner` gets the algorithm's parameters.
- */
+/* Adds the steps before the algorithm; `inner` gets its parameters. */
 void gli_lists_local_reduce(gli_builder *b, gli_plan_params *inner);
 
-/* What comes after it. */
+/* Adds the steps after the algorithm. */
 void gli_lists_local_bcast(gli_builder *b);
 
 #endif

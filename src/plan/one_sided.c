@@ -1,5 +1,4 @@
-/* Steps for memory of other ranks: gets, puts, and what reads and writes
- * them. */
+/* Steps on memory of other ranks: gets, puts, and steps that use them. */
 #include "core/error.h"
 #include "plan/raw.h"
 

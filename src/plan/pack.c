@@ -1,4 +1,4 @@
-/* Packing steps as straight lines. */
+/* Packs steps as lines. */
 #include "plan/pack.h"
 
 #include <stdlib.h>
@@ -22,7 +22,7 @@ static bool pack_same(const gli_step *x, const gli_step *y) {
          x->bytes == y->bytes;
 }
 
-/* The step behind x on the line from w through x. */
+/* Returns the step after x on the line from w through x. */
 static gli_step pack_onward(const gli_step *w, const gli_step *x) {
   gli_step s = *x;
   s.slot += x->slot - w->slot;
@@ -37,7 +37,7 @@ static gli_step pack_onward(const gli_step *w, const gli_step *x) {
 
 /* ---- packing ------------------------------------------------------------ */
 
-/* Is step i on the line of this period? */
+/* Returns true if step i is on the line of this period. */
 static bool on_line(const gli_step *steps, size_t i, uint32_t period) {
   if (i < 2 * (size_t)period) return false;
   const gli_step *x = &steps[i - period], *w = &steps[i - 2 * period];
@@ -46,8 +46,8 @@ static bool on_line(const gli_step *steps, size_t i, uint32_t period) {
   return pack_same(&told, &steps[i]);
 }
 
-/* Can the last line go on to step i? A line that has no followers yet may
- * choose its period. */
+/* Extends the last line to step i; returns false if step i is not on it. A line
+ * without further steps may still choose its period. */
 static bool pack_follow(gli_pack_line *line, const gli_step *steps, size_t i) {
   if (line->follow == UINT32_MAX) return false;
   uint32_t from = line->follow == 0 ? 1 : line->period;

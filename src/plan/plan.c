@@ -1,4 +1,4 @@
-/* From the steps of an algorithm to a finished plan. */
+/* Builds a finished plan from the steps of an algorithm. */
 #include "plan/plan.h"
 
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 
 /* ---- layout ------------------------------------------------------------- */
 
-/* A plan and its arrays are one block of memory. */
+/* A plan and its arrays are one allocation. */
 static size_t plan_take(size_t *total, size_t count, size_t each) {
   size_t at = *total;
   *total = at + (count * each + 15) / 16 * 16;
@@ -82,7 +82,7 @@ uint32_t gli_plan_find_peer(const gli_plan *plan, uint32_t rank) {
   return found ? low : GLI_NO_PEER;
 }
 
-/* Copy the steps and peers of the builder, peers in order of rank. */
+/* Copies the steps and peers of the builder, peers in order of rank. */
 static void fill_steps(gli_plan *plan, const gli_builder *b) {
   memcpy(plan->steps, b->steps, b->n_steps * sizeof(gli_step));
   memcpy(plan->peers, b->peers, b->n_peers * sizeof(gli_plan_peer));
@@ -114,8 +114,8 @@ static void fill_recv_steps(gli_plan *plan) {
 
 /* ---- edges -------------------------------------------------------------- */
 
-/* next[] by counting sort; next_first[i + 1] walks from the begin of list i to
- * its end while the list is filled. */
+/* Fills next[] by counting sort; next_first[i + 1] moves from the start of list
+ * i to its end meanwhile. */
 static void fill_edges(gli_plan *plan, const gli_depend *d) {
   uint32_t n = plan->n_steps;
   memset(plan->n_deps, 0, n * sizeof(uint32_t));

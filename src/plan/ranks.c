@@ -10,15 +10,15 @@ typedef struct run {
 } run;
 
 typedef struct list {
-  size_t at;  /* first run in pool->runs */
+  size_t at;  /* index of the first run in pool->runs */
   uint32_t n; /* runs */
   uint64_t hash;
 } list;
 
-/* Unions made before: of lists the same few come again and again. */
+/* Cache of earlier unions: the same few unions of lists recur. */
 #define MEMOS 4096
 typedef struct memo {
-  gli_ranks a, b, sum; /* a.n 0: empty */
+  gli_ranks a, b, sum; /* a.n is 0 if empty */
 } memo;
 
 struct gli_ranks_pool {
@@ -56,7 +56,7 @@ void gli_ranks_pool_reset(gli_ranks_pool *pool, uint32_t size) {
 
 /* ---- runs of a set ------------------------------------------------------ */
 
-/* Its runs in ascending order; `two` has room for those of a simple set. */
+/* Returns the runs of a set, ascending; `two` has room for an unlisted set. */
 static const run *runs_of(const gli_ranks_pool *pool, gli_ranks s, run two[2],
                           uint32_t *n) {
   if (s.n == GLI_RANKS_LISTED) {
@@ -116,7 +116,7 @@ static bool reserve_runs(gli_ranks_pool *pool, size_t n) {
   return true;
 }
 
-/* Make a value of the n runs just behind the pool's last. */
+/* Makes a value of the n runs just behind the pool's last. */
 static bool ranks_intern(gli_ranks_pool *pool, uint32_t n, gli_ranks *set) {
   const run *runs = &pool->runs[pool->n_runs];
   bool wraps = n == 2 && runs[0].first == 0 && runs[1].end == pool->size;

@@ -1,4 +1,4 @@
-/* Life of a builder. */
+/* Lifetime of a builder. */
 #include "plan/raw.h"
 
 #include <stdlib.h>
@@ -33,7 +33,7 @@ static gloo_status check_params(const gli_plan_params *p, gloo_error *error) {
   return GLOO_OK;
 }
 
-/* Whole elements, at least one. */
+/* Returns the segment length in whole elements, at least one. */
 static uint64_t segment_length(const gli_plan_params *p) {
   if (p->segment_bytes == 0) return UINT64_MAX;
   if (p->segment_bytes < p->elem_bytes) return p->elem_bytes;
@@ -89,7 +89,7 @@ void gli_raw_restart(gli_builder *b, uint64_t first, uint64_t count) {
   b->n_windows = 0;
   b->one_sided = false;
   b->sub = NULL;
-  b->tokens = 1; /* its own arrival */
+  b->tokens = 1; /* token 0, this rank's arrival */
   b->lane = 0;
   b->n_seen = 0;
   b->window_first = first;

@@ -32,7 +32,7 @@ static void fail_range(gli_builder *b, gli_range r, uint64_t limit) {
 
 /* ---- ranges ------------------------------------------------------------- */
 
-/* Check a range against its buffer. */
+/* Checks a range against its buffer. */
 bool gli_build_range(gli_builder *b, gli_range r) {
   uint64_t limit = UINT64_MAX;
   switch (r.buffer) {
@@ -61,8 +61,8 @@ bool gli_build_range(gli_builder *b, gli_range r) {
   return true;
 }
 
-/* A range that is read: in place, what is IN to the algorithm lies in OUT; of
- * several inputs, where they were joined. */
+/* Maps a range that is read: in place, IN lies in OUT; several inputs lie where
+ * they were joined. */
 bool gli_build_reads(gli_builder *b, gli_range *r) {
   if (b->sub != NULL && !gli_sub_place(b, r, false)) return false;
   if (r->buffer == GLI_IN && !b->reads_in) {
@@ -90,8 +90,8 @@ bool gli_build_writes(gli_builder *b, gli_range *r) {
   return gli_build_range(b, *r);
 }
 
-/* Local work is done element by element: an operand is where the result goes,
- * or elsewhere, but not half of each. */
+/* Local steps work element by element, so an operand must be at the result's
+ * location or disjoint from it. */
 bool gli_build_apart(gli_builder *b, gli_range r, gli_range dst) {
   if (r.buffer != dst.buffer || r.offset == dst.offset) return true;
   uint64_t distance =

@@ -1,14 +1,14 @@
-/* Steps that several algorithms have in common. */
+/* Sequences of steps that several algorithms share. */
 #include "core/error.h"
 #include "plan/builder.h"
 
-/* Where block k begins, or UINT64_MAX, which no memory has. */
+/* Returns the offset of block k, or UINT64_MAX, which no memory has. */
 static uint64_t sequence_times(uint64_t stride, uint32_t k) {
   uint64_t at;
   return gli_mul_u64(stride, k, &at) ? at : UINT64_MAX;
 }
 
-/* All inputs of others lie in scratch memory, and are added in one step. */
+/* Receives all inputs into scratch memory, and combines them in one step. */
 static void recv_all_reduce_many(gli_builder *b, const gli_plan_params *p,
                                  gli_range own, gli_range dst) {
   uint64_t stride = (dst.bytes + 63) / 64 * 64;
@@ -53,7 +53,7 @@ void gli_recv_all_reduce(gli_builder *b, const gli_plan_params *p,
   }
 }
 
-/* How far the blocks of the input reach. */
+/* Returns the end of the last block of the input. */
 static uint64_t input_bytes(const gli_plan_params *p) {
   uint64_t bytes = 0;
   for (uint64_t k = 0; k < p->size; k++) {

@@ -8,13 +8,13 @@
 
 typedef enum part {
   NONE,
-  ONE,   /* one block, this rank's own */
+  ONE,   /* one block, this rank's */
   BLOCKS /* a block for each rank */
 } part;
 
 typedef struct buffers {
   part in, out;
-  bool in_at_root, out_at_root; /* only there */
+  bool in_at_root, out_at_root; /* only the root has it */
 } buffers;
 
 static const buffers all_buffers[GLI_COLLECTIVES] = {
@@ -47,7 +47,7 @@ static buffers shape_of(const gli_plan_params *p) {
 
 /* ---- lengths ------------------------------------------------------------- */
 
-/* Where the last block ends. */
+/* Computes the end of the last block. */
 static bool shape_extent(const uint64_t *lengths, const uint64_t *first,
                          uint32_t size, uint64_t *end) {
   *end = 0;
@@ -117,7 +117,7 @@ uint64_t gli_plan_vector_bytes(const gli_plan_params *p) {
 
 /* ---- results ------------------------------------------------------------- */
 
-/* The last of ascending numbers that is not above x. */
+/* Returns the last index of ascending numbers whose number is not above x. */
 static uint32_t last_from(const uint64_t *first, uint32_t n, uint64_t x) {
   uint32_t low = 0, high = n;
   while (high - low > 1) {
@@ -131,8 +131,8 @@ static uint32_t last_from(const uint64_t *first, uint32_t n, uint64_t x) {
   return low;
 }
 
-/* The block of OUT that holds byte x, and where it ends; false where there is
- * none, with where the next one begins. */
+/* Finds the block of OUT that contains byte x, and its end. Returns false if x
+ * is in a gap, with the start of the next block as `end`. */
 static bool find_block(const gli_plan_params *p, uint64_t x, uint32_t *block,
                        uint64_t *end) {
   const gli_counts *c = p->counts;
@@ -161,7 +161,7 @@ static bool find_block(const gli_plan_params *p, uint64_t x, uint32_t *block,
   return false;
 }
 
-/* Where the block for `rank` begins in the input of rank `of_rank`. */
+/* Returns the offset of the block for `rank` in the input of rank `of_rank`. */
 static uint64_t block_offset(const gli_plan_params *p, uint32_t of_rank,
                              uint32_t rank) {
   gli_plan_params other = *p;

@@ -7,8 +7,7 @@
 #include "plan/depend.h"
 #include "plan/shape.h"
 
-/* Long enough for a copy to take longer than starting one, and not longer than
- * what is sent in one message. */
+/* A copy outlasts its launch, and is no longer than a message. */
 #define PIECE ((uint64_t)512 << 10)
 
 uint64_t gli_staged_piece(const gli_plan_params *p) {
@@ -22,7 +21,7 @@ typedef struct span {
   uint64_t from, to;
 } span;
 
-/* Ascending, and apart. */
+/* Spans in ascending order, disjoint. */
 typedef struct spans {
   span *list;
   size_t n, capacity;
@@ -42,7 +41,7 @@ static bool spans_insert(spans *s, size_t at, span new) {
   return true;
 }
 
-/* The first that ends at `x` or later. */
+/* Returns the first span that ends at `x` or later. */
 static size_t spans_find(const spans *s, uint64_t x) {
   size_t low = 0, high = s->n;
   while (low < high) {
@@ -69,7 +68,7 @@ static bool spans_add(spans *s, span new) {
   return true;
 }
 
-/* Add what of `new` is not in `but`. */
+/* Adds the part of `new` that is not in `but`. */
 static bool spans_add_rest(spans *s, span new, const spans *but) {
   for (size_t i = spans_find(but, new.from); new.from < new.to; i++) {
     bool more = i < but->n && but->list[i].from < new.to;
@@ -86,7 +85,7 @@ static bool spans_add_rest(spans *s, span new, const spans *but) {
 
 typedef struct staging {
   const gli_builder *b;
-  spans needed[GLI_BUFFERS]; /* read before it is written */
+  spans needed[GLI_BUFFERS]; /* bytes read before they are written */
   spans written[GLI_BUFFERS];
 } staging;
 
@@ -115,7 +114,7 @@ static bool note_step(staging *g, const gli_step *step) {
   return true;
 }
 
-/* See GLI_STAGED_MOVES. */
+/* Handles GLI_STAGED_MOVES. */
 static bool note_moved(staging *g) {
   const gli_plan_params *p = &g->b->params;
   gli_shape shape;
@@ -134,17 +133,17 @@ static bool note_moved(staging *g) {
 typedef struct copy {
   uint8_t buffer;
   uint64_t offset, bytes;
-  /* When it is needed: the segment of what reads it first, and its step. */
+  /* The first reader of the piece: its segment, and its step. */
   uint32_t segment, step;
 } copy;
 
 typedef struct copies {
-  copy *list; /* ascending by buffer and offset until they are sorted */
+  copy *list; /* ascending by buffer and offset until sorted */
   size_t n;
-  size_t first[GLI_BUFFERS + 1]; /* of each buffer */
+  size_t first[GLI_BUFFERS + 1]; /* first copy of each buffer */
 } copies;
 
-/* The spans of each buffer, cut where pieces end. */
+/* Cuts the spans of each buffer at multiples of the piece length. */
 static bool copies_make(const gli_plan_params *p, const spans *of, copies *c) {
   uint64_t piece = gli_staged_piece(p);
   uint64_t most = 0;
@@ -193,7 +192,7 @@ static void note_reader(copies *c, const gli_access *at, uint32_t segment,
   }
 }
 
-/* Is it the next segment of what an algorithm gave as one step? */
+/* Returns true if `s` is the next segment of the same original step. */
 static bool staged_goes_on(const gli_step *last, const gli_step *s) {
   return s->kind == last->kind && s->role == last->role &&
          s->peer == last->peer && s->a_buffer == last->a_buffer &&
@@ -209,9 +208,9 @@ static int copy_order(const void *a, const void *b) {
   return x->offset < y->offset ? -1 : x->offset > y->offset;
 }
 
-/* The first segments of all steps come before all second ones: then a part of
- * the result is ready long before all of the input. In the order of steps, all
- * of the input would be. */
+/* Sorts the first segments of all steps before all second ones, so that a part
+ * of the result is ready long before the whole input is. In the order of steps,
+ * the whole input would come first. */
 static void copies_sort(const gli_builder *b, copies *c) {
   uint32_t segment = 0;
   for (uint32_t i = 0; i < b->n_steps; i++) {
@@ -240,7 +239,7 @@ static gli_step step_of(const copy *c, gli_step_kind kind,
   } else {
     s.a_buffer = c->buffer;
     s.a = c->offset;
-    /* Its image is changed before it is copied. */
+    /* The image is changed before it is copied. */
     if (p->staged & GLI_STAGED_CHANGES) {
       s.dst_buffer = c->buffer;
       s.dst = c->offset;
@@ -250,7 +249,7 @@ static gli_step step_of(const copy *c, gli_step_kind kind,
 }
 
 static bool staged_join(gli_builder *b, const copies *in, const copies *out) {
-  /* The copy of nothing is in order, too. */
+  /* The order allows the copy of nothing anywhere. */
   size_t no_copies = in->n + out->n == 0;
   size_t n = in->n + b->n_steps + out->n + no_copies;
   if (n >= UINT32_MAX - 1) return false;

@@ -1,4 +1,4 @@
-/* Plans within plans: other ranks, other buffers, the same steps. */
+/* Inner plans: other ranks, other buffers, the same steps. */
 #include <stddef.h>
 
 #include "core/error.h"
@@ -56,7 +56,7 @@ bool gli_sub_place(gli_builder *b, gli_range *r, bool writes) {
   }
 }
 
-/* Where a range is in the end: in place, IN lies in OUT. */
+/* Returns the final location of a range: in place, IN lies in OUT. */
 static gli_range sub_resolve(const gli_builder *b, gli_range r) {
   if (r.buffer != GLI_IN || !b->in_moved) return r;
   return gli_bytes(b->in_buffer, r.offset + b->in_shift, r.bytes);
@@ -64,7 +64,7 @@ static gli_range sub_resolve(const gli_builder *b, gli_range r) {
 
 /* ---- parameters --------------------------------------------------------- */
 
-/* Find out whether it is in place, and the lengths of its buffers. */
+/* Determines if the inner plan is in place, and its buffers' lengths. */
 static bool find_shape(const gli_builder *b, gli_plan_params *p,
                        gli_shape *shape) {
   gli_range in = sub_resolve(b, b->sub->in), out = sub_resolve(b, b->sub->out);
