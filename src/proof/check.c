@@ -1,4 +1,4 @@
-/* The life of a checker, and its errors. */
+/* Lifetime of a checker, and its errors. */
 #include "proof/check.h"
 
 #include <inttypes.h>

@@ -21,7 +21,7 @@ static gli_content *buffer_of(gli_checker *c, uint32_t rank, uint8_t buffer) {
   }
 }
 
-/* An input is never written: it holds what it held at the start. */
+/* Reads the initial content of an input, which no step ever writes. */
 static bool check_content_read_input(gli_checker *c, uint32_t rank,
                                      uint64_t offset, uint64_t bytes,
                                      gli_content *into) {
@@ -69,7 +69,7 @@ static gloo_status write_range(gli_checker *c, uint32_t rank,
 
 /* ---- combining ---------------------------------------------------------- */
 
-/* Walks over blocks; `at` is what is left of the present one. */
+/* An iterator over blocks; `at` is the rest of the current one. */
 typedef struct cursor {
   const gli_content *c;
   size_t piece;
@@ -98,8 +98,7 @@ static uint32_t check_content_larger(uint32_t a, uint32_t b) {
   return a > b ? a : b;
 }
 
-/* Computes the order of x op y. A set of ranks that passes the end has no
- * order. */
+/* Computes the order of x op y. A set of ranks that wraps has no order. */
 static gli_order check_content_order_of(const gli_piece *x, const gli_piece *y,
                                         uint32_t size) {
   gli_ranks a = x->ranks, b = y->ranks;
@@ -143,8 +142,8 @@ static gloo_status combine_pieces(gli_checker *c, uint32_t rank,
                         element, common);
 }
 
-/* c->result = c->a op c->b; both cover the step's length. `stores`: that is
- * what the step stores, and not on the way to it. */
+/* c->result = c->a op c->b; both cover the step's length. `stores` is true if
+ * the step stores this result, false for an intermediate one. */
 static gloo_status check_content_combine(gli_checker *c, uint32_t rank,
                                          const check_step *s, bool stores) {
   uint32_t size = c->params.size;
@@ -168,7 +167,7 @@ static gloo_status check_content_combine(gli_checker *c, uint32_t rank,
 
 /* ---- local steps -------------------------------------------------------- */
 
-/* Operand k of a reduction of several. */
+/* Reads operand k of a reduction of several. */
 static gloo_status read_operand(gli_checker *c, uint32_t rank,
                                 const check_step *s, uint32_t k,
                                 gli_content *into) {
@@ -194,7 +193,8 @@ static gloo_status reduce_all(gli_checker *c, uint32_t rank,
   return status == GLOO_OK ? write_range(c, rank, s, &c->result) : status;
 }
 
-/* Inputs that are joined are, together, what the rank contributes. */
+/* Returns true for steps that copy content. Joined inputs together are the
+ * rank's contribution, so LOCAL_REDUCE is one of them. */
 static bool check_content_copies(const gli_step *s) {
   return s->kind == GLI_STEP_COPY || s->kind == GLI_STEP_COPY_GET ||
          s->kind == GLI_STEP_LOCAL_REDUCE || s->kind == GLI_STEP_LOCAL_BCAST;
@@ -218,7 +218,7 @@ gloo_status gli_check_local(gli_checker *c, uint32_t rank,
 
 /* ---- messages ----------------------------------------------------------- */
 
-/* The ranks that a range of tokens has heard of, and this one. */
+/* Computes the ranks that a range of tokens has heard of, plus this rank. */
 static bool token_ranks(gli_checker *c, uint32_t rank, uint64_t offset,
                         uint64_t bytes, gli_ranks *heard) {
   *heard = (gli_ranks){rank, 1};
@@ -238,7 +238,7 @@ static bool token_ranks(gli_checker *c, uint32_t rank, uint64_t offset,
   return true;
 }
 
-/* A received token adds to the earlier content, which it waited for. */
+/* Adds a received token to the earlier content, which it waited for. */
 static gloo_status pass_token(gli_checker *c, uint32_t from,
                               const check_step *send, uint32_t to,
                               const check_step *recv) {
@@ -258,7 +258,7 @@ static gloo_status pass_token(gli_checker *c, uint32_t from,
   return write_range(c, to, recv, &c->a);
 }
 
-/* Do both ends say the same of memory of other ranks? */
+/* Checks that both ends agree on the use of each other's memory. */
 static gloo_status match_roles(gli_checker *c, uint32_t from,
                                const check_step *send, uint32_t to,
                                const check_step *recv) {
@@ -327,8 +327,8 @@ bool gli_check_fill_inputs(gli_checker *c, uint32_t rank) {
   uint64_t in = shape.in_bytes;
   if (!shape.in_place || in == 0) return true;
   if (!check_content_read_input(c, rank, 0, in, &c->a)) return false;
-  /* One of several inputs alone is no contribution: OUT is not to be read
-   * before they are joined. */
+  /* One of several inputs alone is no contribution: OUT must not be read before
+   * the inputs are joined. */
   gli_content *to = gli_lists_has_inputs(&own) ? &r->outs : &r->out;
   return gli_content_write(to, c->params.size, shape.in_shift, in, &c->a);
 }

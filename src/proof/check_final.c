@@ -1,10 +1,10 @@
-/* Do outputs hold what the collective defines? */
+/* Checks that outputs hold what the collective defines. */
 #include <inttypes.h>
 #include <stdio.h>
 
 #include "proof/check_internal.h"
 
-/* The last step that wrote byte x of OUT, on the failing path only. */
+/* Names the last step that wrote byte x of OUT; runs on failure only. */
 static gloo_status fail_byte(gli_checker *c, uint32_t rank, uint64_t x,
                              const char *what) {
   gli_plan_params p = gli_check_params(c, rank);
@@ -61,7 +61,7 @@ static gloo_status fail_source(gli_checker *c, uint32_t rank, uint64_t x,
   return fail_byte(c, rank, x, what);
 }
 
-/* Bytes without a definition must be unchanged. */
+/* Checks that bytes without a defined value are unchanged. */
 static gloo_status check_kept(gli_checker *c, uint32_t rank, const gli_piece *b,
                               uint64_t x) {
   gli_plan_params p = gli_check_params(c, rank);
@@ -81,7 +81,7 @@ static uint64_t check_final_least(uint64_t a, uint64_t b) {
   return a < b ? a : b;
 }
 
-/* Bytes [from, to), which nothing has ever written. */
+/* Checks bytes [from, to), which no step has written. */
 static gloo_status check_gap(gli_checker *c, const gli_plan_params *p,
                              uint64_t from, uint64_t to) {
   for (uint64_t x = from; x < to;) {
@@ -101,7 +101,7 @@ static void note_order(gli_checker *c, const gli_piece *b) {
   if (b->stores > r->roundings) r->roundings = b->stores;
 }
 
-/* A piece without blocks. */
+/* Checks a piece without blocks. */
 static gloo_status check_block(gli_checker *c, const gli_plan_params *p,
                                const gli_piece *b) {
   for (uint64_t x = b->start; x < b->end;) {
@@ -126,7 +126,7 @@ static gloo_status check_block(gli_checker *c, const gli_plan_params *p,
   return GLOO_OK;
 }
 
-/* Point to point: whatever was written comes from one rank, byte for byte. */
+/* Point to point: every byte is from one rank, at the same offset. */
 static gloo_status check_sendrecv(gli_checker *c, uint32_t rank,
                                   const gli_piece *b) {
   if (b->ranks.n != 1) {
@@ -157,7 +157,7 @@ static gloo_status check_pieces(gli_checker *c, const gli_plan_params *p,
                                 uint64_t end) {
   const gli_content *out = &c->ranks[p->rank].out;
   bool message = p->collective == GLI_SENDRECV;
-  uint64_t at = 0; /* checked so far */
+  uint64_t at = 0; /* end of the checked bytes */
   gloo_status status = GLOO_OK;
   for (size_t i = 0; i < out->n && status == GLOO_OK; i++) {
     const gli_piece *piece = &out->pieces[i];

@@ -1,24 +1,24 @@
-/* The rules for memory of other ranks, on the side of the rank that looks at it
- * or writes to it. What steps find there is the business of check_content.c:
- * here they only have to say the same about it, in order. */
+/* The rules for memory of other ranks, checked on the rank that reads or writes
+ * it. check_content.c checks the content; this file checks that the steps form
+ * a consistent sequence. */
 #include <stdlib.h>
 
 #include "proof/check_internal.h"
 
 #define NONE UINT32_MAX
 
-/* Steps are numbers + 1; 0: none yet. */
+/* Steps are stored as number + 1; 0: none yet. */
 typedef struct window {
-  uint32_t made; /* the RECV of the get or the put */
-  uint32_t used; /* what reads the get or writes the put */
+  uint32_t made; /* RECV of the get or the put */
+  uint32_t used; /* step that reads the get or writes the put */
   uint32_t tie;
-  bool given; /* the put is given back */
+  bool given; /* true once the put is given back */
 } window;
 
-/* Content of a span of memory: */
+/* Content of a span of memory. */
 typedef struct span {
-  uint32_t get;    /* number + 1: what stands for a get */
-  uint32_t result; /* step + 1: of one that reads gets */
+  uint32_t get;    /* number + 1 of the get that was received into it */
+  uint32_t result; /* number + 1 of the step that reads gets and wrote it */
 } span;
 
 typedef struct pass {
@@ -28,13 +28,13 @@ typedef struct pass {
   uint32_t n;
   window *windows;
   uint32_t n_windows;
-  uint32_t *pending; /* [n] how many puts with its result are not given back */
-  uint32_t *ties;    /* [n] of a RECV_REDUCE that takes a get */
+  uint32_t *pending; /* [n] number of puts with its result not given back */
+  uint32_t *ties;    /* [n] tie of a RECV_REDUCE that takes a get */
   check_spans map;
   span *spans;
 } pass;
 
-/* Report that step i is wrong. */
+/* Reports that step i is wrong. */
 static gloo_status check_gets_fail(const pass *p, uint32_t i, const char *what,
                                    uint32_t number) {
   gli_step s = p->steps[i];
@@ -82,12 +82,12 @@ static bool add_tie(pass *p, const gli_step *s, bool put, uint32_t step) {
   return true;
 }
 
-/* The peer hears with message `slot` that step w is done with its gets. */
+/* Message `slot` tells the peer that step w has finished with its gets. */
 static void give_back_gets_of(pass *p, uint32_t w, uint32_t peer,
                               uint32_t slot) {
   check_tie *ties = p->c->ranks[p->rank].ties;
   const gli_step *s = &p->steps[w];
-  bool taken = s->kind == GLI_STEP_RECV_REDUCE; /* as it came */
+  bool taken = s->kind == GLI_STEP_RECV_REDUCE; /* reduced as it arrives */
   uint32_t n = taken ? 1 : gli_step_gets(s);
   for (uint32_t k = 0; k < n; k++) {
     check_tie *t =
@@ -96,8 +96,7 @@ static void give_back_gets_of(pass *p, uint32_t w, uint32_t peer,
   }
 }
 
-/* A message comes after whatever wrote its range, and so after that was done
- * with what it looked at. */
+/* A message follows the steps that wrote its range, and so their reads. */
 static void give_back_gets(pass *p, const gli_step *s) {
   check_touch range = {s->a, s->bytes, s->a_buffer, false};
   size_t from, to;
@@ -116,7 +115,7 @@ static int by_message(const void *a, const void *b) {
   return x->slot < y->slot ? -1 : x->slot > y->slot;
 }
 
-/* Ready to be looked up by other ranks. */
+/* Sorts the ties for look-up by other ranks. */
 static void sort_ties(pass *p) {
   check_rank *r = &p->c->ranks[p->rank];
   for (size_t k = 0; k < r->n_ties; k++) {
@@ -135,15 +134,15 @@ const check_tie *gli_check_find_tie(const gli_checker *c, uint32_t rank,
 
 /* ---- memory of this rank ------------------------------------------------ */
 
-/* Is this the result of step w in memory where it only is until puts with it
- * are given back, and where it is not if all of these are mapped? */
+/* Returns true if the result of step w is in scratch memory that holds it only
+ * until the puts of w are given back, and not at all if every put is mapped. */
 static bool check_gets_is_spare(const pass *p, uint32_t w) {
   const gli_step *s = &p->steps[w];
   return s->dst_buffer == GLI_SCRATCH && s->n_puts > 0;
 }
 
-/* A get's scratch memory holds it only where memory is not mapped. What is
- * in a put must stay what is in the result. */
+/* The scratch memory of a get holds its bytes only if memory is not mapped. A
+ * put and the result it came from must stay equal. */
 static gloo_status touch_span(pass *p, uint32_t i, bool writes, span *x) {
   if (x->get != 0 && !writes) {
     return check_gets_fail(p, i, "reads what was received as get %u",
@@ -184,7 +183,7 @@ static gloo_status check_gets_touch(pass *p, uint32_t i) {
   return GLOO_OK;
 }
 
-/* The range that step i has written holds a get or a result now. */
+/* Notes that the range written by step i now holds a get or a result. */
 static void check_gets_hold(pass *p, uint32_t i, span what) {
   const gli_step *s = &p->steps[i];
   check_touch dst = {s->dst, s->bytes, s->dst_buffer, true};

@@ -12,25 +12,25 @@
 
 typedef enum check_state {
   CHECK_WAITING,
-  CHECK_POSTED, /* ready, its other end is not */
+  CHECK_POSTED, /* ready, but its other end is not */
   CHECK_DONE
 } check_state;
 
-/* A step that is held. */
+/* A step that is held in memory. */
 typedef struct check_step {
   gli_step step;   /* with the peer's rank in `peer` */
-  uint32_t number; /* in the rank's whole plan */
-  uint32_t waits;  /* steps before it that are not done */
-  uint32_t depth;  /* messages in the longest chain that leads to it */
+  uint32_t number; /* number in the rank's whole plan */
+  uint32_t waits;  /* number of earlier steps that it waits for */
+  uint32_t depth;  /* length of the longest chain of messages to it */
   uint32_t state;
 } check_step;
 
 /* A get or a put that a rank has received. */
 typedef struct check_tie {
-  uint32_t peer, slot; /* its sender, and as which message */
-  uint32_t step;       /* which reads the get, or writes the put */
-  uint32_t back;       /* slot of the message that gives it back */
-  bool put;            /* UINT32_MAX in step and back: none */
+  uint32_t peer, slot; /* sender and number of the message */
+  uint32_t step;       /* reader of the get, writer of the put, or UINT32_MAX */
+  uint32_t back;       /* slot of the message that returns it, or UINT32_MAX */
+  bool put;            /* true for a put, false for a get */
 } check_tie;
 
 typedef struct check_rank {
@@ -39,23 +39,23 @@ typedef struct check_rank {
   uint32_t *next_first, *next; /* as in gli_plan */
   size_t next_capacity;
   uint64_t loaded, total; /* steps held so far, steps of the whole plan */
-  gli_pack rest;          /* those after the first window, when there are */
+  gli_pack rest;          /* steps after the first window, if any */
   uint64_t scratch_bytes;
   gli_plan_peer *peers; /* ascending by rank */
   uint32_t n_peers, peer_capacity;
   gli_content out, scratch, token;
-  gli_content outs; /* of each output behind the first: they are all alike */
+  gli_content outs; /* content of each output after the first: all are alike */
   check_tie *ties;  /* ascending by peer and slot */
   size_t n_ties, tie_capacity;
-  gli_ranks heard; /* that it has heard of, through tokens or bytes */
+  gli_ranks heard; /* ranks that it has heard of, through tokens or bytes */
 } check_rank;
 
-/* One end of a message that waits for the other. */
+/* One end of a message, waiting for the other. */
 typedef struct check_post {
   uint32_t from, to, slot;
-  uint32_t index; /* of the step that waits, in steps[] of its rank */
+  uint32_t index; /* index of the waiting step in steps[] of its rank */
   bool is_send;
-  uint32_t chain; /* next in its bucket, or in the list of free ones */
+  uint32_t chain; /* next in its bucket, or in the free list */
 } check_post;
 
 typedef struct check_ready {
@@ -72,12 +72,12 @@ struct gli_checker {
   check_rank *ranks;
   uint32_t rank_capacity;
   gli_builder builder;
-  gli_step *fresh; /* a window as it comes out of a pack */
+  gli_step *fresh; /* a window of unpacked steps */
   size_t fresh_capacity;
-  gli_step *gather; /* steps of one rank in a row, for the dependency pass */
+  gli_step *gather; /* one rank's steps in a row, read by the dependency pass */
   size_t gather_capacity;
   gli_depend depend;
-  bool one_sided; /* some plan has gets or puts */
+  bool one_sided; /* true if some plan has gets or puts */
   gli_ranks_pool *pool;
   gli_content a, b, result; /* operands */
 
@@ -91,7 +91,7 @@ struct gli_checker {
 
 /* ---- check.c: errors ----------------------------------------------------- */
 
-/* Report that a rank's step is wrong; returns GLOO_ERR_INTERNAL. */
+/* Reports that a rank's step is wrong; returns GLOO_ERR_INTERNAL. */
 gloo_status gli_check_fail(gli_checker *c, uint32_t rank, uint64_t number,
                            const gli_step *step, const char *format, ...)
     GLI_PRINTF(5, 6);
@@ -99,34 +99,33 @@ gloo_status gli_check_no_memory(gli_checker *c);
 
 /* ---- check_load.c: plans into windows ----------------------------------- */
 
-/* Put the steps of a rank's whole plan into c->builder. */
+/* Collects the steps of a rank's whole plan in c->builder. */
 gloo_status gli_check_collect(gli_checker *c, uint32_t rank);
 
-/* The parameters of one rank. */
+/* Returns the parameters of one rank. */
 gli_plan_params gli_check_params(const gli_checker *c, uint32_t rank);
 
-/* Steps of one rank to hold at a time. */
+/* Returns the number of steps of one rank to hold at a time. */
 uint32_t gli_check_window(const gli_checker *c);
 
-/* Build the rank's plan, set its totals and peers, hold its first `window`
- * steps and pack the others. */
+/* Builds the rank's plan, sets its totals and peers, holds its first `window`
+ * steps and packs the others. */
 gloo_status gli_check_build(gli_checker *c, uint32_t rank, uint32_t window);
 
-/* Hold the next `window` steps, behind those that are not done. */
+/* Holds the next `window` steps, after those not yet completed. */
 gloo_status gli_check_load_more(gli_checker *c, uint32_t rank, uint32_t window);
 
-/* Do the numbers and bytes of messages agree between all ranks? */
+/* Returns GLOO_OK if all ranks agree about the numbers of messages. */
 gloo_status gli_check_totals(gli_checker *c);
 
 /* ---- check_match.c: ends of messages that wait -------------------------- */
 
-/* Take the other end of a message out of the table; false when it is not
- * there. */
+/* Removes a message's other end from the table; returns false if absent. */
 bool gli_check_take_post(gli_checker *c, const check_post *other,
                          uint32_t *index);
 bool gli_check_add_post(gli_checker *c, check_post post);
 
-/* The step moved to another place in steps[]. */
+/* Updates the index of a step that has moved in steps[]. */
 void gli_check_move_post(gli_checker *c, const check_post *moved);
 bool gli_check_push_ready(gli_checker *c, uint32_t rank, uint32_t index);
 
@@ -140,7 +139,7 @@ gloo_status gli_check_message(gli_checker *c, uint32_t from,
 
 /* ---- check_gets.c, check_puts.c, check_spans.c: memory of other ranks ---- */
 
-/* Memory that a step of a rank touches there. */
+/* A range of a rank's own memory that a step reads or writes. */
 typedef struct check_touch {
   uint64_t at, bytes;
   uint8_t buffer;
@@ -149,10 +148,10 @@ typedef struct check_touch {
 
 #define CHECK_TOUCHES 3
 
-/* All but the gets that it reads. */
+/* Lists all ranges except for the gets that the step reads. */
 int gli_check_touches(const gli_step *step, check_touch out[CHECK_TOUCHES]);
 
-/* OUT and SCRATCH of a rank, cut into spans that no step touches in part. */
+/* OUT and SCRATCH of a rank, cut into spans that no step covers in part. */
 typedef struct check_spans {
   uint64_t *ends[2]; /* ascending */
   size_t n[2], capacity[2];
@@ -161,12 +160,13 @@ typedef struct check_spans {
 bool gli_check_spans_make(check_spans *s, const gli_step *steps, uint32_t n);
 void gli_check_spans_free(check_spans *s);
 
-/* The spans of a range, as [from, to) of all n[0] + n[1]; none elsewhere. */
+/* Returns the spans of a range as [from, to), numbered over both buffers; an
+ * empty interval for other buffers. */
 void gli_check_spans_of(const check_spans *s, const check_touch *range,
                         size_t *from, size_t *to);
 
-/* Are gets read and puts written and given back as they should be? Finds the
- * rank's ties. The rank's steps are in c->builder. */
+/* Checks that gets are read, puts written, and both given back, by the rules.
+ * Records the rank's ties. Leaves the rank's steps in c->builder. */
 gloo_status gli_check_gets(gli_checker *c, uint32_t rank);
 
 /* Returns the get or put that `rank` received from `peer` as message `slot`, or
@@ -174,23 +174,23 @@ gloo_status gli_check_gets(gli_checker *c, uint32_t rank);
 const check_tie *gli_check_find_tie(const gli_checker *c, uint32_t rank,
                                     uint32_t peer, uint32_t slot);
 
-/* Does no rank touch what another may be looking at or writing to? With the
- * ties of all ranks. */
+/* Checks that no rank touches memory that another may be reading or writing.
+ * Needs the ties of all ranks. */
 gloo_status gli_check_puts(gli_checker *c, uint32_t rank);
 
 /* ---- check_lists.c: several inputs and outputs --------------------------- */
 
-/* Is a LOCAL_REDUCE or LOCAL_BCAST what the parameters say? Moves *from, in
- * what the step reads, to where it is in all of IN. Fine for other steps. */
+/* Checks a LOCAL_REDUCE or LOCAL_BCAST against the parameters. Converts *from,
+ * an offset in one input, to an offset in IN. Accepts other steps. */
 gloo_status gli_check_lists(gli_checker *c, uint32_t rank,
                             const check_step *step, uint64_t *from);
 
-/* Do all outputs of the rank hold what the first does? */
+/* Checks that all outputs of the rank hold the same as the first. */
 gloo_status gli_check_outputs(gli_checker *c, uint32_t rank);
 
 /* ---- check_final.c ------------------------------------------------------ */
 
-/* Does the rank's output hold what the collective defines? */
+/* Checks that the rank's output holds what the collective defines. */
 gloo_status gli_check_output(gli_checker *c, uint32_t rank);
 
 #endif

@@ -1,4 +1,4 @@
-/* Several inputs and outputs of a rank: are all taken, and all filled? */
+/* Checks that all inputs of a rank are used, and all outputs filled. */
 #include <inttypes.h>
 
 #include "plan/lists.h"
@@ -6,7 +6,7 @@
 
 /* ---- steps --------------------------------------------------------------- */
 
-/* Finds the place in IN of the range that a LOCAL_REDUCE takes. In place each
+/* Converts the range of a LOCAL_REDUCE to an offset in IN. In place, each
  * combined input is one of OUT and OUTS. */
 static gloo_status check_local_reduce(gli_checker *c, uint32_t rank,
                                       const check_step *s, uint64_t *from) {
@@ -37,7 +37,7 @@ gloo_status gli_check_lists(gli_checker *c, uint32_t rank, const check_step *s,
 
 /* ---- the end ------------------------------------------------------------- */
 
-/* The block that byte x is in; false where there is none. */
+/* Finds the block that contains byte x; returns false if there is none. */
 static bool block_at(const gli_content *c, uint32_t size, uint64_t x,
                      gli_piece *block) {
   for (size_t i = 0; i < c->n; i++) {

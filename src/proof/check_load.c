@@ -1,4 +1,4 @@
-/* Building plans, whole or window by window, for the checker. */
+/* Builds plans for the checker, whole or window by window. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,7 +35,7 @@ static int check_load_by_rank(const void *a, const void *b) {
   return x->rank < y->rank ? -1 : x->rank > y->rank;
 }
 
-/* State of the whole plan. */
+/* Records the totals of the whole plan. */
 static bool keep_totals(gli_checker *c, check_rank *r) {
   const gli_builder *b = &c->builder;
   if (b->n_peers > r->peer_capacity) {
@@ -78,7 +78,7 @@ static bool reserve_steps(check_rank *r, uint32_t n) {
   return true;
 }
 
-/* Forget steps that are done; the others close up. */
+/* Drops completed steps and moves the others together. */
 static void check_load_compact(gli_checker *c, uint32_t rank) {
   check_rank *r = &c->ranks[rank];
   if (r->done == 0) return;
@@ -102,7 +102,7 @@ static void check_load_compact(gli_checker *c, uint32_t rank) {
   r->done = 0;
 }
 
-/* Put more steps behind the steps that are held. */
+/* Appends steps to the steps that are held. */
 static bool check_load_hold(check_rank *r, const gli_step *steps, size_t n) {
   if (!reserve_steps(r, r->n + (uint32_t)n)) return false;
   for (size_t i = 0; i < n; i++) {
@@ -116,7 +116,7 @@ static bool check_load_hold(check_rank *r, const gli_step *steps, size_t n) {
 
 /* ---- order -------------------------------------------------------------- */
 
-/* The held steps in a row. */
+/* Copies the held steps into one array. */
 static const gli_step *check_load_gather(gli_checker *c, const check_rank *r) {
   if (r->n > c->gather_capacity) {
     gli_step *steps = realloc(c->gather, r->n * sizeof *steps);
@@ -151,7 +151,7 @@ static bool keep_edges(check_rank *r, const gli_depend *d) {
   return true;
 }
 
-/* Derive the order of the held steps; those from first_new on may be ready. */
+/* Derives the order of the held steps; steps from first_new on may be ready. */
 static bool check_load_order(gli_checker *c, uint32_t rank,
                              const gli_step *steps, uint32_t first_new) {
   check_rank *r = &c->ranks[rank];
@@ -223,7 +223,7 @@ static const gli_plan_peer *peer_of(const check_rank *r, uint32_t rank) {
   return bsearch(&key, r->peers, r->n_peers, sizeof key, check_load_by_rank);
 }
 
-/* A message that has one end: say which step it is. */
+/* Reports the step of a message that has one end only. */
 static gloo_status fail_lonely(gli_checker *c, uint32_t rank, uint32_t peer,
                                bool is_send, uint32_t slot) {
   gloo_status status = gli_check_collect(c, rank);
@@ -240,7 +240,7 @@ static gloo_status fail_lonely(gli_checker *c, uint32_t rank, uint32_t peer,
                               : "rank %u sends only %u messages to rank %u",
                           peer, slot, rank);
   }
-  return gli_check_no_memory(c); /* only when the algorithm is not pure */
+  return gli_check_no_memory(c); /* only if the algorithm is not pure */
 }
 
 gloo_status gli_check_totals(gli_checker *c) {

@@ -1,4 +1,4 @@
-/* Ends of messages that wait for the other end; steps that are ready. */
+/* Ends of messages that wait for their other end, and steps that are ready. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,7 +18,7 @@ static bool same_message(const check_post *a, const check_post *b) {
          a->is_send == b->is_send;
 }
 
-/* The link that leads to the post, or to NONE. */
+/* Returns the link to the post, or a link that holds NONE. */
 static uint32_t *check_match_find(gli_checker *c, const check_post *p) {
   uint32_t *link = &c->buckets[check_match_bucket_of(c, p)];
   while (*link != NONE && !same_message(&c->posts[*link], p)) {

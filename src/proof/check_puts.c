@@ -1,7 +1,7 @@
-/* The rules for memory of other ranks, on the side of whose memory it is: what
- * another rank may be looking at is not written, what it may be writing to is
- * not touched. Steps with overlapping ranges run in program order, so it is
- * enough to go through them in that order. */
+/* The rules for memory of other ranks, checked on the rank that owns the
+ * memory: no step writes memory that another rank may be reading, or touches
+ * memory that it may be writing. Steps with overlapping ranges run in program
+ * order, so one walk in that order is enough. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -15,14 +15,14 @@ typedef struct entrusted {
   uint32_t peer; /* index in the builder */
   bool put;
   const check_tie *tie;
-  uint32_t next; /* of those that this peer has not given back; or NONE */
+  uint32_t next; /* next that this peer has not given back, or NONE */
 } entrusted;
 
-/* By whom a span of memory is used. Numbers are places in `out` + 1. */
+/* The exposures of a span of memory. Numbers are indices in `out`, plus 1. */
 typedef struct span {
   uint32_t put;
-  uint32_t exposed; /* how often */
-  uint32_t which;   /* to all of these: their numbers, combined by xor */
+  uint32_t exposed; /* number of gets */
+  uint32_t which;   /* numbers of these gets, combined by xor */
 } span;
 
 typedef struct pass {
@@ -32,12 +32,12 @@ typedef struct pass {
   uint32_t n;
   check_spans map;
   span *spans;
-  uint32_t *first; /* of each peer */
+  uint32_t *first; /* [peers] head of each peer's list */
   entrusted *out;
   uint32_t n_out, capacity;
 } pass;
 
-/* Report that step i is wrong. */
+/* Reports that step i is wrong. */
 static gloo_status check_puts_fail(const pass *p, uint32_t i,
                                    const char *what) {
   gli_step s = p->steps[i];
@@ -45,7 +45,7 @@ static gloo_status check_puts_fail(const pass *p, uint32_t i,
   return gli_check_fail(p->c, p->rank, i, &s, "%s", what);
 }
 
-/* Report what step i does with memory that others use. */
+/* Reports what step i does with memory that other ranks use. */
 static gloo_status fail_span(const pass *p, uint32_t i, const char *what,
                              const span *x) {
   char text[80];
@@ -67,10 +67,9 @@ static bool same_range(const check_touch *x, const check_touch *y) {
   return x->buffer == y->buffer && x->at == y->at && x->bytes == y->bytes;
 }
 
-/* A range may be exposed for both GET and PUT to one rank: when one step there
- * reads and writes it, element by element, or when it is written only as it
- * comes back.
- */
+/* Returns true if a put and a get expose the same range to one rank in a way
+ * that is allowed: one step there reads and writes it, element by element, or
+ * it is written only as it is given back. */
 static bool check_puts_agree(const entrusted *x, const entrusted *y) {
   const entrusted *put = x->put ? x : y, *get = x->put ? y : x;
   if (!put->put || get->put || put->peer != get->peer) return false;
@@ -79,7 +78,7 @@ static bool check_puts_agree(const entrusted *x, const entrusted *y) {
                                 : put->tie->step == get->tie->step;
 }
 
-/* May a span be entrusted to one more? All may look. */
+/* Returns true if a span may be exposed once more; all ranks may read. */
 static bool is_free(const pass *p, const span *x, const entrusted *e) {
   if (x->put != 0) return check_puts_agree(&p->out[x->put - 1], e);
   if (!e->put || x->exposed == 0) return true;
@@ -146,8 +145,8 @@ static void check_puts_take_back(pass *p, uint32_t *link) {
   *link = e->next;
 }
 
-/* A put comes back as a whole. What was exposed is back when the step
- * orders all that follows on it. */
+/* Ends the exposures that this message gives back. A put must come back as a
+ * whole. A get is back if the step orders all later steps on its range. */
 static gloo_status take_all_back(pass *p, uint32_t i) {
   const gli_step *s = &p->steps[i];
   check_touch dst = {s->dst, s->bytes, s->dst_buffer, false};

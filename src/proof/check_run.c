@@ -7,7 +7,7 @@
 #include "proof/check_internal.h"
 
 #define NONE UINT32_MAX
-#define FEW_STEPS ((uint64_t)4 << 20) /* that windows may always hold */
+#define FEW_STEPS ((uint64_t)4 << 20) /* steps that windows may always hold */
 
 static bool finish_step(gli_checker *c, uint32_t rank, uint32_t index) {
   check_rank *r = &c->ranks[rank];
@@ -24,8 +24,7 @@ static bool finish_step(gli_checker *c, uint32_t rank, uint32_t index) {
   return true;
 }
 
-/* The chain of messages grows by one from the send to what waits for the
- * receive. */
+/* The chain grows by one message from the send to the receive. */
 static void count_round(gli_checker *c, const check_step *send,
                         check_step *recv) {
   if (send->depth + 1 > recv->depth) recv->depth = send->depth + 1;
@@ -78,8 +77,8 @@ static gloo_status run_ready(gli_checker *c) {
 
 /* ---- deadlock ----------------------------------------------------------- */
 
-/* One thing that a step which cannot run waits for: a step before it, or the
- * other end of its message. */
+/* Finds one cause for which a step cannot run: an earlier step, or the other
+ * end of its message. */
 static bool waits_for(const gli_checker *c, check_ready at, check_ready *on) {
   const check_rank *r = &c->ranks[at.rank];
   const check_step *s = &r->steps[at.index];
@@ -113,8 +112,7 @@ static bool all_loaded(const gli_checker *c) {
   return true;
 }
 
-/* Follow what waits for what; after as many steps as there are it must be on
- * the circle. */
+/* Follows the causes; after one move per step, `at` is on the cycle. */
 static gloo_status fail_deadlock(gli_checker *c) {
   check_ready at = {0, 0};
   uint64_t left = 0;
@@ -158,7 +156,7 @@ static bool all_done(const gli_checker *c) {
   return true;
 }
 
-/* Move windows on where there is room. */
+/* Moves windows on where there is room. */
 static gloo_status load_more(gli_checker *c, uint32_t window, bool *any) {
   *any = false;
   for (uint32_t i = 0; i < c->params.size; i++) {
@@ -171,7 +169,7 @@ static gloo_status load_more(gli_checker *c, uint32_t window, bool *any) {
   return GLOO_OK;
 }
 
-/* Two windows are held at most: what is left of one, and the next. */
+/* At most two windows are held: the rest of one, and the next. */
 static bool may_grow(const gli_checker *c, uint32_t window) {
   uint64_t held = 4 * (uint64_t)window * c->params.size;
   return held <= 4 * c->max_steps || held <= FEW_STEPS;

@@ -1,4 +1,4 @@
-/* Cutting the memory of a rank where ranges of its steps end. */
+/* Cuts the memory of a rank at the ends of its steps' ranges. */
 #include <stdlib.h>
 
 #include "proof/check_internal.h"

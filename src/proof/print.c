@@ -1,4 +1,4 @@
-/* Plans for people to read. */
+/* Prints plans in readable form. */
 #include "proof/print.h"
 
 #include <inttypes.h>
@@ -20,7 +20,7 @@ static const char *const recvs[GLI_ROLES] = {"RECV", "RECV_GET", "RECV_WINDOW",
 
 #define RANGE_BYTES 64
 
-/* In elements where it falls on them, else in bytes: "OUT[3B..7B)". */
+/* Prints whole elements, or else bytes: "OUT[3B..7B)". */
 static const char *print_range(const gli_plan_params *p, uint8_t buffer,
                                uint64_t offset, uint64_t bytes,
                                char text[RANGE_BYTES]) {
@@ -36,7 +36,7 @@ static const char *print_range(const gli_plan_params *p, uint8_t buffer,
   return text;
 }
 
-/* "get 3" or "gets 3-5". */
+/* Prints "get 3" or "gets 3-5". */
 static const char *print_windows(const char *what, uint32_t first, uint32_t n,
                                  char text[RANGE_BYTES]) {
   if (n == 1) {
@@ -96,7 +96,7 @@ static void print_local_reduce(const gli_step *s, const char *a,
   }
 }
 
-/* "SCRATCH[0..4), 3 more 8 apart" */
+/* Prints "SCRATCH[0..4) and 3 more, 8B apart". */
 static void print_blocks(const gli_plan_params *p, const gli_step *s,
                          uint32_t from, uint32_t n, char *text, size_t bytes) {
   char first[RANGE_BYTES];
@@ -170,7 +170,7 @@ static void print_ranges(const gli_plan_params *p, const gli_step *s,
   print_puts(s, text, RANGES_BYTES);
 }
 
-/* Messages are called what the builder calls them. */
+/* Returns the builder's name for the step. */
 static const char *kind_name(const gli_step *s) {
   if (s->kind >= GLI_STEP_KINDS || s->role >= GLI_ROLES) return "?";
   if (s->kind == GLI_STEP_SEND) return sends[s->role];
@@ -194,7 +194,7 @@ void gli_print_step(const gli_plan_params *p, const gli_step *s,
 
 /* ---- plans -------------------------------------------------------------- */
 
-/* For each step the steps that it waits for: next[] the other way round. */
+/* The steps that each step waits for: next[] reversed. */
 typedef struct waits {
   uint32_t *first; /* [n + 1] */
   uint32_t *step;

@@ -1,4 +1,4 @@
-/* The simulator: one queue of events, all ranks' plans. */
+/* The simulator: one queue of events for the plans of all ranks. */
 #include "proof/simulate.h"
 
 #include <stdlib.h>
@@ -10,9 +10,9 @@
 typedef uint64_t picoseconds;
 
 typedef enum event_kind {
-  STEP_READY,      /* nothing before the step is left to do */
+  STEP_READY,      /* all steps that it waits for are done */
   MESSAGE_ARRIVES, /* its first byte is at the receiver's link */
-  MESSAGE_IS_IN,   /* its last byte is through */
+  MESSAGE_IS_IN,   /* its last byte has passed the receiver's link */
   STEP_DONE
 } event_kind;
 
@@ -24,23 +24,23 @@ typedef struct event {
 } event;
 
 typedef struct step_state {
-  uint64_t bytes; /* that its message has */
+  uint64_t bytes; /* length of its message */
   uint32_t waits;
-  bool is_ready; /* nothing before it is left to do */
-  bool is_in;    /* its message is there */
+  bool is_ready; /* all steps that it waits for are done */
+  bool is_in;    /* its message has arrived completely */
 } step_state;
 
 typedef struct rank_state {
   gli_plan *plan;
   step_state *steps;
-  uint32_t *exposers; /* [n_windows] whose put it is, + 1 */
-  bool *written;      /* [n_windows] some step writes the put */
+  uint32_t *exposers; /* [n_windows] rank that exposes the put, + 1; 0: none */
+  bool *written;      /* [n_windows] true if some step writes the put */
   picoseconds cpu_free, done;
-  picoseconds out_free, in_free; /* links inside of the host */
+  picoseconds out_free, in_free; /* links within the host */
 } rank_state;
 
 typedef struct host_state {
-  picoseconds out_free, in_free; /* the host's link to others */
+  picoseconds out_free, in_free; /* the host's link to other hosts */
 } host_state;
 
 typedef struct simulation {
@@ -110,7 +110,7 @@ static event simulate_pop(simulation *s) {
 
 /* ---- what happens ------------------------------------------------------- */
 
-/* Keep the processor busy from `at` or when it is free; returns the end. */
+/* Occupies the processor from `at` or when it is free; returns the end. */
 static picoseconds simulate_work(rank_state *r, picoseconds at,
                                  picoseconds cost) {
   r->cpu_free = simulate_later(at, r->cpu_free) + cost;
@@ -130,7 +130,7 @@ static const gli_sim_link *simulate_link_of(const simulation *s, uint32_t a,
   return is_inside(s, a, b) ? &s->model->inside : &s->model->across;
 }
 
-/* Occupy a link for a message; returns when its first byte passes. */
+/* Occupies a link for a message; returns when its first byte passes. */
 static picoseconds simulate_pass(picoseconds *link_free, picoseconds at,
                                  picoseconds length, const gli_sim_link *link) {
   picoseconds first = simulate_later(at, *link_free);
@@ -341,7 +341,7 @@ static gloo_status add_rank(simulation *s, gli_build_fn build,
                   "out of memory for simulating %u ranks", s->size);
 }
 
-/* Every message must have its receive, for events to find. */
+/* Every send must have its receive, because events look it up. */
 static gloo_status check_fit(const simulation *s, gloo_error *error) {
   for (uint32_t rank = 0; rank < s->size; rank++) {
     const gli_plan *plan = s->ranks[rank].plan;
