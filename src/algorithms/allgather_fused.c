@@ -1,22 +1,20 @@
 /* Allgather, fused.
  *
  * Wins: long blocks, on ranks of one host that reach each other's memory. Every
- * byte of the inputs is then read once, where `direct` reads it once for each
- * rank; every byte of the outputs is written once, and what travels is
- * rkeys.
- * Cost for P ranks and m bytes of output when all bytes have to be sent: 2
- * rounds; every rank sends m (P-1)/P bytes, and 8 (P-1) bytes for each piece.
- * Source: as that of allreduce_fused.c.
+ * byte of the inputs is then read once, while `direct` reads it once for each
+ * rank; every byte of the outputs is written once, and only rkeys travel.
+ * Cost for P ranks and m bytes of output if all bytes must be sent: 2 rounds;
+ * every rank sends m (P-1)/P bytes, and 8 (P-1) bytes for each piece.
+ * Source: see allreduce_fused.c.
  *
- * Rank r stores its block in all outputs, which are exposed to it for that. P =
- * 3:
+ * Rank r stores its block in all outputs, which are exposed to it. P = 3:
  *
  *   rank     0             1             2
  *   input       a             b             c
  *                           / | \
  *   output   .. [b] ..     .. [b] ..     .. [b] ..      PUT by rank 1
  *
- * In pieces: a step keeps the rank that does it busy. */
+ * The work is cut into pieces, because a rank is busy during a whole step. */
 #include "algorithms/fused.h"
 
 uint32_t gli_allgather_fused_rounds(uint32_t size) {
@@ -35,7 +33,7 @@ typedef struct layout {
   uint32_t others;
 } layout;
 
-/* The part of a rank's block for turn t. */
+/* Returns the part of a rank's block for turn t. */
 static gli_range piece_of(const layout *l, uint32_t rank, uint64_t t) {
   return gli_fused_piece(l->p, gli_block(l->p, GLI_OUT, rank), l->turns, t);
 }

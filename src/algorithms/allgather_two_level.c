@@ -1,14 +1,14 @@
 /* Allgather, two levels.
  *
- * Wins: several hosts with several ranks each: every block comes to each host
+ * Wins: several hosts with several ranks each: every block reaches each host
  * once.
  * Cost for H hosts of L ranks and m bytes of output: two rounds; every rank
  * sends its block L + H - 2 times, and each block from another host L - 1
- * times. Short blocks of hosts that are equally large: the rounds of the best
- * allgathers of H and of L ranks, with as many bytes, and m bytes of scratch
- * memory.
- * Source: Träff, "Efficient Allgather for Regular SMP-Clusters", 2006, for the
- * two levels; with a leader for each place.
+ * times. For short blocks, on hosts with equal numbers of ranks: the rounds of
+ * the best allgathers of H and of L ranks, the same number of bytes, and m
+ * bytes of scratch memory.
+ * Source: Träff, "Efficient Allgather for Regular SMP-Clusters", 2006, which
+ * has the two levels; here there is a leader for each place.
  *
  * Each rank sends its block to all ranks of its host, and to the ranks with its
  * place on all other hosts; these forward it within their host. If the smallest
@@ -20,11 +20,11 @@
  *   across    0 1 2     0 1 3     0 2 3     1 2 3
  *   within    0 1 2 3   0 1 2 3   0 1 2 3   0 1 2 3
  *
- * Short blocks go across first, so that one message within the host has all
- * that came, and are put in order at the end. */
+ * Short blocks go across first, so that one message within the host carries all
+ * blocks received, and are put in order at the end. */
 #include "algorithms/two_level.h"
 
-/* Block k goes to all members from the one with number `root`. */
+/* Sends block k to all members from the member with number `root`. */
 static void allgather_pass(gli_builder *b, const gli_plan_params *p,
                            gli_sub sub, uint32_t root, uint32_t k) {
   sub.root = root;

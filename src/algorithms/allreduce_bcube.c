@@ -1,22 +1,23 @@
 /* Allreduce, bcube: halving and doubling in groups of more than two.
  *
  * Wins: between hosts, vectors of 16 to some 100 KiB on 16 hosts and more: as
- * few bytes as the ring, in fewer rounds than halving in two; by simulation in
- * three quarters of its time on 16 to 1,000 hosts. Longer vectors on a power of
- * two of ranks are better halved, for what several send at once is added when
- * all of it is there. On one host it measured no better than circulant.
- * Cost for P ranks and m bytes in groups of up to b: P is cut into numbers up
- * to b, and what is left of it into primes; for each of them, r, two rounds in
- * which every rank sends r - 1 messages; all in all 2 m (P-1)/P bytes. Any P is
- * right, one with a large prime factor slow.
+ * few bytes as the ring, in fewer rounds than halving in two; three quarters of
+ * halving's time by simulation on 16 to 1,000 hosts. For longer vectors on a
+ * power of two of ranks halving is better, because messages sent at the same
+ * time are added only when all have arrived. On one host it measured no better
+ * than circulant.
+ * Cost for P ranks and m bytes in groups of up to b: P is factored into numbers
+ * up to b, and the rest into primes; for each factor r, two rounds in which
+ * every rank sends r - 1 messages; in total 2 m (P-1)/P bytes. Every P works,
+ * but a large prime factor is slow.
  * Source: Guo, Lu, Li, Wu, Zhang, Shi, Tian, Zhang, Lu, "BCube: A High
  * Performance, Server-centric Network Architecture for Modular Data Centers",
- * 2009, for the network; Gloo's allreduce of this name, for the steps.
+ * 2009 (the network); Gloo's allreduce of this name (the steps).
  *
- * The vector is cut into P parts. In each stage the ranks of a group cut what
- * they all have in hand into a share for each; a rank gets its share from all
- * others, adds it up and goes on with it. Then the same stages run backwards
- * and copy. P = 4 in groups of 2, parts in hand:
+ * The vector is cut into P parts. In each stage the ranks of a group hold the
+ * same parts and divide them into one share per rank; a rank receives its share
+ * from all others, adds it up and enters the next stage with it. Then the same
+ * stages run backwards and copy. P = 4 in groups of 2, parts in hand:
  *
  *   rank     0         1         2         3
  *            0 1 2 3   0 1 2 3   0 1 2 3   0 1 2 3   0 with 1, 2 with 3
@@ -39,7 +40,7 @@ static gli_radices bcube_radices(uint32_t size, uint32_t base) {
  * and the distance between ranks of the group. */
 typedef struct stage {
   uint32_t radix, apart, digit;
-  uint64_t first, share; /* parts of its group, and how many each will have */
+  uint64_t first, share; /* first part of its group; parts in a share */
 } stage;
 
 static uint32_t bcube_member(const gli_plan_params *p, const stage *s,
@@ -53,8 +54,8 @@ static gli_range bcube_share(const gli_plan_params *p, const stage *s,
   return gli_parts(p, buffer, p->size, first, first + s->share);
 }
 
-/* This rank's share is added from its own on, to both sides, so operands keep
- * the order of ranks. */
+/* Adds this rank's share outwards from its own input, to both sides, so that
+ * operands keep the order of ranks. */
 static void bcube_reduce_scatter(gli_builder *b, const gli_plan_params *p,
                                  const stage *s, gli_buffer held) {
   for (uint32_t k = 1; k < s->radix; k++) {

@@ -1,23 +1,24 @@
 /* Allreduce, double binary tree.
  *
- * Wins: where a rank may talk to few others only: to six at most. Nowhere else
- * by more than a fifth, so it is not chosen: over TCP on 8 ranks that outnumber
- * the cores it has the fewest messages of the algorithms that share the work
- * between ranks, and took 182 us for 32 KiB where recursive_doubling took 190,
- * and 360 for 128 KiB where circulant took 424, but longer for 256 KiB and more
- * (2 cores). Cut into segments, long vectors flow up and down the trees at full
- * bandwidth, but by simulation halving_doubling, bcube and circulant get there
- * sooner on 8 to 1,000 hosts.
+ * Wins: if a rank can have only a few peers: at most six. Elsewhere it gains at
+ * most a fifth, so the selector does not choose it: over TCP on 8
+ * oversubscribed ranks (2 cores) it has the fewest messages of the algorithms
+ * that share the work between ranks, and took 182 us for 32 KiB
+ * (recursive_doubling: 190) and 360 us for 128 KiB (circulant: 424), but longer
+ * for 256 KiB and more. Cut into segments, long vectors flow up and down the
+ * trees at full bandwidth, but by simulation halving_doubling, bcube and
+ * circulant are faster on 8 to 1,000 hosts.
  * Cost for P ranks and m bytes: chains of 2 (floor(log2 (P-1)) + 1) messages;
- * from 4 ranks on some rank sends 2 m bytes, and none more.
+ * from 4 ranks on some rank sends 2 m bytes, which is the maximum.
  * Source: Sanders, Speck, Träff, "Two-tree Algorithms for Full Bandwidth
  * Broadcast, Reduction and Scan", 2009.
  *
  * Each half of the vector is added up on the way to the root of a tree, and
- * copied on the way back. In a tree, ranks are numbered so that those of a left
- * subtree are below and those of a right one above; number 0 is the root. Odd
- * numbers are leaves. In the second tree every rank has a number of the other
- * parity, so that no rank has to pass on the vectors of four. P = 6, ranks:
+ * copied on the way back. In a tree, ranks are numbered so that the numbers of
+ * a node's left subtree are lower than its own, and those of its right subtree
+ * higher; number 0 is the root. Odd numbers are leaves. In the second tree
+ * every rank has a number of the other parity, so that no rank forwards the
+ * vectors of four others. P = 6, ranks:
  *
  *   0                  5               numbered from the end; for an odd P
  *    \-> 4              \-> 1          numbered from rank 1 on
@@ -34,7 +35,7 @@ uint32_t gli_allreduce_double_binary_tree_rounds(uint32_t size) {
   return rounds;
 }
 
-/* One that passes on for two, and is a leaf of the other tree. */
+/* Returns the bytes of a rank with two children in one of the trees. */
 uint64_t gli_allreduce_double_binary_tree_bytes(uint32_t size,
                                                 uint64_t vector_bytes) {
   return vector_bytes / 2 * (size < 4 ? size - (size == 1) : 4);
@@ -50,7 +51,7 @@ static node node_of(uint64_t number, uint64_t size) {
   node n = {NOBODY, NOBODY, NOBODY};
   uint64_t bit = gli_lowest_bit(size, number);
   if (number == 0) {
-    bit /= 2; /* the highest below P */
+    bit /= 2; /* the highest power of two below P */
     if (bit > 0) n.right = (int64_t)bit;
     return n;
   }
@@ -63,7 +64,7 @@ static node node_of(uint64_t number, uint64_t size) {
   return n;
 }
 
-/* The number of a rank in a tree, and back. */
+/* Converts a rank to its number in a tree, and back. */
 static uint64_t renumber(uint64_t size, int tree, uint64_t of, bool back) {
   if (tree == 0) return of;
   if (size % 2 == 0) return size - 1 - of;

@@ -1,22 +1,22 @@
 /* Allreduce, fused.
  *
  * Wins: ranks of one host that reach each other's memory. Every byte of the
- * inputs is then read once, every byte of the outputs written once, and what
- * travels is rkeys. Each element is added up in the order of ranks.
- * Cost for P ranks and m bytes when all bytes have to be sent: 2 rounds; every
- * rank sends 2 m (P-1)/P bytes, and 8 (P-1) bytes for each piece. When memory
- * is mapped: the same rounds without the bytes, and m bytes of traffic to
- * memory for each rank's input and each rank's output.
- * Source: the idea that each rank reduces its share of all inputs where they
- * are: Hashmi, "Designing Shared Address Space MPI Libraries in Many-Core Era",
+ * inputs is then read once, every byte of the outputs written once, and only
+ * rkeys travel. Each element is added up in the order of ranks.
+ * Cost for P ranks and m bytes if all bytes must be sent: 2 rounds; every rank
+ * sends 2 m (P-1)/P bytes, and 8 (P-1) bytes for each piece. If memory is
+ * mapped: the same rounds without the bytes, and m bytes of memory traffic for
+ * each rank's input and each rank's output.
+ * Source: for the idea that each rank reduces its share of all inputs in place,
+ * Hashmi, "Designing Shared Address Space MPI Libraries in Many-Core Era",
  * 2018; Jain, Kaleem, Gamell Balmana, Langer, Durnov, Sannikov, Garzaran,
  * "Framework for Scalable Intra-Node Collective Operations Using Shared
- * Memory", 2018. Storing the sums where they belong, and one plan for memory
- * that is mapped and memory that is not, are ours.
+ * Memory", 2018. New here: sums are stored directly in the outputs, and one
+ * plan serves mapped and unmapped memory.
  *
- * The vector is cut into P parts. Rank r adds up part r of all inputs, where
- * they are, and stores the sum as part r of all outputs. P = 3; rank 1 reads
- * and writes what is in brackets, the others likewise:
+ * The vector is cut into P parts. Rank r adds up part r of all inputs in their
+ * owners' memory, and stores the sum as part r of all outputs. P = 3; rank 1
+ * reads and writes the parts in brackets, the others likewise:
  *
  *   rank     0             1             2
  *   input    a0 [a1] a2    b0 [b1] b2    c0 [c1] c2     GET by rank 1
@@ -25,8 +25,8 @@
  *                 /           |           \
  *   output   .. [s1] ..    .. [s1] ..    .. [s1] ..     PUT by rank 1
  *
- * With two ranks the sum needs no scratch memory when bytes are sent: it is
- * made as they come in. */
+ * With two ranks the sum needs no scratch memory if bytes are sent: they are
+ * added as they arrive. */
 #include "algorithms/fused.h"
 
 uint32_t gli_allreduce_fused_rounds(uint32_t size) {
@@ -43,18 +43,18 @@ typedef struct layout {
   const gli_plan_params *p;
   uint64_t turns;
   uint32_t others;
-  uint32_t gets, puts; /* those of turn t begin `others` t further */
+  uint32_t gets, puts; /* the windows of turn t begin at `others` * t */
   gli_range blocks;
-  uint64_t stride; /* from one get to the next */
+  uint64_t stride; /* distance between consecutive gets */
 } layout;
 
-/* Elements of part `part` that belong to turn t. */
+/* Returns the elements of part `part` that belong to turn t. */
 static gli_range allreduce_piece(const layout *l, gli_buffer buffer,
                                  uint32_t part, uint64_t t) {
   return gli_fused_part(l->p, buffer, part, l->turns, t);
 }
 
-/* With two ranks the get is taken by the reduction itself. */
+/* With two ranks, the reduction itself takes the get. */
 static layout allreduce_lay_out(gli_builder *b, const gli_plan_params *p) {
   layout l = {.p = p,
               .turns = gli_fused_turns(p->size, p->count * p->elem_bytes),
@@ -67,13 +67,13 @@ static layout allreduce_lay_out(gli_builder *b, const gli_plan_params *p) {
   return l;
 }
 
-/* Where something of the k-th other rank is in turn t: in order of ranks. */
+/* Returns the window of the k-th other rank in turn t, in rank order. */
 static uint32_t window(const layout *l, uint64_t t, uint32_t k) {
   uint32_t rank = gli_fused_other(l->p, k);
   return (uint32_t)(t * l->others) + (rank < l->p->rank ? rank : rank - 1);
 }
 
-/* Expose to the others what is theirs to work on. */
+/* Exposes to each other rank the part that it works on. */
 static void allreduce_offer(gli_builder *b, const layout *l, uint64_t t) {
   for (uint32_t k = 0; k < l->others; k++) {
     uint32_t rank = gli_fused_other(l->p, k);
@@ -82,7 +82,7 @@ static void allreduce_offer(gli_builder *b, const layout *l, uint64_t t) {
   }
 }
 
-/* Take what they expose, and add it up. */
+/* Receives the exposed ranges, and adds them up. */
 static void allreduce_add_up(gli_builder *b, const layout *l, uint64_t t) {
   const gli_plan_params *p = l->p;
   gli_range in = allreduce_piece(l, GLI_IN, p->rank, t);
@@ -116,7 +116,7 @@ static void allreduce_add_up(gli_builder *b, const layout *l, uint64_t t) {
   gli_reduce_all(b, &r);
 }
 
-/* Say that the puts are done, and hear of one's own. */
+/* Tells the others that their puts are written, and hears the same. */
 static void allreduce_give_back(gli_builder *b, const layout *l, uint64_t t) {
   gli_range sum = allreduce_piece(l, GLI_OUT, l->p->rank, t);
   for (uint32_t k = 0; k < l->others; k++) {

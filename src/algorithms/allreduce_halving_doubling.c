@@ -1,22 +1,22 @@
 /* Allreduce, recursive halving and doubling.
  *
- * Wins: between hosts, long vectors on a power of two of ranks (from about
- * 1 MiB on 16 to 256 hosts, by simulation; of shorter ones allreduce_bcube.c):
- * as few bytes as the ring in a logarithmic number of rounds, and one message
- * in each. On one host it measured like circulant.c, which is better
- * for other numbers of ranks. The sums are those of neighbouring ranks in their
- * order.
+ * Wins: between hosts, long vectors on a power of two of ranks (from about 1
+ * MiB on 16 to 256 hosts, by simulation; for shorter ones see
+ * allreduce_bcube.c): as few bytes as the ring in a logarithmic number of
+ * rounds, with one message in each. On one host it measured the same as
+ * circulant.c, which is better for other numbers of ranks. Sums combine
+ * neighbouring ranks in rank order.
  * Cost for P ranks and m bytes, Q the largest power of two up to P: 2 log2 Q
- * rounds, and two more when P is not Q. When P is Q, every rank sends
- * 2 m (P-1)/P bytes; else some rank m bytes more, and a little, for parts are
- * not all of one length then.
+ * rounds, and two more if P is not Q. If P is Q, every rank sends 2 m (P-1)/P
+ * bytes; otherwise some rank sends slightly over m bytes more, because the
+ * parts then differ in length.
  * Source: Rabenseifner, "Optimization of Collective Reduction Operations",
  * 2004.
  *
- * Ranks that differ in bit 0, 1, 2, ... of their numbers cut what both have in
- * hand in two halves; each keeps one, sends the other, and adds what comes in.
- * Then the same rounds run backwards and copy. Ranks beyond Q are folded as in
- * recursive_doubling.c. P = 4, parts in hand:
+ * Ranks that differ in bit 0, 1, 2, ... of their numbers hold the same parts
+ * and cut them in two halves; each keeps one, sends the other, and adds the
+ * half that it receives. Then the same rounds run backwards and copy. Ranks
+ * beyond Q are folded as in recursive_doubling.c. P = 4, parts in hand:
  *
  *   rank       0         1         2         3
  *   halving    0 1 2 3   0 1 2 3   0 1 2 3   0 1 2 3   0 with 1, 2 with 3
@@ -34,7 +34,7 @@ uint32_t gli_allreduce_halving_doubling_rounds(uint32_t size) {
 }
 
 /* The vector is cut into P parts. Participant 0 keeps the first half each time,
- * rounded up, and that is what it sends when they are doubled. */
+ * rounded up, and sends that much in the doubling rounds. */
 uint64_t gli_allreduce_halving_doubling_bytes(uint32_t size,
                                               uint64_t vector_bytes) {
   uint32_t power = gli_power_below(size);

@@ -1,16 +1,16 @@
 /* Allreduce, recursive multiplying: recursive doubling in larger groups.
  *
  * Wins: between hosts, vectors up to 4 KiB or so on 8 hosts and more, where the
- * number of rounds matters and a rank can have several messages under way at
- * once: 10 to 25 % less than recursive doubling on 16 to 1,000 hosts, by
- * simulation, in groups of 8 where that saves a round or a fold. Not on one
- * host: a message costs a rank as much as waiting for it does, and up to k
- * ranks it is allreduce_one_shot.c.
- * Cost for P ranks and m bytes in groups of up to k: when P is a product of n
- * numbers up to k, one round for each; in a round of r, every rank sends m
- * bytes r - 1 times. Else, Q being P with all but its first digit in base k
- * cleared, ceil(log_k Q) rounds and two more, where some rank sends m bytes
- * once more.
+ * number of rounds matters and a rank can have several messages in flight: 10
+ * to 25 % less time than recursive doubling on 16 to 1,000 hosts, by
+ * simulation, with groups of 8 if that saves a round or a fold. Not on one
+ * host: there a message costs a rank as much as waiting for it, and up to k
+ * ranks this is allreduce_one_shot.c.
+ * Cost for P ranks and m bytes in groups of up to k: if P is a product of n
+ * numbers up to k, one round for each; in a round with groups of r, every rank
+ * sends m bytes r - 1 times. Otherwise, with Q equal to P with all but its
+ * first digit in base k cleared, ceil(log_k Q) rounds and two more, in which
+ * some rank sends m bytes once more.
  * Source: Ruefenacht, Bull, Booth, "Generalisation of Recursive Doubling for
  * AllReduce: Now with Simulation", 2017.
  *
@@ -34,8 +34,9 @@ static gli_radices multiplying_radices(uint32_t size, uint32_t k) {
   return r;
 }
 
-/* A chain of messages has a fold, a message of each round and an unfold when
- * two folded participants differ in all digits, the last one included. */
+/* The longest chain of messages has a fold, a message of each round and an
+ * unfold if two folded participants differ in all digits, the last one
+ * included. */
 static uint32_t rounds(uint32_t size, uint32_t k) {
   gli_radices r = multiplying_radices(size, k);
   uint32_t pairs = size - r.product;
@@ -49,8 +50,8 @@ static uint64_t bytes(uint32_t size, uint64_t vector_bytes, uint32_t k) {
   return (r.product == size ? others : others + 1) * vector_bytes;
 }
 
-/* `sum` = the sums of a group, in the order of ranks; `held` is that of this
- * rank. Participants of the group are `apart` from each other. */
+/* Sets `sum` to the sums of a group, in the order of ranks; `held` is this
+ * rank's sum. Participants of the group are `apart` from each other. */
 static void multiplying_exchange(gli_builder *b, uint32_t me, uint32_t pairs,
                                  uint32_t radix, uint32_t apart, gli_range held,
                                  gli_range sum) {
@@ -87,8 +88,8 @@ static void multiplying_build(gli_builder *b, const gli_plan_params *p,
     return;
   }
 
-  /* Every sum goes to another buffer than the one being sent: OUT and scratch
-   * take turns, and the last is OUT. */
+  /* No sum goes to the buffer that is being sent: OUT and scratch alternate,
+   * and the last is OUT. */
   gli_range scratch = gli_scratch(b, out.bytes), held = in;
   uint32_t sums = folded ? r.n + 1 : r.n;
   if (folded) {

@@ -1,31 +1,31 @@
 /* Allreduce, two levels.
  *
- * Wins: several hosts with several ranks each: what crosses between hosts does
- * so once for each host and not for each rank.
- * Cost for H hosts of L ranks and m bytes: one round within the hosts, then
- * those of the best allreduce of H ranks and m/L bytes, then another round
- * within. Every rank sends 2 m (L-1)/L bytes within its host, and where parts
- * are long 2 m/L (H-1)/H bytes across, so the ranks of a host together load its
- * link as a single rank with the whole vector would.
+ * Wins: several hosts with several ranks each: data crosses between hosts once
+ * per host instead of once per rank.
+ * Cost for H hosts of L ranks and m bytes: one round within the hosts, then the
+ * rounds of the best allreduce of H ranks and m/L bytes, then another round
+ * within. Every rank sends 2 m (L-1)/L bytes within its host, and, if parts are
+ * long, 2 m/L (H-1)/H bytes across, so the ranks of a host together load its
+ * link like a single rank with the whole vector.
  * Source: Bayatpour, Chakraborty, Subramoni, Lu, Panda, "Scalable Reduction
  * Collectives with Data Partitioning-based Multi-Leader Design", 2017.
  *
- * The vector is cut into as many parts as the smallest host has ranks (fewer
- * when they would be very short). In each host, part i is added up at the rank
- * with place i; ranks with the same place on all hosts run an allreduce of
- * their part; and pass the result on within the host. Two hosts of two ranks,
- * ranks summed : part, at each rank after each level:
+ * The vector is cut into as many parts as the smallest host has ranks (fewer if
+ * parts would be very short). In each host, part i is added up at the rank with
+ * place i; ranks with the same place on all hosts run an allreduce of their
+ * part, and then send the result to the ranks of their host. Two hosts of two
+ * ranks, ranks summed : part, at each rank after each level:
  *
  *   rank      0       1       2       3
  *   within    01:0    01:1    23:0    23:1
  *   across    all:0   all:1   all:0   all:1      0 with 2, 1 with 3
  *   within    all:0-1 everywhere
  *
- * A long vector goes through in turns. Two hosts swap their sums then: no way
- * sends fewer bytes, and nothing that is sent has to wait for what comes. */
+ * A long vector is processed in turns. Two hosts then swap their sums: no
+ * algorithm sends fewer bytes, and no send has to wait for a receive. */
 #include "algorithms/two_level.h"
 
-/* So many sums are on their way to the other host at once. */
+/* The maximum number of sums in flight to the other host. */
 enum { SWAPS = 4 };
 
 typedef struct sums {
@@ -41,7 +41,8 @@ static sums allreduce_make_room(gli_builder *b, const gli_plan_params *p,
   return s;
 }
 
-/* Where the host's sum of `part` is until it goes across. */
+/* Returns the range that holds the host's sum of `part` until it goes across.
+ */
 static gli_range allreduce_sum_of(const sums *s, gli_range part,
                                   uint64_t turn) {
   if (!s->swaps) return part;
@@ -50,7 +51,7 @@ static gli_range allreduce_sum_of(const sums *s, gli_range part,
   return kept;
 }
 
-/* The work of a rank for a part within its host. */
+/* Runs one collective on a part within the host. */
 static void allreduce_within(gli_builder *b, const gli_plan_params *p,
                              uint32_t root, gli_range in, gli_range out,
                              gli_collective collective, gli_build_fn build) {
@@ -81,13 +82,14 @@ void gli_allreduce_two_level(gli_builder *b, const gli_plan_params *p,
   gli_build_fn collect = leaders == 1 ? best : gli_reduce_flat;
   gli_build_fn spread = leaders == 1 ? best : gli_broadcast_flat;
   sums s = allreduce_make_room(b, p, parts, turns);
-  /* In turns, the latency of one hides behind the bytes of others. */
+  /* With several turns, bandwidth matters more than latency, because turns
+   * overlap. */
   gli_build_fn join = turns == 1 ? best
                       : s.swaps  ? gli_allreduce_recursive_doubling
                                  : gli_allreduce_circulant;
   for (uint64_t turn = 0; turn < turns; turn++) {
     uint64_t first = turn * leaders;
-    /* To the next rank first, or all would begin with the same one. */
+    /* Begin with the next rank, so that not all ranks send to the same one. */
     for (uint32_t k = 1; k <= leaders; k++) {
       uint32_t root = (place + k) % leaders;
       gli_range in =

@@ -1,16 +1,16 @@
 /* All-to-all, pairwise exchange.
  *
- * Wins: long blocks on many ranks whose network suffers when several send to
- * one: in each round every rank sends to one other and receives from one. Of
- * lengths that differ between ranks (alltoallv) too.
- * Cost for P ranks and m bytes of input: P-1 rounds; every rank sends
- * m (P-1)/P bytes.
+ * Wins: long blocks on many ranks whose network suffers if several send to one:
+ * in each round every rank sends to one other and receives from one. Also for
+ * lengths that differ between ranks (alltoallv).
+ * Cost for P ranks and m bytes of input: P-1 rounds; every rank sends m (P-1)/P
+ * bytes.
  * Source: Thakur, Rabenseifner, Gropp, "Optimization of Collective
  * Communication Operations in MPICH", 2005.
  *
- * In round k rank r exchanges blocks with rank r xor k when P is a power of
- * two; else it sends to r + k and receives from r - k, modulo P. A rank sends
- * when its previous round has completed in both directions. P = 4, partners:
+ * In round k rank r exchanges blocks with rank r xor k if P is a power of two;
+ * otherwise it sends to r + k and receives from r - k, modulo P. A rank sends
+ * once its previous round has completed in both directions. P = 4, partners:
  *
  *   rank       0   1   2   3
  *   round 1    1   0   3   2
@@ -28,7 +28,7 @@ uint64_t gli_alltoall_pairwise_bytes(uint32_t size, uint64_t vector_bytes) {
   return vector_bytes - vector_bytes / size;
 }
 
-/* The ranks that a rank sends to and receives from in round k. */
+/* Computes the ranks that a rank sends to and receives from in round k. */
 static void partners(const gli_plan_params *p, uint64_t k, uint32_t *to,
                      uint32_t *from) {
   uint64_t size = p->size;

@@ -5,15 +5,15 @@
 
 /* Barrier, all to all.
  *
- * Wins: a few ranks that share a host: one round, and no rank passes on what
- * others said.
+ * Wins: a few ranks that share a host: one round, and no rank forwards
+ * messages.
  * Cost for P ranks: one round of messages without bytes; every rank sends and
  * receives P-1.
  * Source: folklore; see Mellor-Crummey, Scott, "Algorithms for Scalable
- * Synchronization on Shared-Memory Multiprocessors", 1991, for flags that every
- * participant writes and reads by itself.
+ * Synchronization on Shared-Memory Multiprocessors", 1991, for flags that each
+ * participant writes and reads.
  *
- * Every rank tells every other. P = 4, the ranks that tell each rank:
+ * Every rank signals every other. P = 4, the ranks that signal each rank:
  *
  *   rank     0       1       2       3
  *            3 2 1   0 3 2   1 0 3   2 1 0
@@ -43,7 +43,7 @@ void gli_barrier_all_to_all(gli_builder *b, const gli_plan_params *p) {
 /* Barrier, all to one.
  *
  * Wins: more ranks than cores on one host: fewest messages, and every rank but
- * the first is woken once.
+ * the first is woken up once.
  * Cost for P ranks: 2 rounds of messages without bytes; rank 0 sends and
  * receives P-1, the others one each.
  * Source: folklore; the central counter in Mellor-Crummey, Scott, "Algorithms
@@ -82,15 +82,16 @@ void gli_barrier_all_to_one(gli_builder *b, const gli_plan_params *p) {
 
 /* Barrier, dissemination.
  *
- * Wins: always; nothing with fewer rounds exists.
+ * Wins: always; no algorithm with one message per rank and round has fewer
+ * rounds.
  * Cost for P ranks: ceil(log2 P) rounds of messages without bytes; every rank
- * sends and receives one in each.
+ * sends and receives one message in each.
  * Source: Hensgen, Finkel, Manber, "Two Algorithms for Barrier
  * Synchronization", 1988.
  *
- * In round k a rank tells the one 2^k after it all that it knows, and hears
- * the same from the one 2^k before it. P = 4, the ranks that each knows to have
- * come:
+ * In round k a rank tells the rank 2^k after it which ranks it has heard of,
+ * and hears the same from the rank 2^k before it. P = 4, the ranks that each
+ * has heard of:
  *
  *   rank       0         1         2         3
  *   round 0    3 0       0 1       1 2       2 3
@@ -128,11 +129,11 @@ void gli_barrier_dissemination(gli_builder *b, const gli_plan_params *p) {
  * Wins: several hosts with several ranks each: one rank of each host waits for
  * other hosts, and the ranks of its host wait for it.
  * Cost for H hosts: the rounds of the best barrier of H ranks, and one round
- * before and one behind it. A leader with L ranks on its host exchanges L-1
+ * before it and one after it. A leader with L ranks on its host exchanges L-1
  * messages there.
  * Source: Mellor-Crummey, Scott, "Algorithms for Scalable Synchronization on
- * Shared-Memory Multiprocessors", 1991, for the idea of fitting the tree to the
- * machine.
+ * Shared-Memory Multiprocessors", 1991 (the idea of fitting the tree to the
+ * machine).
  *
  * Two hosts of three ranks:
  *

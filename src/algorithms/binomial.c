@@ -7,12 +7,13 @@
  *
  * Wins: short vectors, and any vector on two ranks.
  * Cost for P ranks and m bytes: a chain of floor(log2 P) messages; the root
- * sends m bytes ceil(log2 P) times, no rank more often.
+ * sends m bytes ceil(log2 P) times, other ranks at most as often.
  * Source: folklore; see Thakur, Rabenseifner, Gropp, "Optimization of
  * Collective Communication Operations in MPICH", 2005.
  *
- * Ranks are numbered from the root. A rank's number without its lowest bit is
- * the number of its parent; the largest subtree is served first. P = 8:
+ * Ranks are numbered from the root. A rank's number with its lowest set bit
+ * cleared is the number of its parent; the largest subtree is served first.
+ * P = 8:
  *
  *   0 -> 4 -> 6 -> 7
  *   |     \-> 5
@@ -20,8 +21,8 @@
  *    \-> 1
  */
 
-/* The chain to a rank is as long as its number has one bits; among numbers
- * below P, the number before the highest power of two up to P has the most. */
+/* The chain to a rank is as long as its number has one bits. Among numbers
+ * below P, the highest power of two up to P, minus 1, has the most. */
 uint32_t gli_broadcast_binomial_rounds(uint32_t size) {
   uint32_t rounds = 0;
   for (; size > 1; size /= 2) rounds++;
@@ -39,7 +40,7 @@ void gli_broadcast_binomial(gli_builder *b, const gli_plan_params *p) {
   gli_range in = gli_elems(p, GLI_IN, 0, p->count);
   gli_range out = gli_elems(p, GLI_OUT, 0, p->count);
 
-  uint64_t bit = 1; /* the lowest bit of `number`; the root is above them all */
+  uint64_t bit = 1; /* lowest set bit of `number`; the root's is above all */
   while (bit < size && !(number & bit)) bit *= 2;
   if (number != 0)
     gli_recv(b, (uint32_t)((number - bit + p->root) % size), out);
@@ -57,15 +58,15 @@ void gli_broadcast_binomial(gli_builder *b, const gli_plan_params *p) {
  *
  * Wins: short blocks on more than a few ranks: the root receives a logarithmic
  * number of messages.
- * Cost for P ranks and m bytes of output: a chain of floor(log2 P) messages;
- * a child of the root sends up to m/2 bytes, the blocks of its whole subtree.
+ * Cost for P ranks and m bytes of output: a chain of floor(log2 P) messages; a
+ * child of the root sends up to m/2 bytes, the blocks of its whole subtree.
  * Source: folklore; see Thakur, Rabenseifner, Gropp, "Optimization of
  * Collective Communication Operations in MPICH", 2005.
  *
- * Ranks are numbered from the root; a rank's number without its lowest bit is
- * the number of its parent. The blocks of a subtree are neighbours, but for one
- * at most that passes the end of the root's output: it goes there as two
- * messages. P = 4, blocks that travel:
+ * Ranks are numbered from the root; a rank's number with its lowest set bit
+ * cleared is the number of its parent. The blocks of a subtree are adjacent. At
+ * most one subtree wraps around the end of the root's output: the root receives
+ * it as two messages. P = 4, blocks sent:
  *
  *   0 <-(1)- 1,  2 <-(3)- 3,  0 <-(2 3)- 2
  */
@@ -129,13 +130,14 @@ void gli_gather_binomial(gli_builder *b, const gli_plan_params *p) {
  *
  * Wins: short vectors on more than a few ranks.
  * Cost for P ranks and m bytes: a chain of floor(log2 P) messages; every rank
- * but the root sends m bytes, and none receives more than ceil(log2 P) times.
+ * but the root sends m bytes, and no rank receives more than ceil(log2 P)
+ * times.
  * Source: folklore; see Thakur, Rabenseifner, Gropp, "Optimization of
  * Collective Communication Operations in MPICH", 2005.
  *
- * Ranks are numbered from the root. A rank's number without its lowest bit is
- * the number of its parent; children are added in ascending order, so that
- * from root 0 on the operands stay in rank order. P = 8:
+ * Ranks are numbered from the root. A rank's number with its lowest set bit
+ * cleared is the number of its parent; children are added in ascending order,
+ * so that with root 0 the operands stay in rank order. P = 8:
  *
  *   0 <- 4 <- 6 <- 7
  *   ^     ^- 5
@@ -143,7 +145,7 @@ void gli_gather_binomial(gli_builder *b, const gli_plan_params *p) {
  *    ^- 1
  */
 
-/* The chain from a rank is as long as its number has ones. */
+/* The chain from a rank is as long as its number has one bits. */
 uint32_t gli_reduce_binomial_rounds(uint32_t size) {
   uint32_t rounds = 0;
   for (; size > 1; size /= 2) rounds++;
@@ -184,15 +186,15 @@ void gli_reduce_binomial(gli_builder *b, const gli_plan_params *p) {
  * Wins: short blocks on more than a few ranks: the root sends a logarithmic
  * number of messages.
  * Cost for P ranks and m bytes of input: a chain of floor(log2 P) messages; the
- * root sends m (P-1)/P bytes, no other rank more than m/4.
+ * root sends m (P-1)/P bytes, every other rank at most m/4.
  * Source: folklore; see Thakur, Rabenseifner, Gropp, "Optimization of
  * Collective Communication Operations in MPICH", 2005.
  *
- * Ranks are numbered from the root; a rank's number without its lowest bit is
- * the number of its parent, from which it gets the blocks of its whole subtree;
- * the largest subtree is served first. The blocks of a subtree are neighbours,
- * but for one at most that passes the end of the root's input: it comes as two
- * messages. P = 4, blocks that travel:
+ * Ranks are numbered from the root; a rank's number with its lowest set bit
+ * cleared is the number of its parent, from which it receives the blocks of its
+ * whole subtree; the largest subtree is served first. The blocks of a subtree
+ * are adjacent. At most one subtree wraps around the end of the root's input:
+ * it is sent as two messages. P = 4, blocks sent:
  *
  *   0 -(2 3)-> 2,  0 -(1)-> 1,  2 -(3)-> 3
  */
@@ -231,7 +233,7 @@ void gli_scatter_binomial(gli_builder *b, const gli_plan_params *p) {
   if (number != 0) {
     uint64_t first = blocks;
     if (number == bit)
-      first = gli_before_end(p, number, blocks); /* of the root */
+      first = gli_before_end(p, number, blocks); /* from the root */
     uint32_t parent = gli_numbered(p, number - bit);
     if (blocks > 1) all = gli_scratch(b, blocks * own.bytes);
     gli_recv(b, parent, gli_bytes(all.buffer, all.offset, first * own.bytes));

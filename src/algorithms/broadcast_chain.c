@@ -1,17 +1,17 @@
 /* Broadcast, chain: from rank to rank.
  *
  * Wins: between hosts, very long vectors: cut into segments they flow along the
- * chain, and every rank sends each byte once. By simulation from 1 MiB on 8
- * hosts and 16 MiB on 64, where it takes little more than half of the time of
+ * chain, and every rank sends each byte once. By simulation, from 1 MiB on 8
+ * hosts and 16 MiB on 64, where it takes little more than half the time of
  * scatter_allgather. Not on one host with fewer cores than ranks, where the
- * copies of all ranks count: on 4 and 8 ranks it measured between 0.8 and 2.1
+ * copies of all ranks add up: on 4 and 8 ranks it measured between 0.8 and 2.1
  * times scatter_allgather's time.
  * Cost for P ranks and m bytes: P-1 rounds; every rank but the last sends m
- * bytes. In n segments it takes as long as P - 2 + n messages of m/n bytes.
+ * bytes. With n segments it takes as long as P - 2 + n messages of m/n bytes.
  * Source: folklore; see Barnett, Gupta, Payne, Shuler, van de Geijn, Watts,
  * "Interprocessor Collective Communication Library (InterCom)", 1994.
  *
- * Ranks are numbered from the root. P = 4, three segments, which one arrives:
+ * Ranks are numbered from the root. P = 4, three segments, arriving segment:
  *
  *   number   1   2   3
  *            a

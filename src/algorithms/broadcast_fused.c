@@ -1,16 +1,17 @@
 /* Broadcast, fused.
  *
  * Wins: long vectors, on ranks of one host that reach each other's memory.
- * Every byte of the input is then read once, where `flat` reads it once for
+ * Every byte of the input is then read once, while `flat` reads it once for
  * each rank; every byte of the outputs is written once, by all ranks together,
- * and what travels is rkeys. Cost for P ranks and m bytes when all bytes
- * have to be sent: 2 rounds; the root sends 2 m (P-1)/P bytes, any other rank m
- * (P-2)/P and 8 (P-1) bytes for each piece. Source: as that of
- * allreduce_fused.c; bytes that are sent go the way of
+ * and only rkeys travel.
+ * Cost for P ranks and m bytes if all bytes must be sent: 2 rounds; the root
+ * sends 2 m (P-1)/P bytes, any other rank m (P-2)/P, and 8 (P-1) bytes for each
+ * piece.
+ * Source: see allreduce_fused.c; bytes that are sent take the route of
  * broadcast_scatter_allgather.c.
  *
- * The vector is cut into P parts. Rank r takes part r from the root's input and
- * stores it in all outputs. P = 3, root 0; rank 1 reads and writes what is in
+ * The vector is cut into P parts. Rank r reads part r of the root's input and
+ * stores it in all outputs. P = 3, root 0; rank 1 reads and writes the parts in
  * brackets, the others likewise:
  *
  *   rank     0             1             2
@@ -18,7 +19,7 @@
  *                \
  *   output                 .. [a1] ..    .. [a1] ..     PUT by rank 1
  *
- * The root has its own output, if that is another buffer, to itself. */
+ * Only the root writes its own output, if that is another buffer. */
 #include "algorithms/fused.h"
 
 uint32_t gli_broadcast_fused_rounds(uint32_t size) {
@@ -38,16 +39,16 @@ typedef struct layout {
   const gli_plan_params *p;
   bool root;
   uint64_t turns;
-  gli_range block; /* of a get that had to be sent, all turns */
+  gli_range block; /* the get's bytes if they were sent, for all turns */
 } layout;
 
-/* Elements of part `part` that belong to turn t. */
+/* Returns the elements of part `part` that belong to turn t. */
 static gli_range broadcast_piece(const layout *l, gli_buffer buffer,
                                  uint32_t part, uint64_t t) {
   return gli_fused_part(l->p, buffer, part, l->turns, t);
 }
 
-/* Expose to the others what is theirs to store, and where it goes. */
+/* Exposes to each other rank the part that it stores, and its destination. */
 static void broadcast_offer(gli_builder *b, const layout *l, uint64_t t) {
   const gli_plan_params *p = l->p;
   for (uint32_t k = 0; k + 1 < p->size; k++) {
@@ -57,7 +58,7 @@ static void broadcast_offer(gli_builder *b, const layout *l, uint64_t t) {
   }
 }
 
-/* Store a piece in one's own output, and in those of all but the root. */
+/* Stores a piece in the outputs of this rank and all others but the root. */
 static void store(gli_builder *b, const layout *l, uint64_t t) {
   const gli_plan_params *p = l->p;
   gli_range out = broadcast_piece(l, GLI_OUT, p->rank, t);
@@ -83,7 +84,7 @@ static void store(gli_builder *b, const layout *l, uint64_t t) {
   }
 }
 
-/* All reads of the root's exposed memory have completed. */
+/* Tells the root that its memory has been read; the root waits for all. */
 static void broadcast_give_back(gli_builder *b, const layout *l) {
   const gli_plan_params *p = l->p;
   if (!l->root) {
@@ -98,7 +99,7 @@ static void broadcast_give_back(gli_builder *b, const layout *l) {
   }
 }
 
-/* The pieces that others store in the output. */
+/* Receives the pieces that the other ranks store in the output. */
 static void broadcast_take_back(gli_builder *b, const layout *l, uint64_t t) {
   const gli_plan_params *p = l->p;
   for (uint32_t k = 0; k + 1 < p->size; k++) {
@@ -107,7 +108,7 @@ static void broadcast_take_back(gli_builder *b, const layout *l, uint64_t t) {
   }
 }
 
-/* The steps of the root. */
+/* Copies the other ranks' parts from the root's input to its output. */
 static void copy_rest(gli_builder *b, const gli_plan_params *p) {
   for (uint32_t rank = 0; rank < p->size; rank++) {
     if (rank == p->root) continue;

@@ -1,18 +1,19 @@
 /* Broadcast, scatter and allgather.
  *
  * Wins: long vectors on more than two ranks: no rank sends more than twice the
- * vector, however many ranks there are.
+ * vector, for any number of ranks.
  * Cost for P ranks and m bytes: ceil(log2 P) rounds each for scattering and for
- * gathering, in which the root sends 2 m (P-1)/P bytes, and no rank more.
+ * gathering, in which the root sends 2 m (P-1)/P bytes, and no other rank sends
+ * more.
  * Source: Barnett, Gupta, Payne, Shuler, van de Geijn, Watts, "Interprocessor
- * Collective Communication Library (InterCom)", 1994. Gathering is that of
+ * Collective Communication Library (InterCom)", 1994. The gather is the one of
  * circulant.c.
  *
  * Ranks are numbered from the root, and the vector is cut into P parts. Down a
- * binomial tree every rank gets the parts of its whole subtree; then in round
- * k = ceil(log2 P), ..., 1 it gets more from the rank ceil(P / 2^k) after it,
- * but never what it already has (so the root gets nothing). P = 4, parts held
- * after each round:
+ * binomial tree every rank receives the parts of its whole subtree; then in
+ * round k = ceil(log2 P), ..., 1 it receives more from the rank ceil(P / 2^k)
+ * after it, but no part that it already has (so the root receives nothing).
+ * P = 4, parts held after each round:
  *
  *   number     0         1         2         3
  *   scatter    0 1 2 3             2 3
@@ -26,9 +27,9 @@ static uint64_t broadcast_least(uint64_t a, uint64_t b) {
   return a < b ? a : b;
 }
 
-/* `parts` parts from part `first` on, all taken modulo P, are two ranges where
- * they pass the end: `half` 0 lies before it, `half` 1 behind; either may be
- * empty. */
+/* Returns `parts` parts from part `first` on, modulo P. They are two ranges if
+ * they pass the end: `half` 0 lies before it, `half` 1 after the wrap; either
+ * may be empty. */
 static gli_range broadcast_arc(const gli_plan_params *p, gli_buffer buffer,
                                uint64_t first, uint64_t parts, int half) {
   uint64_t size = p->size, end = first % size + parts;
@@ -38,9 +39,9 @@ static gli_range broadcast_arc(const gli_plan_params *p, gli_buffer buffer,
 }
 
 /* Scattering and gathering overlap a little: the longest chain has one to three
- * messages fewer than there are rounds. With Q = 2^k the largest power of two
- * up to P + 1, it has 2 k - 1, and one more when P > 5/4 Q; found by counting.
- */
+ * messages fewer than the total number of rounds. With Q = 2^k the largest
+ * power of two up to P + 1, it has 2 k - 1, and one more if P > 5/4 Q (by
+ * counting). */
 uint32_t gli_broadcast_scatter_allgather_rounds(uint32_t size) {
   uint64_t power = 2;
   uint32_t rounds = 1;

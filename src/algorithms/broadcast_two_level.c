@@ -1,19 +1,19 @@
 /* Broadcast, two levels.
  *
- * Wins: several hosts with several ranks each: the vector comes to each host
+ * Wins: several hosts with several ranks each: the vector reaches each host
  * once.
  * Cost for H hosts of L ranks and m bytes: the rounds of the best broadcast of
  * L ranks, of the best one of H ranks and m/L bytes, and one round within the
- * other hosts. Across, the ranks of the root's host together send what a single
- * root with the whole vector would.
+ * other hosts. Across hosts, the ranks of the root's host together send as much
+ * as a single root with the whole vector.
  * Source: for several leaders, Bayatpour, Chakraborty, Subramoni, Lu, Panda,
  * "Scalable Reduction Collectives with Data Partitioning-based Multi-Leader
  * Design", 2017.
  *
- * The root's host gets the vector first. Of the vector's parts, the ranks with
- * place i on all hosts forward part i as it arrives, then each rank forwards
- * its part to the other ranks of its host. Two hosts of two ranks, root 1,
- * parts at each rank after each level:
+ * The root's host receives the vector first. The ranks with place i on all
+ * hosts forward part i of the vector as it arrives, then each rank forwards its
+ * part to the other ranks of its host. Two hosts of two ranks, root 1, parts at
+ * each rank after each level:
  *
  *   rank             0     1     2     3
  *   root's host      0 1   0 1

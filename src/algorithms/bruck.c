@@ -1,23 +1,24 @@
-/* Algorithms in which blocks travel together, after Bruck and others. */
+/* Algorithms after Bruck and others, which send several blocks per message. */
 #include "plan/builder.h"
 
 /* ---- allgather ----------------------------------------------------------- */
 
 /* Allgather, Bruck's: doubling, and a rotation.
  *
- * Wins: hardly. It sends one message per round for any number of ranks, where
- * circulant.c has two in some; but circulant gathers blocks at their
- * final places, without a copy. By simulation it gains 6 % for blocks of 1 to
- * 16 KiB on 61 hosts; on one host it measured like the others for short vectors
- * and up to twice as long for long ones.
+ * Wins: hardly. It sends one message per round for any number of ranks, while
+ * circulant.c sends two in some; but circulant gathers blocks at their final
+ * offsets, without a copy. By simulation it gains 6 % for blocks of 1 to 16 KiB
+ * on 61 hosts; on one host it measured the same as the others for short vectors
+ * and took up to twice as long for long ones.
  * Cost for P ranks and m bytes of output: ceil(log2 P) rounds; every rank sends
- * m (P-1)/P bytes, needs scratch for m, and copies m at the end.
+ * m (P-1)/P bytes, needs m bytes of scratch memory, and copies m bytes at the
+ * end.
  * Source: Bruck, Ho, Kipnis, Upfal, Weathersby, "Efficient Algorithms for
  * All-to-All Communications in Multiport Message-Passing Systems", 1997.
  *
- * Each rank gathers blocks from its own on, modulo P. With s blocks in hand, it
- * sends them to the rank s before it and gets as many from the rank s after it;
- * in the last round only what is missing. P = 5, blocks in hand:
+ * Each rank gathers blocks from its own on, modulo P. Holding s blocks, it
+ * sends them to the rank s before it and receives as many from the rank s after
+ * it; in the last round only the missing blocks. P = 5, blocks held:
  *
  *   rank   0           1           2           3           4
  *          0           1           2           3           4
@@ -26,8 +27,7 @@
  *          0 1 2 3 4   1 2 3 4 0   2 3 4 0 1   3 4 0 1 2   4 0 1 2 3
  */
 
-/* The last round waits for the one before only when it sends something that
- * came then. */
+/* The last round waits for the one before only if it sends blocks from it. */
 uint32_t gli_allgather_bruck_rounds(uint32_t size) {
   uint32_t rounds = 0;
   uint64_t held = 1;
@@ -40,7 +40,7 @@ uint64_t gli_allgather_bruck_bytes(uint32_t size, uint64_t vector_bytes) {
   return vector_bytes - vector_bytes / size;
 }
 
-/* Bytes of the `n` blocks from this rank's own on, modulo P. */
+/* Returns the bytes of the `n` blocks from this rank's own on, modulo P. */
 static uint64_t bruck_bytes_of(const gli_plan_params *p, uint64_t n) {
   uint64_t end = p->rank + n, size = p->size;
   uint64_t elements = gli_elems_before(p, GLI_OUT, end < size ? end : size) -
@@ -49,7 +49,7 @@ static uint64_t bruck_bytes_of(const gli_plan_params *p, uint64_t n) {
   return elements * p->elem_bytes;
 }
 
-/* Blocks [from, to) of what is gathered. */
+/* Returns blocks [from, to) of the gathered blocks. */
 static gli_range bruck_blocks(const gli_plan_params *p, gli_range gathered,
                               uint64_t from, uint64_t to) {
   uint64_t at = bruck_bytes_of(p, from);
@@ -57,7 +57,7 @@ static gli_range bruck_blocks(const gli_plan_params *p, gli_range gathered,
                    bruck_bytes_of(p, to) - at);
 }
 
-/* All but its own block, one by one only where there are gaps between them. */
+/* Copies all blocks but the own one, one by one only if there are gaps. */
 static void put_in_place(gli_builder *b, const gli_plan_params *p,
                          gli_range all) {
   uint64_t size = p->size, to_end = size - p->rank;
@@ -92,38 +92,36 @@ void gli_allgather_bruck(gli_builder *b, const gli_plan_params *p) {
 
 /* ---- alltoall ------------------------------------------------------------ */
 
-/* All-to-all, Bruck's: blocks travel together.
+/* All-to-all, Bruck's: several blocks per message.
  *
- * Wins: short blocks on many ranks: a logarithmic number of messages, at the
- * price of sending each byte about log2(P) / 2 times and of copying it as
- * often.
+ * Wins: short blocks on many ranks: a logarithmic number of messages, but each
+ * byte is sent, and copied, about log2(P) / 2 times.
  * Cost for P ranks and m bytes of input: ceil(log2 P) rounds; in round k every
- * rank sends those of its blocks 1 ... P-1 whose number has bit k.
+ * rank sends its blocks 1 ... P-1 whose number has bit k.
  * Source: Bruck, Ho, Kipnis, Upfal, Weathersby, "Efficient Algorithms for
  * All-to-All Communications in Multiport Message-Passing Systems", 1997.
  *
- * Block d of a rank is the one for the rank d after it, modulo P. For every bit
- * in d it travels as far as the bit says: in round k all blocks that have bit k
- * go 2^k ranks ahead in one message. P = 4, blocks at each rank as from:to
- * (those about to travel in brackets):
+ * Block d of a rank is for the rank d after it, modulo P. It moves once for
+ * every bit that is set in d: in round k all blocks that have bit k go 2^k
+ * ranks ahead in one message. P = 4, blocks at each rank as from:to (in
+ * brackets: sent next):
  *
  *   rank  0                      1                      ...
  *         [0:1]  0:2  [0:3]      [1:2]  1:3  [1:0]      bit 0, to rank + 1
  *          3:0  [0:2] [3:2]       0:1  [1:3] [0:3]      bit 1, to rank + 2
  *          3:0   2:0   1:0        0:1   3:1   2:1
  *
- * Each round receives into memory of its own, where the blocks stay in order of
- * d; so those of the next message lie in runs, and are copied run by run.
- */
+ * Each round has its own receive buffer, where the blocks stay in order of d;
+ * so the blocks of the next message form runs, and are copied run by run. */
 
-/* How many of the blocks below `end` have a bit. */
+/* Returns the number of blocks below `end` that have a bit. */
 static uint64_t with_bit(uint64_t end, uint64_t bit) {
   uint64_t rest = end % (2 * bit);
   return end / (2 * bit) * bit + (rest > bit ? rest - bit : 0);
 }
 
 /* A round waits for an earlier one if a block takes part in both. All rounds
- * below the last one do; the last one, of bit b, waits for the one before when
+ * before the last one do; the last one, of bit b, waits for the one before if
  * block b + b/2 exists. */
 uint32_t gli_alltoall_bruck_rounds(uint32_t size) {
   uint32_t rounds = 0;
@@ -143,7 +141,7 @@ uint64_t gli_alltoall_bruck_bytes(uint32_t size, uint64_t vector_bytes) {
 #define ROUNDS 32
 
 typedef struct rounds {
-  gli_range got[ROUNDS]; /* what each has received, blocks in order of d */
+  gli_range got[ROUNDS]; /* received blocks, in order of d */
 } rounds;
 
 static gli_range nth(gli_range blocks, uint64_t block, uint64_t n,
@@ -151,9 +149,9 @@ static gli_range nth(gli_range blocks, uint64_t block, uint64_t n,
   return gli_bytes(blocks.buffer, blocks.offset + n * block, count * block);
 }
 
-/* Copy blocks [from, to) to `at`. They have the same bits above `bit`, and none
- * of the ones in round `bit` or later has travelled yet: the highest of the
- * lower bits says in which round each came last. */
+/* Copies blocks [from, to) to `at`. They have the same bits above `bit`, and no
+ * block of round `bit` or a later round has moved yet: the highest lower bit of
+ * a block is the round in which it last arrived. */
 static void pack_run(gli_builder *b, const gli_plan_params *p, const rounds *r,
                      uint64_t from, uint64_t to, gli_range at) {
   uint64_t block = p->count * p->elem_bytes, base = from;

@@ -1,6 +1,6 @@
-/* The choice of algorithm and segment size: what the tuning table says, and
- * where it says nothing, what the selector does. Calls that are repeated do not
- * come here again (engine/life/call_cache.c). */
+/* Chooses algorithm and segment size: by the tuning table, or, if no rule
+ * applies, by the selector. Repeated calls skip this
+ * (engine/life/call_cache.c). */
 #include "algorithms/registry.h"
 #include "algorithms/tuning.h"
 

@@ -7,17 +7,17 @@
  *
  * Wins: short and middle-sized vectors on more than two ranks: as few bytes as
  * the ring in a logarithmic number of rounds.
- * Cost for P ranks, P not only a power of two, and m bytes of output:
- * ceil(log2 P) rounds; every rank sends m (P-1)/P bytes. Blocks that pass the
- * end of the output travel as two messages.
+ * Cost for P ranks, any P, and m bytes of output: ceil(log2 P) rounds; every
+ * rank sends m (P-1)/P bytes. Blocks that wrap around the end of the output
+ * travel as two messages.
  * Source: Bruck, Ho, Kipnis, Upfal, Weathersby, "Efficient Algorithms for
  * All-to-All Communications in Multiport Message-Passing Systems", 1997; with
  * its rounds in the order of Träff, "Optimal, Non-pipelined Reduce-scatter and
  * Allreduce Algorithms", 2024, and without its rotation of the output.
  *
- * Each rank gathers blocks from its own on, modulo P. With s blocks in hand, it
- * sends them to the rank s before it and gets the next ones from the rank s
- * after it. P = 4, blocks in hand:
+ * Each rank gathers blocks from its own on, modulo P. Holding s blocks, it
+ * sends them to the rank s before it and receives the next ones from the rank s
+ * after it. P = 4, blocks held:
  *
  *   rank   0         1         2         3         sends
  *          0         1         2         3         one to rank - 1
@@ -25,9 +25,9 @@
  *          0 1 2 3   1 2 3 0   2 3 0 1   3 0 1 2
  */
 
-/* Blocks [from, to) of what is gathered, counted from this rank's own on modulo
- * P, are two ranges where they pass the end: `half` 0 lies before it, `half` 1
- * behind; either may be empty. */
+/* Returns blocks [from, to) of the gathered blocks, counted from this rank's
+ * own on modulo P. They are two ranges if they pass the end: `half` 0 lies
+ * before it, `half` 1 after the wrap; either may be empty. */
 static gli_range allgather_arc(const gli_plan_params *p, gli_range gathered,
                                uint64_t from, uint64_t to, int half) {
   uint64_t begin = (p->rank + from) % p->size, end = begin + (to - from);
@@ -41,7 +41,7 @@ static gli_range allgather_arc(const gli_plan_params *p, gli_range gathered,
   return blocks;
 }
 
-/* The two rounds that take one block to three need not wait for each other. */
+/* The two rounds that go from one block to three do not wait for each other. */
 uint32_t gli_allgather_circulant_rounds(uint32_t size) {
   uint32_t rounds = 0;
   for (uint64_t left = size; left > 1; left = (left + 1) / 2)
@@ -53,8 +53,7 @@ uint64_t gli_allgather_circulant_bytes(uint32_t size, uint64_t vector_bytes) {
   return vector_bytes - vector_bytes / size;
 }
 
-/* Blocks with gaps between them are gathered elsewhere and then put in place.
- */
+/* Blocks with gaps are gathered in scratch memory and then copied. */
 void gli_allgather_circulant(gli_builder *b, const gli_plan_params *p) {
   uint64_t size = p->size;
   uint32_t rounds = 0;
@@ -83,20 +82,20 @@ void gli_allgather_circulant(gli_builder *b, const gli_plan_params *p) {
 
 /* Allreduce, halving and doubling on a circulant graph.
  *
- * Wins: vectors of middle size, and long ones on many ranks: it sends as few
- * bytes as the ring does, in a logarithmic number of rounds.
- * Cost for P ranks, P not only a power of two, and m bytes: 2 ceil(log2 P)
- * rounds; every rank sends 2 m (P-1)/P bytes. Where a round's parts pass the
- * end of the vector, they travel as two messages.
- * Source: Rabenseifner, "Optimization of Collective Reduction Operations",
- * 2004, for the idea; for partners on a circulant graph, which needs no folding
- * when P is no power of two, Träff, "Optimal, Non-pipelined Reduce-scatter and
- * Allreduce Algorithms", 2024.
+ * Wins: vectors of medium length, and long ones on many ranks: it sends as few
+ * bytes as the ring, in a logarithmic number of rounds.
+ * Cost for P ranks, any P, and m bytes: 2 ceil(log2 P) rounds; every rank sends
+ * 2 m (P-1)/P bytes. Parts that wrap around the end of the vector travel as two
+ * messages.
+ * Source: Rabenseifner, "Optimization of Collective Reduction Operations", 2004
+ * (the idea); Träff, "Optimal, Non-pipelined Reduce-scatter and Allreduce
+ * Algorithms", 2024 (partners on a circulant graph, which needs no folding if P
+ * is not a power of two).
  *
  * The vector is cut into P parts, which each rank counts from its own on,
- * modulo P. With s parts in hand, a rank keeps the first half, rounded up,
- * sends the rest as far ahead as half is, and adds what comes in to what it
- * keeps. Then the same rounds run backwards and copy. P = 4, parts in hand:
+ * modulo P. Holding s parts, a rank keeps the first h = ceil(s/2), sends the
+ * rest to the rank h after it, and adds the parts it receives to those it
+ * keeps. Then the same rounds run backwards and copy. P = 4, parts held:
  *
  *   rank      0         1         2         3         sends
  *             0 1 2 3   1 2 3 0   2 3 0 1   3 0 1 2   two to rank + 2
@@ -112,9 +111,9 @@ static uint32_t halvings(uint64_t size) {
   return rounds;
 }
 
-/* Parts [from, to), counted from part `first` on modulo P, are two ranges where
- * they pass the end of the vector: `half` 0 lies before it, `half` 1 behind;
- * either may be empty. */
+/* Returns parts [from, to), counted from part `first` on modulo P. They are two
+ * ranges if they pass the end of the vector: `half` 0 lies before it, `half` 1
+ * after the wrap; either may be empty. */
 static gli_range allreduce_arc(const gli_plan_params *p, gli_buffer buffer,
                                uint64_t first, uint64_t from, uint64_t to,
                                int half) {
@@ -125,7 +124,7 @@ static gli_range allreduce_arc(const gli_plan_params *p, gli_buffer buffer,
   return gli_parts(p, buffer, size, 0, end < size ? 0 : end - size);
 }
 
-/* The two rounds that take three parts to one need not wait for each other. */
+/* The two rounds that go from three parts to one do not wait for each other. */
 uint32_t gli_allreduce_circulant_rounds(uint32_t size) {
   uint32_t rounds = 0;
   for (uint64_t left = size; left > 1; left = (left + 1) / 2)
@@ -141,8 +140,8 @@ void gli_allreduce_circulant(gli_builder *b, const gli_plan_params *p) {
   uint64_t size = p->size, me = p->rank;
   uint32_t rounds = halvings(size);
 
-  /* An odd number of parts leaves one in the middle that the first round
-   * neither sends nor adds to. */
+  /* With an odd number of parts, the first round neither sends the middle one
+   * nor adds to it. */
   if (size % 2)
     gli_copy(b, allreduce_arc(p, GLI_IN, me, size / 2, size / 2 + 1, 0),
              allreduce_arc(p, GLI_OUT, me, size / 2, size / 2 + 1, 0));
@@ -175,17 +174,18 @@ void gli_allreduce_circulant(gli_builder *b, const gli_plan_params *p) {
 
 /* Reduce-scatter, halving on a circulant graph.
  *
- * Wins: short and middle-sized vectors on more than two ranks: as few bytes as
- * the ring in a logarithmic number of rounds. Needs scratch for half the input.
- * Cost for P ranks, P not only a power of two, and m bytes of input:
- * ceil(log2 P) rounds; every rank sends m (P-1)/P bytes. In the first round
- * blocks that pass the end of the input travel as two messages.
+ * Wins: vectors of short and medium length on more than two ranks: as few bytes
+ * as the ring in a logarithmic number of rounds. Needs scratch memory for half
+ * the input.
+ * Cost for P ranks, any P, and m bytes of input: ceil(log2 P) rounds; every
+ * rank sends m (P-1)/P bytes. In the first round blocks that wrap around the
+ * end of the input travel as two messages.
  * Source: Träff, "Optimal, Non-pipelined Reduce-scatter and Allreduce
  * Algorithms", 2024.
  *
- * Each rank counts blocks from its own on, modulo P. With s blocks in hand it
- * keeps the first half, rounded up, sends the rest as far ahead as half is, and
- * adds what comes in to what it keeps. P = 4, blocks in hand:
+ * Each rank counts blocks from its own on, modulo P. Holding s blocks, it keeps
+ * the first h = ceil(s/2), sends the rest to the rank h after it, and adds the
+ * blocks it receives to those it keeps. P = 4, blocks held:
  *
  *   rank   0         1         2         3         sends
  *          0 1 2 3   1 2 3 0   2 3 0 1   3 0 1 2   two to rank + 2
@@ -193,9 +193,9 @@ void gli_allreduce_circulant(gli_builder *b, const gli_plan_params *p) {
  *          0         1         2         3
  */
 
-/* Input blocks [from, to), counted from this rank's own on modulo P, are two
- * ranges where they pass the end: `half` 0 lies before it, `half` 1 behind;
- * either may be empty. */
+/* Returns input blocks [from, to), counted from this rank's own on modulo P.
+ * They are two ranges if they pass the end: `half` 0 lies before it, `half` 1
+ * after the wrap; either may be empty. */
 static gli_range reduce_scatter_arc(const gli_plan_params *p, uint64_t from,
                                     uint64_t to, int half) {
   uint64_t begin = (p->rank + from) % p->size, end = begin + (to - from);
@@ -212,7 +212,7 @@ static uint64_t reduce_scatter_arc_bytes(const gli_plan_params *p,
          reduce_scatter_arc(p, from, to, 1).bytes;
 }
 
-/* The two rounds that take three blocks to one need not wait for each other. */
+/* The two rounds from three blocks to one do not wait for each other. */
 uint32_t gli_reduce_scatter_circulant_rounds(uint32_t size) {
   uint32_t rounds = 0;
   for (uint64_t left = size; left > 1; left = (left + 1) / 2)
@@ -233,8 +233,8 @@ void gli_reduce_scatter_circulant(gli_builder *b, const gli_plan_params *p) {
     return;
   }
 
-  /* The blocks that a rank keeps lie in scratch in its order, so that from the
-   * second round on its blocks never wrap; the last sum goes to OUT. */
+  /* The blocks that a rank keeps lie in scratch memory in its own order, so
+   * that from the second round on they never wrap; the last sum goes to OUT. */
   uint64_t had = size, keep = gli_in_hand(size, 1);
   uint32_t ahead = (uint32_t)((p->rank + keep) % size);
   uint32_t behind = (uint32_t)((p->rank + size - keep) % size);
@@ -249,7 +249,7 @@ void gli_reduce_scatter_circulant(gli_builder *b, const gli_plan_params *p) {
                     true);
     filled += mine.bytes;
   }
-  if (size % 2) { /* the block in the middle was neither sent nor added to */
+  if (size % 2) { /* the middle block was neither sent nor added to */
     gli_range middle = reduce_scatter_arc(p, size / 2, size / 2 + 1, 0);
     gli_copy(b, middle, gli_bytes(kept.buffer, filled, middle.bytes));
   }

@@ -1,14 +1,14 @@
-/* Algorithms in which every rank sends straight to every other. */
+/* Algorithms in which every rank sends directly to every other. */
 #include "plan/builder.h"
 
 /* ---- allgather ----------------------------------------------------------- */
 
 /* Allgather, direct.
  *
- * Wins: on ranks that share a host, where every pair has a link of its own: as
- * few bytes as the ring in one round.
- * Cost for P ranks and m bytes of output: one round; every rank sends
- * m (P-1)/P bytes in P-1 messages.
+ * Wins: ranks that share a host, where every pair has its own link: as few
+ * bytes as the ring in one round.
+ * Cost for P ranks and m bytes of output: one round; every rank sends m (P-1)/P
+ * bytes in P-1 messages.
  * Source: folklore; the linear algorithm in Thakur, Rabenseifner, Gropp,
  * "Optimization of Collective Communication Operations in MPICH", 2005.
  *
@@ -43,8 +43,8 @@ void gli_allgather_direct(gli_builder *b, const gli_plan_params *p) {
 
 /* Allreduce, direct.
  *
- * Wins: vectors of middle size on ranks that share a host, where every pair has
- * a link of its own: as few bytes as the ring in two rounds. The inputs are
+ * Wins: vectors of medium length on ranks that share a host, where every pair
+ * has its own link: as few bytes as the ring in two rounds. The inputs are
  * added in rank order.
  * Cost for P ranks and m bytes: 2 rounds; every rank sends 2 m (P-1)/P bytes in
  * 2 (P-1) messages.
@@ -52,9 +52,9 @@ void gli_allgather_direct(gli_builder *b, const gli_plan_params *p) {
  * Collective Communication Operations in MPICH", 2005 (its pairwise exchange,
  * without turns).
  *
- * The vector is cut into P parts. Part j of all ranks goes straight to rank j,
- * which adds them and sends the sum to all ranks. P = 4, what arrives at each
- * rank (rank : part):
+ * The vector is cut into P parts. Every rank sends part j directly to rank j,
+ * which adds the parts and sends the sum to all ranks. P = 4, parts that arrive
+ * at each rank (rank : part):
  *
  *   rank       0                1                2                3
  *   reduce     1:0 2:0 3:0      0:1 2:1 3:1      0:2 1:2 3:2      0:3 1:3 2:3
@@ -87,18 +87,19 @@ void gli_allreduce_direct(gli_builder *b, const gli_plan_params *p) {
 
 /* ---- alltoall ------------------------------------------------------------ */
 
-/* All-to-all, direct: each block goes straight to its receiver.
+/* All-to-all, direct: each block goes directly to its receiver.
  *
- * Wins: nearly always: no byte travels twice, and no rank waits for a turn. Of
- * lengths that differ between ranks (alltoallv) too.
+ * Wins: nearly always: no byte travels twice, and no rank waits for a turn.
+ * Also for lengths that differ between ranks (alltoallv).
  * Cost for P ranks and m bytes of input: ceil((P-1) / 16) rounds, with 16
  * exchanges at a time; every rank sends m (P-1)/P bytes.
  * Source: folklore; see Thakur, Rabenseifner, Gropp, "Optimization of
  * Collective Communication Operations in MPICH", 2005.
  *
  * In exchange k, rank r sends to r + k and receives from r - k, modulo P. It
- * sends when the exchange 16 before is over in both directions, so that a large
- * number of ranks does not turn to one at once. P = 4, whose block arrives:
+ * sends once exchange k - 16 has completed in both directions, so that a large
+ * number of ranks does not send to one rank at the same time. P = 4, rank whose
+ * block arrives:
  *
  *   rank          0   1   2   3
  *   exchange 1    3   0   1   2
@@ -143,16 +144,16 @@ void gli_alltoall_direct(gli_builder *b, const gli_plan_params *p) {
 
 /* Reduce, direct.
  *
- * Wins: long vectors that have to be added in the order of ranks: every rank
- * adds its part of all inputs, one after the other, and no rank sends more than
- * the vector once.
+ * Wins: long vectors that must be added in the order of ranks: every rank adds
+ * its part of all inputs, one after the other, and no rank sends more than m
+ * bytes.
  * Cost for P ranks and m bytes: 2 rounds; every rank but the root sends m bytes
- * in P messages, the root m (P-1)/P.
+ * in P messages, the root m (P-1)/P bytes.
  * Source: folklore; the first half is the reduce-scatter below.
  *
- * The vector is cut into P parts. Part j of all ranks goes straight to rank j,
- * which adds them and sends the sum to the root. P = 3, root 1, what arrives at
- * each rank (rank : part):
+ * The vector is cut into P parts. Every rank sends part j directly to rank j,
+ * which adds the parts and sends the sum to the root. P = 3, root 1, parts that
+ * arrive at each rank (rank : part):
  *
  *   rank       0          1              2
  *   reduce     1:0 2:0    0:1 2:1        0:2 1:2
@@ -173,7 +174,7 @@ void gli_reduce_direct(gli_builder *b, const gli_plan_params *p) {
   gli_range own = gli_parts(p, GLI_IN, size, me, me + 1);
   gli_range out = gli_parts(p, GLI_OUT, size, me, me + 1);
   if (!root) out = gli_scratch(b, own.bytes);
-  gli_range sum = out; /* in place, `out` is this rank's input until its turn */
+  gli_range sum = out; /* in place, `out` holds input until it is added */
   if (root && p->in_place && size > 2) sum = gli_scratch(b, own.bytes);
   for (uint64_t k = 1; k < size; k++) {
     uint64_t to = (me + k) % size;
@@ -191,17 +192,16 @@ void gli_reduce_direct(gli_builder *b, const gli_plan_params *p) {
 
 /* Reduce-scatter, direct.
  *
- * Wins: on ranks that share a host, where every pair has a link of its own: as
- * few bytes as the ring in one round. The result is that of adding the inputs
- * in the order of ranks.
- * Cost for P ranks and m bytes of input: one round; every rank sends
- * m (P-1)/P bytes in P-1 messages.
+ * Wins: ranks that share a host, where every pair has its own link: as few
+ * bytes as the ring in one round. The inputs are added in rank order.
+ * Cost for P ranks and m bytes of input: one round; every rank sends m (P-1)/P
+ * bytes in P-1 messages.
  * Source: folklore; see Thakur, Rabenseifner, Gropp, "Optimization of
  * Collective Communication Operations in MPICH", 2005 (its pairwise exchange,
  * without turns).
  *
- * Block j of all ranks goes straight to rank j, which adds them in order. P =
- * 4, what arrives at each rank (rank : block):
+ * Every rank sends block j directly to rank j, which adds the blocks in order.
+ * P = 4, blocks that arrive at each rank (rank : block):
  *
  *   rank     0             1             2             3
  *            1:0 2:0 3:0   0:1 2:1 3:1   0:2 1:2 3:2   0:3 1:3 2:3

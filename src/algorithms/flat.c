@@ -1,4 +1,4 @@
-/* Algorithms by way of one rank, which exchanges messages with all others. */
+/* Algorithms in which one rank exchanges messages with all others. */
 #include "plan/builder.h"
 
 /* ---- allgather ----------------------------------------------------------- */
@@ -6,8 +6,8 @@
 /* Allgather, flat: rank 0 gathers all blocks and sends them to all ranks.
  *
  * Wins: short vectors with more ranks than cores: fewest messages, and every
- * rank but the first is woken once. Of lengths that differ between ranks
- * (allgatherv) too.
+ * rank but the first is woken up once. Also for lengths that differ between
+ * ranks (allgatherv).
  * Cost for P ranks and m bytes of output: 2 rounds; rank 0 sends m (P-1) bytes.
  * Source: folklore; the linear algorithms in Thakur, Rabenseifner, Gropp,
  * "Optimization of Collective Communication Operations in MPICH", 2005.
@@ -48,9 +48,9 @@ void gli_allgather_flat(gli_builder *b, const gli_plan_params *p) {
 /* Allreduce, flat: rank 0 adds all inputs and sends the sum to all ranks.
  *
  * Wins: short vectors with more ranks than cores: fewest messages, and every
- * rank but the first is woken once. The inputs are added in rank order.
+ * rank but the first is woken up once. The inputs are added in rank order.
  * Cost for P ranks and m bytes: 2 rounds; rank 0 sends m (P-1) bytes, and
- * receives and adds as many.
+ * receives and adds the same number.
  * Source: folklore; the linear algorithms in Thakur, Rabenseifner, Gropp,
  * "Optimization of Collective Communication Operations in MPICH", 2005.
  *
@@ -85,8 +85,8 @@ void gli_allreduce_flat(gli_builder *b, const gli_plan_params *p) {
 
 /* Broadcast, flat.
  *
- * Wins: few ranks that share a host: every rank hears from the root itself, and
- * none waits for another to be awake and pass it on.
+ * Wins: few ranks that share a host: every rank receives from the root itself,
+ * and no rank waits for another one to wake up and forward.
  * Cost for P ranks and m bytes: one round; the root sends m bytes P-1 times.
  * Source: folklore (the linear algorithm of any library).
  *
@@ -121,8 +121,8 @@ void gli_broadcast_flat(gli_builder *b, const gli_plan_params *p) {
 
 /* Gather, flat: each rank sends to the root.
  *
- * Wins: long blocks, and few ranks: no byte travels twice. Of lengths that
- * differ between ranks (gatherv) too, which only the root knows all of.
+ * Wins: long blocks, and few ranks: no byte travels twice. Also for lengths
+ * that differ between ranks (gatherv), all of which only the root knows.
  * Cost for P ranks and m bytes of output: one round; every rank but the root
  * sends m/P bytes.
  * Source: folklore; see Thakur, Rabenseifner, Gropp, "Optimization of
@@ -156,18 +156,18 @@ void gli_gather_flat(gli_builder *b, const gli_plan_params *p) {
 
 /* Reduce, flat: each rank sends to the root.
  *
- * Wins: few ranks, and wherever the order of the operands matters: the root
- * adds the inputs in rank order, one after the other.
+ * Wins: few ranks, and any number if the order of the operands matters: the
+ * root adds the inputs in rank order, one after the other.
  * Cost for P ranks and m bytes: one round; every rank but the root sends m
  * bytes, and the root receives and adds m (P-1).
  * Source: folklore; see Thakur, Rabenseifner, Gropp, "Optimization of
  * Collective Communication Operations in MPICH", 2005.
  *
- * P = 4, root 2, what the root does:
+ * P = 4, root 2, steps of the root:
  *
  *   sum = 0;  sum = sum + 1;  out = sum + own;  out = out + 3
  *
- * Narrow floats are all received first, and added in one step. */
+ * Inputs of narrow floats are all received first, and added in one step. */
 
 uint32_t gli_reduce_flat_rounds(uint32_t size) {
   return size > 1;
@@ -192,7 +192,7 @@ void gli_reduce_flat(gli_builder *b, const gli_plan_params *p) {
     gli_recv_reduce(b, 0, in, out, true);
     sum = out;
   } else if (p->root >
-             0) { /* in place, OUT holds the root's input until its turn */
+             0) { /* in place, OUT holds the root's input until it is added */
     sum = p->in_place ? gli_scratch(b, in.bytes) : out;
     gli_recv(b, 0, sum);
     for (uint32_t from = 1; from < p->root; from++)
@@ -212,15 +212,14 @@ void gli_reduce_flat(gli_builder *b, const gli_plan_params *p) {
 /* Reduce-scatter, flat: rank 0 adds everything, and sends each rank its block.
  *
  * Wins: short vectors with more ranks than cores: fewest messages, and every
- * rank but the first is woken once. The result is that of adding the inputs in
- * the order of ranks. Of lengths that differ between ranks (reduce_scatterv)
- * too.
+ * rank but the first is woken up once. The inputs are added in rank order. Also
+ * for lengths that differ between ranks (reduce_scatterv).
  * Cost for P ranks and m bytes of input: 2 rounds; rank 0 receives and adds
  * m (P-1) bytes, and sends m (P-1)/P; the others send m bytes.
  * Source: folklore; the linear algorithms in Thakur, Rabenseifner, Gropp,
  * "Optimization of Collective Communication Operations in MPICH", 2005.
  *
- * P = 4, and what is sent of the sum:
+ * P = 4, with the blocks of the sum that are sent:
  *
  *   1 --\                    /-> 1: block 1
  *   2 ---> 0: 0 + 1 + 2 + 3 ---> 2: block 2
@@ -235,7 +234,7 @@ uint64_t gli_reduce_scatter_flat_bytes(uint32_t size, uint64_t vector_bytes) {
   return size > 1 ? vector_bytes : 0;
 }
 
-/* Block k of the sum, where blocks follow one another. */
+/* Returns block k of the sum; blocks of the sum are adjacent. */
 static gli_range reduce_scatter_block_of(const gli_plan_params *p,
                                          gli_range sum, uint64_t k) {
   uint64_t before = gli_elems_before(p, GLI_IN, k) * p->elem_bytes;
@@ -275,8 +274,8 @@ void gli_reduce_scatter_flat(gli_builder *b, const gli_plan_params *p) {
 
 /* Scatter, flat: the root sends to each rank.
  *
- * Wins: long blocks, and few ranks: no byte travels twice. Of lengths that
- * differ between ranks (scatterv) too, which only the root knows all of.
+ * Wins: long blocks, and few ranks: no byte travels twice. Also for lengths
+ * that differ between ranks (scatterv), all of which only the root knows.
  * Cost for P ranks and m bytes of input: one round; the root sends m (P-1)/P
  * bytes.
  * Source: folklore; see Thakur, Rabenseifner, Gropp, "Optimization of
@@ -293,7 +292,7 @@ uint64_t gli_scatter_flat_bytes(uint32_t size, uint64_t vector_bytes) {
   return vector_bytes - vector_bytes / size;
 }
 
-/* In place, the root's own block stays where it is. */
+/* In place, the root's own block is not copied. */
 void gli_scatter_flat(gli_builder *b, const gli_plan_params *p) {
   gli_range own = gli_own(p, GLI_OUT);
   if (p->rank != p->root) {

@@ -4,10 +4,10 @@
 
 #include "plan/builder.h"
 
-/* A part is worked on in pieces, for a step keeps the rank that does it busy
- * and its results are passed on when it is done. So much of the vector goes
- * into the P pieces of one turn: a few milliseconds of work. More where pieces
- * would get so short that messages count, or the plan too long. */
+/* Ranks work on a part in pieces, because a rank is busy during a step and
+ * forwards the results only after it. GLI_FUSED_TURN_BYTES is the part of the
+ * vector that the P pieces of one turn cover: a few milliseconds of work. Turns
+ * are larger if pieces would get too short, or the plan too long. */
 #define GLI_FUSED_TURN_BYTES ((uint64_t)8 << 20)
 #define GLI_FUSED_PIECE_BYTES ((uint64_t)64 << 10)
 #define GLI_FUSED_MESSAGES 1024
@@ -21,7 +21,7 @@ static inline uint64_t gli_fused_turns(uint32_t size, uint64_t vector_bytes) {
   return n < most ? n : most;
 }
 
-/* The part of a range for turn t. */
+/* Returns the part of a range for turn t. */
 static inline gli_range gli_fused_piece(const gli_plan_params *p,
                                         gli_range whole, uint64_t turns,
                                         uint64_t t) {
@@ -32,7 +32,7 @@ static inline gli_range gli_fused_piece(const gli_plan_params *p,
                    (to - from) * elem);
 }
 
-/* For a vector that is cut into one part per rank. */
+/* Returns the piece of part `part` for turn t; there is a part per rank. */
 static inline gli_range gli_fused_part(const gli_plan_params *p,
                                        gli_buffer buffer, uint32_t part,
                                        uint64_t turns, uint64_t t) {
@@ -40,7 +40,7 @@ static inline gli_range gli_fused_part(const gli_plan_params *p,
   return gli_fused_piece(p, whole, turns, t);
 }
 
-/* The k-th other rank from here on, so that not all turn to rank 0 first. */
+/* Returns the k-th rank after this one, so that ranks begin differently. */
 static inline uint32_t gli_fused_other(const gli_plan_params *p, uint32_t k) {
   return (uint32_t)(((uint64_t)p->rank + 1 + k) % p->size);
 }

@@ -1,4 +1,4 @@
-/* Scans from rank to rank. */
+/* Scans along a chain of ranks. */
 #include "plan/builder.h"
 
 /* ---- exscan -------------------------------------------------------------- */
@@ -11,7 +11,7 @@
  * bytes.
  * Source: folklore; the definition of MPI_Exscan.
  *
- * P = 4, what arrives at each rank, and is its result:
+ * P = 4, sum that arrives at each rank, which is its result:
  *
  *   rank     0   1   2     3
  *                0   0+1   0+1+2
@@ -32,7 +32,7 @@ void gli_exscan_linear(gli_builder *b, const gli_plan_params *p) {
     if (!last) gli_send(b, 1, in);
     return;
   }
-  gli_range before = out; /* in place OUT still holds the input */
+  gli_range before = out; /* in place, OUT still holds the input */
   if (p->in_place && !last) before = gli_scratch(b, in.bytes);
   gli_recv(b, p->rank - 1, before);
   if (last) return;
@@ -52,10 +52,10 @@ void gli_exscan_linear(gli_builder *b, const gli_plan_params *p) {
  * bytes.
  * Source: folklore; the definition of MPI_Scan.
  *
- * P = 4, what arrives at each rank:
+ * P = 4, sum that arrives at each rank:
  *
  *   rank     0   1   2     3
- *                0   0+1   0+1+2     and its own input is added
+ *                0   0+1   0+1+2     then its own input is added
  */
 
 uint32_t gli_scan_linear_rounds(uint32_t size) {

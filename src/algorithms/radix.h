@@ -1,4 +1,4 @@
-/* Numbers of ranks that suit an algorithm. */
+/* Factors and folds numbers of ranks to suit an algorithm. */
 #ifndef GLI_ALGORITHMS_RADIX_H
 #define GLI_ALGORITHMS_RADIX_H
 
@@ -6,19 +6,19 @@
 
 /* ---- folded ranks -------------------------------------------------------- */
 
-/* Some ranks let a neighbour take part for them, so that the participants are
- * as many as the algorithm wants. */
+/* Some ranks let a neighbour take part for them, so that the number of
+ * participants suits the algorithm. */
 
-/* The largest power of two up to `size`. */
+/* Returns the largest power of two up to `size`. */
 static inline uint32_t gli_power_below(uint32_t size) {
   uint32_t power = 1;
   while (power <= size / 2) power *= 2;
   return power;
 }
 
-/* The first 2 `pairs` ranks are folded: the odd one of two takes part for both.
- * This is the rank of participant v, and the first one that it takes part for.
- */
+/* The first 2 `pairs` ranks are folded: the odd rank of each pair takes part
+ * for both. gli_fold_rank returns the rank of participant v, gli_fold_first the
+ * first rank that it takes part for. */
 static inline uint32_t gli_fold_rank(uint32_t v, uint32_t pairs) {
   return v < pairs ? 2 * v + 1 : v + pairs;
 }
@@ -33,10 +33,10 @@ static inline uint32_t gli_fold_number(uint32_t rank, uint32_t pairs) {
 
 /* ---- groups -------------------------------------------------------------- */
 
-/* A number of ranks as a product, and a rank as a number with a digit for each
+/* A number of ranks as a product, and a rank as a number with one digit per
  * factor. */
 
-/* In stage i, ranks whose numbers differ in digit i only are a group;
+/* Ranks whose numbers differ in digit i only form a group in stage i;
  * neighbours differ in the first digit. */
 typedef struct gli_radices {
   uint32_t n;
@@ -49,8 +49,8 @@ static inline void gli_radices_add(gli_radices *r, uint32_t radix) {
   r->product *= radix;
 }
 
-/* Divide `left` by `most` and smaller numbers as often as they go into it; what
- * is left has prime factors above `most` only. */
+/* Factors `left` by `most` and smaller numbers as far as possible; the rest has
+ * only prime factors above `most`. */
 static inline gli_radices gli_radices_up_to(uint32_t most, uint32_t *left) {
   gli_radices r = {.product = 1};
   for (uint32_t radix = most; radix > 1; radix--) {
@@ -59,7 +59,7 @@ static inline gli_radices gli_radices_up_to(uint32_t most, uint32_t *left) {
   return r;
 }
 
-/* How many messages a rank sends to its groups. */
+/* Returns the number of messages that a rank sends to its groups. */
 static inline uint64_t gli_radices_others(const gli_radices *r) {
   uint64_t others = 0;
   for (uint32_t i = 0; i < r->n; i++) others += r->of[i] - 1;

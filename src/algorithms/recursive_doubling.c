@@ -6,18 +6,19 @@
 /* Allgather, recursive doubling.
  *
  * Wins: between hosts, on a power of two of ranks, vectors too long for a
- * single round and not so long as for the ring: as few bytes in one message a
- * round, by simulation 5 to 15 % less than circulant.c for blocks
- * from 1 KiB on 16 to 256 hosts. On one host both measured alike. For other
- * numbers of ranks it is much worse. Cost for P ranks and m bytes of output, Q
- * the largest power of two up to P: log2 Q rounds in which every rank sends m
- * (P-1)/P bytes, and when P is not Q two more, where some rank sends up to
- * twice as much again. Source: folklore; see Thakur, Rabenseifner, Gropp,
- * "Optimization of Collective Communication Operations in MPICH", 2005.
+ * single round but shorter than those for the ring: as few bytes with one
+ * message per round, by simulation 5 to 15 % less time than circulant.c for
+ * blocks from 1 KiB on 16 to 256 hosts. On one host both measured the same. For
+ * other numbers of ranks it is much worse.
+ * Cost for P ranks and m bytes of output, Q the largest power of two up to P:
+ * log2 Q rounds in which every rank sends m (P-1)/P bytes, and if P is not Q
+ * two more, in which some rank sends up to twice as much again.
+ * Source: folklore; see Thakur, Rabenseifner, Gropp, "Optimization of
+ * Collective Communication Operations in MPICH", 2005.
  *
  * Neighbouring groups of 1, 2, 4, ... ranks swap the blocks of all their ranks.
- * Of folded ranks (see allreduce, below) the odd one begins with
- * the blocks of both. P = 4, blocks in hand:
+ * The odd one of two folded ranks (see allreduce, below) begins with the blocks
+ * of both. P = 4, blocks held:
  *
  *   rank   0         1         2         3
  *          0         1         2         3         0 with 1, 2 with 3
@@ -25,7 +26,7 @@
  *          0 1 2 3   0 1 2 3   0 1 2 3   0 1 2 3
  */
 
-/* As for allreduce, below. */
+/* The number of rounds is that of allreduce, below. */
 uint32_t gli_allgather_recursive_doubling_rounds(uint32_t size) {
   uint32_t power = gli_power_below(size), pairs = size - power, rounds = 0;
   for (uint32_t bit = 1; bit < power; bit *= 2) rounds++;
@@ -33,7 +34,7 @@ uint32_t gli_allgather_recursive_doubling_rounds(uint32_t size) {
   return pairs <= power / 2 ? rounds + 1 : rounds + 2;
 }
 
-/* The groups of participant 0 are the largest. */
+/* Participant 0 sends the most bytes, because its groups are the largest. */
 uint64_t gli_allgather_recursive_doubling_bytes(uint32_t size,
                                                 uint64_t vector_bytes) {
   uint32_t power = gli_power_below(size), pairs = size - power;
@@ -42,7 +43,7 @@ uint64_t gli_allgather_recursive_doubling_bytes(uint32_t size,
   return vector_bytes / size * blocks;
 }
 
-/* The blocks of ranks [from, to). */
+/* Returns the blocks of ranks [from, to). */
 static gli_range doubling_blocks(const gli_plan_params *p, gli_range gathered,
                                  uint32_t from, uint32_t to) {
   uint64_t a = gli_elems_before(p, GLI_OUT, from);
@@ -64,8 +65,7 @@ static void unfold(gli_builder *b, const gli_plan_params *p, gli_range all) {
   gli_send(b, other, doubling_blocks(p, all, p->rank, p->size));
 }
 
-/* Blocks with gaps between them are gathered elsewhere and then put in place.
- */
+/* Blocks with gaps are gathered in scratch memory and then copied. */
 void gli_allgather_recursive_doubling(gli_builder *b,
                                       const gli_plan_params *p) {
   uint32_t power = gli_power_below(p->size), pairs = p->size - power;
@@ -104,14 +104,14 @@ void gli_allgather_recursive_doubling(gli_builder *b,
  *
  * Wins: short vectors, where only the number of rounds matters.
  * Cost for P ranks and m bytes, Q the largest power of two up to P: log2 Q
- * rounds in which every rank sends m bytes, and two more when P is not Q, where
- * some rank sends m bytes log2 Q + 1 times.
+ * rounds in which every rank sends m bytes, and two more if P is not Q, in
+ * which case some rank sends m bytes log2 Q + 1 times.
  * Source: folklore; see Thakur, Rabenseifner, Gropp, "Optimization of
  * Collective Communication Operations in MPICH", 2005.
  *
  * Neighbouring groups of 1, 2, 4, ... ranks swap their sums. The first 2 (P-Q)
- * ranks are folded: the even one of a pair gives its vector to the odd one,
- * which takes part for both and hands back the result. P = 5, sums of ranks:
+ * ranks are folded: the even rank of a pair sends its vector to the odd one,
+ * which takes part for both and returns the result. P = 5, sums of ranks:
  *
  *   rank     0       1       2       3       4
  *   fold     0 ----> 01      2       3       4
@@ -120,10 +120,11 @@ void gli_allgather_recursive_doubling(gli_builder *b,
  *   unfold   01234 <-
  *
  * The lower group is the left operand on both sides, so all ranks compute the
- * very same tree over the ranks in order. */
+ * same tree over the ranks in order. */
 
-/* While all pairs are in the lower half, no chain of messages holds a fold, all
- * swaps and an unfold: the last swap brings news from the upper half alone. */
+/* While all pairs are in the lower half, no chain of messages contains a fold,
+ * all swaps and an unfold, because the last swap carries only the upper half's
+ * data. */
 uint32_t gli_allreduce_recursive_doubling_rounds(uint32_t size) {
   uint32_t power = gli_power_below(size), pairs = size - power, rounds = 0;
   for (uint32_t bit = 1; bit < power; bit *= 2) rounds++;
@@ -154,8 +155,8 @@ void gli_allreduce_recursive_doubling(gli_builder *b,
     return;
   }
 
-  /* Every sum goes to another buffer than the one being sent, so that it need
-   * not wait for that send: OUT and scratch take turns, and the last is OUT. */
+  /* No sum goes to the buffer that is being sent, so that it need not wait for
+   * that send: OUT and scratch alternate, and the last is OUT. */
   gli_range scratch = gli_scratch(b, out.bytes);
   uint32_t sums = folded ? 1 : 0;
   for (uint32_t bit = 1; bit < power; bit *= 2) sums++;
@@ -184,13 +185,13 @@ void gli_allreduce_recursive_doubling(gli_builder *b,
 /* Exclusive scan, recursive doubling.
  *
  * Wins: short vectors on more than a few ranks.
- * Cost for P ranks and m bytes: ceil(log2 P) rounds, of which no more than
- * floor(log2 P) wait for each other; rank 0 sends m bytes in each, no rank
- * more.
+ * Cost for P ranks and m bytes: ceil(log2 P) rounds, of which at most
+ * floor(log2 P) wait for each other; rank 0 sends m bytes in each, and no rank
+ * sends more.
  * Source: Hillis, Steele, "Data Parallel Algorithms", 1986.
  *
- * As the scan below, but every rank also keeps a result into which
- * only what it receives goes. P = 4, inputs in result | sum of each rank:
+ * Like the scan below, but every rank also keeps a result that excludes its own
+ * input. P = 4, inputs in result | sum of each rank:
  *
  *   rank       0     1       2        3
  *   round 0    |0    0|01    1|12     2|23
@@ -210,10 +211,10 @@ uint64_t gli_exscan_recursive_doubling_bytes(uint32_t size,
   return bytes;
 }
 
-/* An incoming sum is used twice, so it needs a buffer; and a sum is never added
- * to where it is sent from, because it would wait until the message has left.
- * In the last round that a rank hears in there is no rank to send a sum to, or
- * the sum is sent no more; then only the result is needed. */
+/* An incoming sum is used twice, so it needs a buffer. No sum is added to in
+ * the buffer it is sent from, because the addition would wait until the message
+ * has left. In the last round in which a rank receives, and in later ones, it
+ * sends no further sum, so only the result is needed. */
 void gli_exscan_recursive_doubling(gli_builder *b, const gli_plan_params *p) {
   gli_range in = gli_own(p, GLI_IN), out = gli_own(p, GLI_OUT), sum = in;
   bool first = true;
@@ -250,22 +251,22 @@ void gli_exscan_recursive_doubling(gli_builder *b, const gli_plan_params *p) {
 /* Scan, recursive doubling.
  *
  * Wins: short vectors on more than a few ranks.
- * Cost for P ranks and m bytes: ceil(log2 P) rounds, of which no more than
- * floor(log2 P) wait for each other; rank 0 sends m bytes in each, no rank
- * more.
+ * Cost for P ranks and m bytes: ceil(log2 P) rounds, of which at most
+ * floor(log2 P) wait for each other; rank 0 sends m bytes in each, and no rank
+ * sends more.
  * Source: Hillis, Steele, "Data Parallel Algorithms", 1986.
  *
- * In round k a rank sends the sum that it has to the rank 2^k after it; what it
- * gets from the rank 2^k before goes to the left of its own. P = 4, inputs in
- * the sum of each rank:
+ * In round k a rank sends its sum to the rank 2^k after it; the sum from the
+ * rank 2^k before it becomes the left operand of its own. P = 4, inputs in the
+ * sum of each rank:
  *
  *   rank       0   1     2       3
  *   round 0    0   01    12      23
  *         1    0   01    012     0123
  */
 
-/* A rank hears in round k when it is at least 2^k; the longest chain goes
- * through ranks 1, 3, 7, ... */
+/* A rank receives in round k if its number is at least 2^k; the longest chain
+ * goes through ranks 1, 3, 7, ... */
 uint32_t gli_scan_recursive_doubling_rounds(uint32_t size) {
   uint32_t rounds = 0;
   for (; size > 1; size /= 2) rounds++;
@@ -279,8 +280,8 @@ uint64_t gli_scan_recursive_doubling_bytes(uint32_t size,
   return bytes;
 }
 
-/* A sum is never added to where it is sent from, for then it would wait until
- * the message has left: two buffers and OUT take turns. */
+/* No sum is added to in the buffer it is sent from, because the addition would
+ * wait until the message has left: two buffers and OUT alternate. */
 void gli_scan_recursive_doubling(gli_builder *b, const gli_plan_params *p) {
   gli_range in = gli_own(p, GLI_IN), out = gli_own(p, GLI_OUT), sum = in;
   gli_range turn[2] = {out, out};

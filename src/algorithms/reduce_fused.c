@@ -2,15 +2,16 @@
  *
  * Wins: ranks of one host that reach each other's memory. Every byte of the
  * inputs is then read once, every byte of the output written once, by all ranks
- * together, and what travels is rkeys. Each element is added up in the
- * order of ranks.
- * Cost for P ranks and m bytes when all bytes have to be sent: 2 rounds; every
- * rank but the root sends m bytes, the root m (P-1)/P and 8 (P-1) bytes for
- * each piece. Source: as that of allreduce_fused.c.
+ * together, and only rkeys travel. Each element is added up in the order of
+ * ranks.
+ * Cost for P ranks and m bytes if all bytes must be sent: 2 rounds; every rank
+ * but the root sends m bytes, the root m (P-1)/P and 8 (P-1) bytes for each
+ * piece.
+ * Source: see allreduce_fused.c.
  *
- * The vector is cut into P parts. Rank r adds up part r of all inputs, where
- * they are, and stores the sum in the root's output. P = 3, root 0; rank 1
- * reads and writes what is in brackets, the others likewise:
+ * The vector is cut into P parts. Rank r adds up part r of all inputs in their
+ * owners' memory, and stores the sum in the root's output. P = 3, root 0; rank
+ * 1 reads and writes the parts in brackets, the others likewise:
  *
  *   rank     0             1             2
  *   input    a0 [a1] a2    b0 [b1] b2    c0 [c1] c2     GET by rank 1
@@ -19,8 +20,8 @@
  *                 /
  *   output   s0 [s1] s2                                 PUT by rank 1
  *
- * In place the root's input is its output: what it exposes for PUT is what it
- * exposes for GET, and one step reads and writes it. */
+ * In place, the root's input is its output: it exposes the same range for GET
+ * and for PUT, and one step reads and writes it. */
 #include "algorithms/fused.h"
 
 uint32_t gli_reduce_fused_rounds(uint32_t size) {
@@ -40,18 +41,18 @@ typedef struct layout {
   bool root;
   uint64_t turns;
   uint32_t others;
-  gli_range sum;    /* where this rank's part of the sum is made */
-  gli_range blocks; /* of the others, for one turn each, when bytes are sent */
-  uint64_t stride;  /* from one to the next */
+  gli_range sum;    /* buffer for this rank's part of the sum */
+  gli_range blocks; /* the others' parts in each turn, if bytes are sent */
+  uint64_t stride;  /* distance between consecutive blocks */
 } layout;
 
-/* Elements of part `part` that belong to turn t. */
+/* Returns the elements of part `part` that belong to turn t. */
 static gli_range reduce_piece(const layout *l, gli_buffer buffer, uint32_t part,
                               uint64_t t) {
   return gli_fused_part(l->p, buffer, part, l->turns, t);
 }
 
-/* The steps for this rank's part of the sum. */
+/* Returns the range for turn t of this rank's part of the sum. */
 static gli_range reduce_sum_of(const layout *l, uint64_t t) {
   gli_range in = reduce_piece(l, GLI_IN, l->p->rank, t);
   if (l->root) return reduce_piece(l, GLI_OUT, l->p->rank, t);
@@ -73,8 +74,8 @@ static layout reduce_lay_out(gli_builder *b, const gli_plan_params *p) {
   return l;
 }
 
-/* Expose to the others what is theirs to add up; the root exposes where it
- * goes. */
+/* Exposes to each other rank the part that it adds up; the root also exposes
+ * the part of its output. */
 static void reduce_offer(gli_builder *b, const layout *l, uint64_t t) {
   for (uint32_t k = 0; k < l->others; k++) {
     uint32_t rank = gli_fused_other(l->p, k);
@@ -83,8 +84,7 @@ static void reduce_offer(gli_builder *b, const layout *l, uint64_t t) {
   }
 }
 
-/* Take what they expose, and add it up into `sum` and the put, if there is one.
- */
+/* Receives the exposed ranges, and adds them into `sum` and the put, if any. */
 static void reduce_add_up(gli_builder *b, const layout *l, uint64_t t,
                           uint32_t put) {
   const gli_plan_params *p = l->p;
@@ -116,8 +116,8 @@ static void reduce_add_up(gli_builder *b, const layout *l, uint64_t t,
   gli_reduce_all(b, &r);
 }
 
-/* All reads of memory exposed to this rank, and all writes to memory exposed
- * for PUT, have completed. */
+/* Gives back the memory exposed to this rank: the puts to the root, once
+ * written, and the gets of the others, once read. */
 static void reduce_give_back(gli_builder *b, const layout *l, uint32_t puts) {
   const gli_plan_params *p = l->p;
   for (uint64_t t = 0; t < l->turns; t++) {
@@ -129,7 +129,7 @@ static void reduce_give_back(gli_builder *b, const layout *l, uint32_t puts) {
   }
 }
 
-/* The end: the others have done so, as far as there was anything. */
+/* Waits until the others have given back this rank's exposed memory. */
 static void reduce_take_back(gli_builder *b, const layout *l) {
   const gli_plan_params *p = l->p;
   for (uint32_t k = 0; k < l->others; k++) {

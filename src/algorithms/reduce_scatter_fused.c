@@ -1,25 +1,25 @@
 /* Reduce-scatter, fused.
  *
  * Wins: ranks of one host that reach each other's memory: each rank reads its
- * block of all inputs where they are, and nothing is written but the results.
+ * block of all inputs in their owners' memory, and only results are written.
  * Each element is added up in the order of ranks.
- * Cost for P ranks and m bytes of input when all bytes have to be sent: 2
- * rounds; every rank sends m (P-1)/P bytes. When memory is mapped: the same
- * rounds without the bytes.
+ * Cost for P ranks and m bytes of input if all bytes must be sent: 2 rounds;
+ * every rank sends m (P-1)/P bytes. If memory is mapped: the same rounds
+ * without the bytes.
  * Source: as for the fused allreduce: Hashmi, "Designing Shared Address Space
  * MPI Libraries in Many-Core Era", 2018.
  *
- * P = 3; rank 1 reads and writes what is in brackets, the others likewise:
+ * P = 3; rank 1 reads and writes the parts in brackets, the others likewise:
  *
  *   rank     0             1             2
  *   input    a0 [a1] a2    b0 [b1] b2    c0 [c1] c2     GET by rank 1
  *                 \           |           /
  *   output                 [s1] = a1 + b1 + c1
  *
- * then rank 1 tells the others that it has read their inputs. In place, the
+ * Then rank 1 tells the others that it has read their inputs. In place, the
  * first block of the buffer is both a block of the input, exposed to rank 0,
- * and where the result belongs: there a rank adds up into its own block, and
- * moves the sum when rank 0 has told. */
+ * and the destination of the result: a rank then adds up into its own block,
+ * and moves the sum once rank 0 has read the first block. */
 #include "algorithms/fused.h"
 
 uint32_t gli_reduce_scatter_fused_rounds(uint32_t size) {
@@ -30,7 +30,7 @@ uint64_t gli_reduce_scatter_fused_bytes(uint32_t size, uint64_t vector_bytes) {
   return vector_bytes - vector_bytes / size;
 }
 
-/* The part for a turn of the block that begins with element `first`. */
+/* Returns the part for a turn of the block that begins with element `first`. */
 static gli_range reduce_scatter_piece(const gli_plan_params *p,
                                       gli_buffer buffer, uint64_t first,
                                       uint64_t turn, uint64_t n_turns) {
@@ -38,7 +38,7 @@ static gli_range reduce_scatter_piece(const gli_plan_params *p,
                          turn);
 }
 
-/* Add up this rank's piece of all inputs. */
+/* Adds up this rank's piece of all inputs. */
 static void reduce_scatter_fused_add_up(gli_builder *b,
                                         const gli_plan_params *p, gli_range in,
                                         gli_range out) {
@@ -76,7 +76,7 @@ void gli_reduce_scatter_fused(gli_builder *b, const gli_plan_params *p) {
   uint64_t n_turns =
       gli_fused_turns(p->size, p->count * p->elem_bytes * p->size);
   bool moves = p->in_place && p->rank > 0;
-  uint64_t first = moves ? p->rank * p->count : 0; /* of the sum, in OUT */
+  uint64_t first = moves ? p->rank * p->count : 0; /* start of the sum in OUT */
   for (uint64_t t = 0; t < n_turns; t++) {
     for (uint32_t k = 0; k + 1 < p->size; k++) {
       uint32_t rank = gli_fused_other(p, k);

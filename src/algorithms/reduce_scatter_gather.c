@@ -1,17 +1,17 @@
 /* Reduce, reduce-scatter and gather.
  *
- * Wins: long vectors on more than two ranks: no rank sends more than one and a
- * half times the vector, and each adds only its share.
+ * Wins: long vectors on more than two ranks: no rank sends more than 1.5 times
+ * the vector, and each adds only its share.
  * Cost for P ranks and m bytes: ceil(log2 P) rounds for halving and
  * floor(log2 P) for gathering; every rank sends m (P-1)/P bytes in the first
  * part and up to m/2 in the second.
  * Source: Rabenseifner, "Optimization of Collective Reduction Operations",
- * 2004; halving is that of circulant.c.
+ * 2004; the halving is the one of circulant.c.
  *
- * Ranks are numbered from the root, and the vector is cut into P parts. With s
- * parts in hand, from its own on and modulo P, a rank keeps the first half and
- * sends the rest as far ahead as half is. What every rank then has, its own
- * part, goes up a binomial tree. P = 4, parts in hand:
+ * Ranks are numbered from the root, and the vector is cut into P parts. Holding
+ * s parts, from its own on and modulo P, a rank keeps the first h = ceil(s/2)
+ * and sends the rest to the rank h after it. Finally every rank holds its own
+ * part, which goes up a binomial tree. P = 4, parts held:
  *
  *   number   0         1         2         3
  *            0 1 2 3   1 2 3 0   2 3 0 1   3 0 1 2   two to number + 2
@@ -22,8 +22,8 @@
  */
 #include "plan/builder.h"
 
-/* Two rounds of halving, from three parts to one, need not wait for each other;
- * then the chain to the root is as long as a number has ones. */
+/* Two rounds of halving, from three parts to one, do not wait for each other;
+ * then the chain to the root has one message per one bit of a number. */
 uint32_t gli_reduce_scatter_gather_rounds(uint32_t size) {
   uint32_t rounds = 0;
   for (uint64_t left = size; left > 1; left = (left + 1) / 2)
@@ -40,8 +40,8 @@ uint64_t gli_reduce_scatter_gather_bytes(uint32_t size, uint64_t vector_bytes) {
   return vector_bytes / size * (size - 1 + most);
 }
 
-/* Parts [from, to) of the input, counted from part `me` on modulo P, are two
- * ranges where they pass the end: `half` 0 lies before it, `half` 1 behind. */
+/* Returns parts [from, to) of the input, counted from part `me` on modulo P. If
+ * they pass the end, `half` 0 lies before it, `half` 1 after the wrap. */
 static gli_range reduce_gather_arc(const gli_plan_params *p, uint64_t me,
                                    uint64_t from, uint64_t to, int half) {
   uint64_t size = p->size, begin = (me + from) % size, end = begin + to - from;
@@ -72,7 +72,7 @@ static void halve(gli_builder *b, const gli_plan_params *p, uint64_t me,
                     true);
     filled += mine.bytes;
   }
-  if (size % 2) { /* the part in the middle was neither sent nor added to */
+  if (size % 2) { /* the middle part was neither sent nor added to */
     gli_range middle = reduce_gather_arc(p, me, size / 2, size / 2 + 1, 0);
     gli_copy(b, middle, gli_bytes(kept.buffer, filled, middle.bytes));
   }

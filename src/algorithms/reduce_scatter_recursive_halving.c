@@ -1,20 +1,20 @@
 /* Reduce-scatter, recursive halving.
  *
  * Wins: nowhere by much: on a power of two of ranks it takes as long as
- * circulant.c, measured on one host and simulated on 16 to 256;
- * on other numbers of ranks up to twice as long. In each round a rank exchanges
+ * circulant.c, measured on one host and simulated on 16 to 256; with other
+ * numbers of ranks it takes up to twice as long. In each round a rank exchanges
  * one message with one other rank.
  * Cost for P ranks and m bytes of input, Q the largest power of two up to P:
- * log2 Q rounds in which every rank sends m (P-1)/P bytes, and when P is not Q
- * two more, where some rank sends all of m. Needs scratch for half the input,
- * or all of it for ranks that take part for two.
+ * log2 Q rounds in which every rank sends m (P-1)/P bytes, and if P is not Q
+ * two more, in which case some rank sends m bytes. Needs scratch memory for
+ * half the input, or all of it on ranks that take part for two.
  * Source: folklore; see Thakur, Rabenseifner, Gropp, "Optimization of
  * Collective Communication Operations in MPICH", 2005.
  *
- * With the blocks of a group of ranks in hand, a rank of its lower half gives
- * the blocks of the upper half to the rank as far into it, and gets its own
- * half from there. Of folded ranks (see recursive_doubling.c) the odd
- * one ends with the blocks of both. P = 4, blocks in hand:
+ * Holding the blocks of a group of ranks, a rank of the group's lower half
+ * sends the blocks of the upper half to the corresponding rank there, and
+ * receives its own half in return. The odd one of two folded ranks (see
+ * recursive_doubling.c) ends with the blocks of both. P = 4, blocks held:
  *
  *   rank   0         1         2         3
  *          0 1 2 3   0 1 2 3   0 1 2 3   0 1 2 3   0 with 2, 1 with 3
@@ -36,8 +36,8 @@ uint64_t gli_reduce_scatter_recursive_halving_bytes(uint32_t size,
   return vector_bytes - vector_bytes / size;
 }
 
-/* Input blocks of ranks [from, to), in `held`, which begins with those of rank
- * `first`. */
+/* Returns the input blocks of ranks [from, to) in `held`, which begins with the
+ * block of rank `first`. */
 static gli_range halving_blocks(const gli_plan_params *p, gli_range held,
                                 uint32_t first, uint32_t from, uint32_t to) {
   uint64_t base = gli_elems_before(p, GLI_IN, first);

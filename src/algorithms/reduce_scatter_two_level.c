@@ -3,24 +3,25 @@
  * Wins: several hosts with several ranks each: the partial sum of a host for
  * each block leaves that host once.
  * Cost for H hosts of L ranks and m bytes of input: two rounds; every rank
- * sends m (L-1)/L bytes within its host and m/L (H-1)/H across. Short blocks of
- * hosts that are equally large: the rounds of the best reduce-scatters of L and
- * of H ranks, with as many bytes, and m bytes more of scratch memory.
+ * sends m (L-1)/L bytes within its host and m/L (H-1)/H across. For short
+ * blocks, on hosts with equal numbers of ranks: the rounds of the best
+ * reduce-scatters of L and of H ranks, the same number of bytes, and m bytes
+ * more of scratch memory.
  * Source: for several leaders, Bayatpour, Chakraborty, Subramoni, Lu, Panda,
  * "Scalable Reduction Collectives with Data Partitioning-based Multi-Leader
  * Design", 2017.
  *
  * In each host, the blocks of all ranks with place i (on any host) are added up
- * at the rank with place i, which sends them to their ranks. If the smallest
- * host lacks a rank's place, another rank of its host works for it. Two hosts
- * of two ranks, ranks summed : blocks, at each rank after each level:
+ * at the rank with place i, which sends the sums to their ranks. If the
+ * smallest host lacks a rank's place, another rank of its host works for it.
+ * Two hosts of two ranks, ranks summed : blocks, at each rank after each level:
  *
  *   rank      0          1          2          3
  *   within    01:0 2     01:1 3     23:0 2     23:1 3
  *   across    0123:0     0123:1     0123:2     0123:3
  *
- * Short blocks are sorted first, so that one message has all that go to a rank
- * of the host. */
+ * Short blocks are sorted first, so that a rank of the host gets all its blocks
+ * in one message. */
 #include "algorithms/two_level.h"
 
 static void reduce_scatter_two_level_add_up(gli_builder *b,
@@ -34,22 +35,23 @@ static void reduce_scatter_two_level_add_up(gli_builder *b,
   gli_sub_plan(b, gli_reduce_flat, &sub);
 }
 
-/* Does this rank stand in for rank k? */
+/* Returns true if this rank adds up the block of rank k. */
 static bool is_mine(const gli_plan_params *p, uint32_t k) {
   const gli_hosts *h = p->hosts;
   return h->place[k] % h->least == h->place[p->rank];
 }
 
-/* Rank number i when those of the next host are counted first, and so on: or
- * all hosts would begin with the same one. */
+/* Returns rank number i in an order that begins with the next host, so that not
+ * all hosts begin with the same one. */
 static uint32_t reduce_scatter_turn(const gli_plan_params *p, uint32_t i) {
   const gli_hosts *h = p->hosts;
   uint32_t next = h->first[h->of[p->rank] + 1];
   return h->ranks[i < p->size - next ? next + i : i - (p->size - next)];
 }
 
-/* Where block k is among those that are added up here; `next` walks on. Of a
- * block that is not, the sum is elsewhere. */
+/* Returns the range for the sum of block k, among the blocks that this rank
+ * adds up, and advances `next`. Any other block's range is unused: its sum is
+ * at another rank. */
 static gli_range reduce_scatter_sum_of(const gli_plan_params *p, uint32_t k,
                                        uint64_t *next) {
   gli_range sum = gli_bytes(GLI_SCRATCH, *next, gli_block(p, GLI_IN, k).bytes);

@@ -1,14 +1,13 @@
 /* The list of algorithms. A file named <collective>_<name>.c, <collective>.c or
- * <name>.c gives a builder and its promised cost; a line here makes it known.
+ * <name>.c defines a builder and its promised cost; a line here registers it.
  */
 #include "algorithms/registry.h"
 
 #include <string.h>
 
-/* X(constant, collective, name, summary). New lines go to the end: places in
- * the list are the numbers that travel in message signatures. An algorithm that
- * asks for its blocks (gli_block) serves given counts as well, by another line.
- */
+/* X(constant, collective, name, summary). New lines go to the end, because
+ * message signatures carry indices into the list. An algorithm that gets its
+ * blocks from gli_block also supports given counts, with another line. */
 #define GLI_ALGORITHM_LIST(X)                                                  \
   X(GLI_BARRIER, barrier, dissemination, "empty messages, log P rounds")       \
   X(GLI_BROADCAST, broadcast, binomial, "tree, log P rounds; short vectors")   \
@@ -126,7 +125,7 @@
   X(GLI_BROADCAST, broadcast, fused,                                           \
     "each rank stores its part where it belongs; long vectors, one host")
 
-/* Algorithms in which bytes flow along long chains of ranks: they use shorter
+/* Algorithms in which bytes flow along long chains of ranks. They use shorter
  * segments than others. */
 #define GLI_FLOWING_LIST(X)                                         \
   X(GLI_BROADCAST, broadcast, chain,                                \
@@ -134,7 +133,7 @@
   X(GLI_ALLREDUCE, allreduce, double_binary_tree,                   \
     "two trees in segments, 4 log P rounds; few neighbours; on request only")
 
-/* Algorithms that are made of others: their cost depends on the hosts. */
+/* Algorithms that consist of others. Their cost depends on the hosts. */
 #define GLI_COMPOSED_LIST(X)                                           \
   X(GLI_BARRIER, barrier, two_level, "within hosts, then across them") \
   X(GLI_BROADCAST, broadcast, two_level,                               \
@@ -146,9 +145,9 @@
   X(GLI_ALLGATHER, allgather, two_level,                               \
     "to every host once, by several leaders; then within hosts")
 
-/* O(constant, name, order). Those that combine inputs in the order of ranks,
- * see gli_order; all others are in any order. The checker proves each line, and
- * that none is missing. */
+/* O(constant, name, order). Algorithms that combine inputs in the order of
+ * ranks, see gli_order; all others combine in any order. The checker proves
+ * each line, and that none is missing. */
 #define GLI_ORDER_LIST(O)                                    \
   O(GLI_ALLREDUCE, recursive_doubling, GLI_ORDER_RANKS)      \
   O(GLI_ALLREDUCE, one_shot, GLI_ORDER_FOLD)                 \
@@ -181,7 +180,7 @@
 GLI_ALGORITHM_LIST(GLI_ALGORITHM_DECLARE)
 GLI_FLOWING_LIST(GLI_ALGORITHM_DECLARE)
 
-/* `best` lets them use the selector without a reference to it. */
+/* `best` lets these algorithms use the selector without a reference to it. */
 #define GLI_COMPOSED_DECLARE(constant, collective, name, summary)             \
   void gli_##collective##_##name(gli_builder *b, const gli_plan_params *p,    \
                                  gli_build_fn best);                          \

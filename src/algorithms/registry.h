@@ -1,4 +1,4 @@
-/* The list of algorithms. Adding one is one file and one line in registry.c. */
+/* The list of algorithms. To add one, add a file, and a line in registry.c. */
 #ifndef GLI_ALGORITHMS_REGISTRY_H
 #define GLI_ALGORITHMS_REGISTRY_H
 
@@ -12,10 +12,10 @@ typedef struct gli_algorithm {
   const char *name; /* unique within its collective */
   gli_build_fn build;
   /* Promised cost for P ranks, checked against the plans: the longest chain of
-   * messages, and the most bytes that any rank sends, for vectors of a
-   * multiple of 2 P elements. The vector is what gli_plan_vector_bytes says:
-   * all inputs of a reduce-scatter, all outputs of an allgather. NULL for none
-   * promised. */
+   * messages, and the most bytes that any rank sends, for vectors of a multiple
+   * of 2 P elements. gli_plan_vector_bytes defines the vector: all inputs of a
+   * reduce-scatter, all outputs of an allgather. NULL if no cost is promised.
+   */
   uint32_t (*rounds)(uint32_t size);
   uint64_t (*bytes)(uint32_t size, uint64_t vector_bytes);
   const char *summary; /* half a line for docs and `gloo plan --list` */
@@ -25,33 +25,32 @@ typedef struct gli_algorithm {
 extern const gli_algorithm gli_algorithms[];
 extern const size_t gli_algorithm_count;
 
-/* The order in which it combines the inputs, whatever its parameters are; the
- * checker proves it. Of those that keep rank order and are no scans,
- * low-precision elements are combined in one step
+/* Returns the order in which the algorithm combines the inputs, for all
+ * parameters; the checker proves it. Algorithms that keep rank order, except
+ * for scans, combine low-precision elements in one step
  * (gli_plan_params.low_precision). */
 gli_order gli_algorithm_order(const gli_algorithm *algorithm);
 
-/* By collective and name; NULL when there is none. */
+/* Finds an algorithm by collective and name; NULL if there is none. */
 const gli_algorithm *gli_algorithm_find(gli_collective collective,
                                         const char *name);
 
-/* The number that stands for it in message signatures. */
+/* Returns the number of the algorithm in message signatures. */
 uint8_t gli_algorithm_id(const gli_algorithm *algorithm);
 
-/* And back; "unknown" for no algorithm's. */
+/* Returns the name for such a number, or "unknown". */
 const char *gli_algorithm_name(uint8_t id);
 
-/* The selector's choice, for when neither the caller nor a tuning table names
- * one. Every rank must choose alike, so it looks at nothing that may differ
- * between ranks. NULL only for GLI_SENDRECV, which has no algorithms. */
+/* Returns the selector's choice, used if neither the caller nor a tuning table
+ * names an algorithm. Every rank must choose alike, so it depends on nothing
+ * that may differ between ranks. NULL for GLI_SENDRECV only. */
 const gli_algorithm *gli_algorithm_select(const gli_plan_params *params);
 
-/* The segment size that goes with it; a function of the same things only. */
+/* Returns the algorithm's segment size, which depends on the same inputs. */
 uint64_t gli_segment_bytes(const gli_algorithm *algorithm,
                            const gli_plan_params *params);
 
-/* Both at once, quickly when they were chosen before. params->tuning comes
- * before the selector. */
+/* Chooses algorithm and segment size; params->tuning has precedence. */
 typedef struct gli_choice {
   const gli_algorithm *algorithm;
   uint64_t segment_bytes;

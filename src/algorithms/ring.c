@@ -5,13 +5,13 @@
 
 /* Allgather, ring.
  *
- * Wins: long vectors, and few ranks: every byte goes to the next rank only.
+ * Wins: long vectors, and few ranks: ranks send to the next rank only.
  * Cost for P ranks and m bytes of output: P-1 rounds; every rank sends
  * m (P-1)/P bytes.
  * Source: folklore; see Thakur, Rabenseifner, Gropp, "Optimization of
  * Collective Communication Operations in MPICH", 2005.
  *
- * Every block goes once round. P = 4, block that arrives at each rank:
+ * Every block goes round once. P = 4, block that arrives at each rank:
  *
  *   rank     0   1   2   3
  *            3   0   1   2
@@ -46,21 +46,21 @@ void gli_allgather_ring(gli_builder *b, const gli_plan_params *p) {
 /* Allreduce, ring.
  *
  * Wins: long vectors on few ranks, and very long ones on many: it sends as few
- * bytes as possible, and only to the next rank, so that ranks that share a host
- * load its network card once.
- * Cost for P ranks and m bytes: 2 (P-1) rounds; every rank sends
- * 2 m (P-1)/P bytes.
+ * bytes as possible, and only to the next rank, so that the ranks of a host
+ * together load its network link once.
+ * Cost for P ranks and m bytes: 2 (P-1) rounds; every rank sends 2 m (P-1)/P
+ * bytes.
  * Source: Patarasuk, Yuan, "Bandwidth Optimal All-reduce Algorithms for
  * Clusters of Workstations", 2009.
  *
- * The vector is cut into P parts. Part i starts at rank i and goes round,
- * growing by one rank's share at each; when it is complete it goes round once
- * more, to be copied. P = 4, what arrives at each rank (ranks summed : part):
+ * The vector is cut into P parts. Part i starts at rank i and goes round, with
+ * each rank adding its share; the complete part goes round once more, to be
+ * copied. P = 4, sums that arrive at each rank (ranks summed : part):
  *
  *   rank     0        1        2        3
  *   reduce   3:3      0:0      1:1      2:2
  *            23:2     30:3     01:0     12:1
- *            123:1    230:2    301:3    012:0     then with its own: complete
+ *            123:1    230:2    301:3    012:0     own share completes it
  *   copy     all:0    all:1    all:2    all:3
  *            all:3    all:0    all:1    all:2
  *            all:2    all:3    all:0    all:1
@@ -101,22 +101,21 @@ void gli_allreduce_ring(gli_builder *b, const gli_plan_params *p) {
 
 /* Reduce-scatter, ring.
  *
- * Wins: long vectors, and few ranks: every byte goes to the next rank only, and
- * two blocks of scratch memory suffice.
- * Cost for P ranks and m bytes of input: P-1 rounds; every rank sends
- * m (P-1)/P bytes.
+ * Wins: long vectors, and few ranks: ranks send to the next rank only, and two
+ * blocks of scratch memory suffice.
+ * Cost for P ranks and m bytes of input: P-1 rounds; every rank sends m (P-1)/P
+ * bytes.
  * Source: Patarasuk, Yuan, "Bandwidth Optimal All-reduce Algorithms for
  * Clusters of Workstations", 2009 (its first half).
  *
- * Block i starts at rank i + 1 and goes round, growing by one rank's share at
- * each, until it is complete at rank i. P = 4, what arrives at each rank (ranks
+ * Block i starts at rank i + 1 and goes round, with each rank adding its share,
+ * until it is complete at rank i. P = 4, sums that arrive at each rank (ranks
  * summed : block):
  *
  *   rank     0        1        2        3
  *            3:2      0:3      1:0      2:1
  *            23:1     30:2     01:3     12:0
- *            123:0    230:1    301:2    012:3     and its own share completes
- * it
+ *            123:0    230:1    301:2    012:3     own share completes it
  */
 
 uint32_t gli_reduce_scatter_ring_rounds(uint32_t size) {

@@ -1,29 +1,29 @@
-/* The choice of algorithm and segment size when the caller makes none.
+/* The selector: chooses algorithm and segment size if the caller does not.
  *
  * The model is alpha + beta m, and gamma for each byte that is reduced: a
- * message costs a latency, and a time for each of its bytes. The figures come
- * with params->tuning, where they were measured, or are estimates
- * (plan/costs.h).
+ * message costs a latency, and a time for each of its bytes. The figures are
+ * those of params->tuning, if measured, or estimates (plan/costs.h).
  *
  *   cost = rounds x alpha + messages x alpha / 8 + bytes sent x beta
  *          + bytes reduced x gamma
  *
- * where `messages` counts the messages of the busiest rank. When there are more
- * ranks than cores, a round takes longer, because ranks wait for a core as
- * well. Where in addition a message is work for the operating system (without
- * shared memory), the total work counts:
+ * where `messages` counts the messages of the busiest rank. With more ranks
+ * than cores, a round takes longer, because ranks also wait for a core. If in
+ * addition a message is work for the operating system (without shared memory),
+ * the total work counts:
  *
  *   cost = messages of all ranks / ranks x turn + bytes sent x beta + ...
  *
- * Between hosts latencies are longer and bytes slower; and the ranks of a host
- * share its network link: bytes count as often as ranks send at the same time.
- * An algorithm in which ranks talk to the next rank only crosses between hosts
- * once for each host when ranks are in order of hosts.
+ * Between hosts latency is higher and bandwidth lower; and the ranks of a host
+ * share its network link: the cost of bytes is multiplied by the number of
+ * ranks that send at the same time. If ranks are in order of hosts, an
+ * algorithm in which ranks send to the next rank only crosses between hosts
+ * once per host.
  *
- * An algorithm of two levels costs what its parts cost. Its parts are chosen
- * here, too, by the same costs: what people choose (params->tuning->rules) is
- * said of calls and not of parts of them. So the choice is the same wherever it
- * is made. */
+ * The cost of a two-level algorithm follows from those of its parts. The
+ * selector also chooses the parts, by the same costs: users' rules
+ * (params->tuning->rules) apply to calls, not to parts of them. So the choice
+ * is the same wherever it is made. */
 #include <stddef.h>
 
 #include "algorithms/radix.h"
@@ -33,23 +33,21 @@
 
 #define LONGEST GLI_SELECT_LONGEST
 #define SEGMENT GLI_SELECT_SEGMENT
-#define SEGMENT_OF_LEVEL (SEGMENT / 2) /* the other levels wait for it */
+#define SEGMENT_OF_LEVEL (SEGMENT / 2) /* half: other levels wait for it */
 #define HALVING_FROM ((uint64_t)256 << 10)
 #define RING_FROM ((uint64_t)1 << 20)  /* its blocks stay in the caches */
 #define A_MESSAGE ((uint64_t)16 << 10) /* half of its time is latency */
-#define SHORTEST \
-  ((uint64_t)16 << 10)                /* segment of what flows along a chain \
-                                       */
-#define SEGMENTED ((uint64_t)1 << 48) /* and longer ones like that */
-#define SEGMENTS 1024                 /* per rank and plan, about */
+#define SHORTEST ((uint64_t)16 << 10)  /* shortest segment on a chain */
+#define SEGMENTED ((uint64_t)1 << 48)  /* upper bound on the length */
+#define SEGMENTS 1024                  /* per rank and plan, about */
 
 /* ---- costs --------------------------------------------------------------- */
 
 typedef struct work {
   uint64_t rounds;
-  uint64_t messages, all; /* of the busiest rank; of all ranks together */
+  uint64_t messages, all; /* messages of the busiest rank, of all ranks */
   uint64_t sent, reduced;
-  bool along; /* every rank talks to the next one only */
+  bool along; /* true if every rank sends to the next one only */
 } work;
 
 static uint64_t select_times(uint64_t a, uint64_t b) {
@@ -74,7 +72,7 @@ static uint64_t cost(const gli_plan_params *p, work w) {
 
 static uint64_t best(const gli_plan_params *p, const gli_algorithm **choice);
 
-/* The best that `n` ranks can do with `count` elements each. */
+/* Returns the lowest cost for `n` ranks with `count` elements each. */
 static uint64_t select_part(const gli_plan_params *p, gli_collective collective,
                             uint32_t n, uint64_t count,
                             const gli_hosts *hosts) {
@@ -92,8 +90,8 @@ static uint64_t select_part(const gli_plan_params *p, gli_collective collective,
   return best(&q, &choice);
 }
 
-/* One round within a host, in which each of `busy` ranks sends a message to all
- * others there, or gets one from them. */
+/* Returns the cost of one round within a host, in which each of `busy` ranks
+ * sends a message to all others there, or receives one from each. */
 static uint64_t select_within(const gli_plan_params *p, uint64_t busy,
                               uint64_t sent, uint64_t reduced) {
   uint64_t size = p->hosts->most, others = size - 1;
@@ -105,12 +103,12 @@ static uint64_t select_within(const gli_plan_params *p, uint64_t busy,
               (work){1, 2 * others, busy * others, sent, reduced, false});
 }
 
-/* Both levels are busy at once, but for the beginning and the end. */
+/* Both levels are busy at once, except at the beginning and the end. */
 static uint64_t together(uint64_t near, uint64_t far) {
   return near > far ? near + far / 4 : far + near / 4;
 }
 
-/* Blocks that are not sorted; see allgather_two_level.c. */
+/* Returns the cost for unsorted blocks; see allgather_two_level.c. */
 static uint64_t two_levels_of_blocks(const gli_plan_params *p, uint64_t m) {
   const gli_hosts *h = p->hosts;
   uint64_t own = m / p->size * h->most, others = own - m / p->size;
@@ -120,7 +118,7 @@ static uint64_t two_levels_of_blocks(const gli_plan_params *p, uint64_t m) {
                       2 * (h->n - 1) * far.message);
 }
 
-/* Of m bytes. */
+/* Returns the cost of the two-level algorithm for m bytes. */
 static uint64_t two_levels(const gli_plan_params *p, uint64_t m) {
   const gli_hosts *h = p->hosts;
   uint64_t others = h->most - 1, leaders = gli_leaders(p, m);
@@ -172,8 +170,9 @@ static void flat(shortlist *s, const char *name, work w) {
   consider(s, name, cost(s->p, w));
 }
 
-/* In groups of up to k ranks. A rank adds the messages of its group when all
- * have arrived, so bytes of long vectors count a little more. */
+/* Considers algorithms in groups of up to k ranks. A rank adds its group's
+ * messages once all have arrived, so bytes of long vectors cost a little more.
+ */
 static void in_groups(shortlist *s, uint32_t k, const char *multiplying,
                       const char *bcube, uint64_t m) {
   uint32_t size = s->p->size, left = size;
@@ -191,7 +190,8 @@ static void in_groups(shortlist *s, uint32_t k, const char *multiplying,
               false});
 }
 
-/* The same work as circulant's; its pairs swap: no rank waits for a third. */
+/* Considers halving_doubling, which has the same work as circulant, but its
+ * ranks swap in pairs: no rank waits for a third. */
 static void halving_doubling(shortlist *s, uint64_t m) {
   uint64_t size = s->p->size, log = gli_select_logarithm(size);
   uint64_t most = m - m / size;
@@ -200,8 +200,7 @@ static void halving_doubling(shortlist *s, uint64_t m) {
        (work){2 * log, 4 * log, 2 * size * log, 2 * most, most, false});
 }
 
-/* Algorithms that are faster between hosts, where latencies are long, but not
- * within one. */
+/* Considers algorithms that are faster only where latency is high. */
 static void consider_far(shortlist *s, uint64_t m) {
   const gli_plan_params *p = s->p;
   uint64_t size = p->size, log = gli_select_logarithm(size);
@@ -223,8 +222,9 @@ static void consider_far(shortlist *s, uint64_t m) {
   }
 }
 
-/* By way of rank 0, where ranks take turns: few messages, and what all copy
- * counts; but while rank 0 works the others wait, `waits` bytes long. */
+/* Considers rank 0 as relay, if ranks take turns on the cores: messages are
+ * few, and the bytes that all ranks copy count; but while rank 0 works the
+ * others wait, as long as `waits` bytes take. */
 static void by_way_of_one(shortlist *s, uint64_t copied, uint64_t waits,
                           uint64_t reduced) {
   uint64_t others = s->p->size - 1;
@@ -232,12 +232,12 @@ static void by_way_of_one(shortlist *s, uint64_t copied, uint64_t waits,
        (work){2, 2 * others, 2 * others, copied + waits, reduced, false});
 }
 
-/* In each line: rounds, messages, messages of all, bytes sent, reduced. */
+/* Each line has rounds, messages, messages of all, bytes sent, reduced. */
 static void consider_one_level(shortlist *s, uint64_t m) {
   uint64_t size = s->p->size, others = size - 1,
            log = gli_select_logarithm(size);
   uint64_t logs = size * log, pairs = select_times(size, others);
-  /* For recursive doubling: a power of two ranks swap, the rest are folded. */
+  /* In recursive doubling a power of two ranks swap, the rest are folded. */
   uint64_t swaps = log, swapped = logs;
   if (!gli_select_is_power(size)) {
     uint64_t power = (uint64_t)1 << (log - 1);
@@ -245,8 +245,8 @@ static void consider_one_level(shortlist *s, uint64_t m) {
     swapped = power * (log - 1) + 2 * (size - power);
   }
   uint64_t most = m - m / size, all = select_times(others, m);
-  /* A tree keeps its root busy; where ranks take turns on the cores, what
-   * counts is how much all copy, and a scatter and gather copy no less. */
+  /* A tree keeps its root busy. If ranks take turns on the cores, the bytes
+   * that all ranks copy count, and scatter and gather copy no less. */
   bool turns = s->p->hosts == NULL && s->p->oversubscribed && size > 2;
   uint64_t in_tree = turns ? 2 * most + m / 64 : log * m;
   if (s->p->hosts != NULL && size > 1) consider_far(s, m);
@@ -294,7 +294,7 @@ static void consider_one_level(shortlist *s, uint64_t m) {
   }
 }
 
-/* The choice, and its cost. */
+/* Returns the lowest cost, and the algorithm in `choice`. */
 static uint64_t best(const gli_plan_params *p, const gli_algorithm **choice) {
   uint64_t m = gli_plan_vector_bytes(p);
   if (m > LONGEST) m = LONGEST;
@@ -347,25 +347,25 @@ const gli_algorithm *gli_select_cheapest(gli_collective collective,
 /* ---- segments ------------------------------------------------------------ */
 
 /* Along a chain of n messages, k segments take as long as n - 1 + k of them:
- * the best length is the root of m bytes x what a message costs / (n - 1). */
+ * the best length is the square root of m * A_MESSAGE / (n - 1). */
 static uint64_t flowing_segment(uint64_t m, uint64_t chain) {
   uint64_t square = m / (chain - 1) * A_MESSAGE, length = SHORTEST;
   while (length < SEGMENT && length * length < square) length *= 2;
   return length;
 }
 
-/* In a single round no rank passes on what it receives. A message is then all
- * the better the longer it is, if the operating system carries it: every
- * segment is a call of its own. Not longer, because several streams may exist,
- * and data that fits into two eager segments stays in two. */
+/* In a single round no rank forwards what it receives. If the operating system
+ * carries the messages, longer ones are better, because every segment is a
+ * separate call. The length is limited because several streams may exist, and
+ * data that fits into two eager segments stays in two. */
 static bool is_long_round(const gli_algorithm *algorithm,
                           const gli_plan_params *p) {
   if (p->locality || gli_plan_vector_bytes(p) <= 2 * SEGMENT) return false;
   return algorithm->bytes != NULL && algorithm->rounds(p->size) == 1;
 }
 
-/* Segments long enough that their latency does not show, and short enough that
- * a few of them fit a cache; longer if their number would be too large. */
+/* Segments are long enough to hide their latency, and short enough for a few of
+ * them to fit a cache; longer if their number would be too large. */
 uint64_t gli_segment_bytes(const gli_algorithm *algorithm,
                            const gli_plan_params *p) {
   uint64_t m = gli_plan_vector_bytes(p);
@@ -376,7 +376,7 @@ uint64_t gli_segment_bytes(const gli_algorithm *algorithm,
   if (m > SEGMENTED) m = SEGMENTED;
   uint64_t sent = algorithm->bytes != NULL ? algorithm->bytes(p->size, m) : 0;
   uint64_t most = sent > m ? sent : m;
-  /* The root of a reduction in one round takes in every vector. */
+  /* The root of a one-round reduction receives every vector. */
   if (p->collective == GLI_REDUCE && algorithm->rounds(p->size) == 1)
     most = select_times(m, p->size - 1);
   bool levels = algorithm->bytes == NULL && gli_two_levels(p);

@@ -6,15 +6,15 @@
 #include "core/error.h"
 #include "plan/tuning.h"
 
-/* Beyond it no choice changes. */
+/* The length beyond which no choice changes. */
 #define GLI_SELECT_LONGEST ((uint64_t)1 << 40)
 
-/* The shortest segments of long vectors, and of vectors for which no later step
- * could begin with a part. */
+/* The shortest segments of long vectors, and of vectors in algorithms of one
+ * round, where no later step could begin with a part. */
 #define GLI_SELECT_SEGMENT ((uint64_t)512 << 10)
 #define GLI_SELECT_SEGMENT_OF_ROUND (4 * GLI_SELECT_SEGMENT)
 
-/* The least cost of a message between hosts, in picoseconds. */
+/* The lowest cost of a message between hosts, in picoseconds. */
 #define GLI_SELECT_FAR_MESSAGE ((uint64_t)2 * 1000 * 1000)
 
 typedef struct gli_candidate {
@@ -24,11 +24,11 @@ typedef struct gli_candidate {
 
 /* Costs of one kind of link, in picoseconds. */
 typedef struct gli_prices {
-  uint64_t round;   /* in which messages are under way: their latency */
-  uint64_t message; /* what each costs its sender and its receiver */
-  uint64_t turn;    /* with more ranks than cores: a message as work */
+  uint64_t round;   /* with messages in flight: their latency */
+  uint64_t message; /* cost of each message to its sender and its receiver */
+  uint64_t turn;    /* work per message, with more ranks than cores */
   uint64_t byte, reduced_byte;
-  bool busy; /* all of that is work that ranks take turns at */
+  bool busy; /* true if ranks take turns on the cores for all of this work */
 } gli_prices;
 
 static inline gli_prices gli_select_prices(const gli_plan_params *p,
@@ -39,22 +39,22 @@ static inline gli_prices gli_select_prices(const gli_plan_params *p,
   gli_prices one = {
       alpha,           alpha / 8, alpha + alpha / 4, costs->link[kind].beta_ps,
       costs->gamma_ps, false};
-  /* A network may be fast, but the system has as much to do for a message. */
+  /* A network may be fast, but the system's work per message stays. */
   if (kind == GLI_LINK_FAR && one.message < GLI_SELECT_FAR_MESSAGE)
     one.message = GLI_SELECT_FAR_MESSAGE;
-  /* No rank copies out what another one copies in at the same time. */
+  /* With turns on the cores, no rank copies out while another copies in. */
   one.busy = p->oversubscribed && kind == GLI_LINK_TCP;
   if (one.busy) one.byte *= 2;
   return one;
 }
 
-/* Within a host. */
+/* Returns the costs within a host. */
 static inline gli_prices gli_select_intra_node_prices(
     const gli_plan_params *p) {
   return gli_select_prices(p, p->locality ? GLI_LINK_SHM : GLI_LINK_TCP);
 }
 
-/* A sum of a few such costs does not overflow. */
+/* Multiplies with a bound, so that sums of a few costs do not overflow. */
 static inline uint64_t gli_select_times(uint64_t a, uint64_t b) {
   uint64_t product;
   bool fits = gli_mul_u64(a, b, &product) && product < (uint64_t)1 << 60;
@@ -71,7 +71,7 @@ static inline bool gli_select_is_power(uint64_t size) {
   return (size & (size - 1)) == 0;
 }
 
-/* Does it keep the order that they ask for? */
+/* Returns true if the algorithm keeps the order that the parameters require. */
 static inline bool gli_select_suits(const gli_plan_params *params,
                                     const char *name) {
   if (params->order == GLI_ORDER_ANY) return true;
@@ -79,21 +79,20 @@ static inline bool gli_select_suits(const gli_plan_params *params,
   return a != NULL && gli_algorithm_order(a) >= params->order;
 }
 
-/* The cost of unsuitable algorithms: more than all others, and far enough below
- * overflow. */
+/* The cost of unsuitable algorithms: above all others, far from overflow. */
 #define GLI_SELECT_NEVER (UINT64_MAX / 2)
 
-/* The first of the cheapest. */
+/* Returns the first of the cheapest candidates. */
 const gli_algorithm *gli_select_cheapest(gli_collective collective,
                                          const gli_candidate *list, size_t n);
 
-/* The choice among ranks of one host that can share memory, for a vector of m
- * bytes; NULL where it is left to the others. */
+/* Returns the choice for a vector of m bytes among ranks of one host that can
+ * share memory; NULL leaves the choice to the rest of the selector. */
 const gli_algorithm *gli_algorithm_select_intra_node(
     const gli_plan_params *params, uint64_t m);
 
-/* The choice for the collectives that move blocks between pairs of ranks, and
- * for those with one root that collect or spread them. */
+/* Returns the choice for the collectives that move blocks between pairs of
+ * ranks, and for those with a root that collects or distributes blocks. */
 const gli_algorithm *gli_algorithm_select_blocks(const gli_plan_params *params);
 
 #endif

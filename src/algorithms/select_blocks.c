@@ -1,19 +1,19 @@
-/* The choice of algorithm for the collectives that are not in select.c, by the
- * cost that the algorithms promise. The model is the one described there. */
+/* The selector for the collectives that are not in select.c, by the algorithms'
+ * promised costs. select.c describes the model. */
 #include "algorithms/select.h"
 
-#define LONGEST GLI_SELECT_LONGEST /* times the number of ranks it fits */
-/* For lengths that this rank does not know for the other ranks. */
+#define LONGEST GLI_SELECT_LONGEST /* fits times the number of ranks */
+/* The assumed length if this rank does not know the lengths of other ranks. */
 #define SOME_BYTES ((uint64_t)64 << 10)
 #define BUSY_HALVING_TO ((uint64_t)2 << 20)
 #define BUSY_FLAT_OF_EACH ((uint64_t)2 << 10)
 
-/* Messages that the busiest rank sends and receives, and all ranks send. */
+/* Messages of the busiest rank, in and out, and messages of all ranks. */
 typedef struct load {
   uint64_t messages, all;
 } load;
 
-/* Bytes of the vector. */
+/* Returns the bytes of the vector. */
 static uint64_t vector_bytes(const gli_plan_params *p) {
   uint64_t m = gli_plan_vector_bytes(p);
   if (gli_collective_pairwise(p->collective)) m = SOME_BYTES * p->size;
@@ -30,9 +30,9 @@ static uint64_t select_blocks_of_bytes(const gli_plan_params *p,
   return gli_select_times(bytes, prices(p).byte);
 }
 
-/* With more ranks than cores, a round is one in which all ranks have to get a
- * core, one after the other; where messages are work, it hardly counts.
- * `crowds`: several ranks send to one at a time and share its link unevenly. */
+/* With more ranks than cores, every rank must get a core in each round, one
+ * after the other; where messages are work, a round itself costs little. With
+ * `crowds`, several ranks send to one and share its link unevenly. */
 static gli_candidate candidate(const gli_plan_params *p, const char *name,
                                load l, uint64_t reduced, bool crowds) {
   const gli_algorithm *a = gli_algorithm_find(p->collective, name);
@@ -85,18 +85,18 @@ static const gli_algorithm *select_reduce(const gli_plan_params *p) {
       candidate(p, "flat", all, others * m, false),
       candidate(p, "direct", parts, m - share, false),
   };
-  /* For its order only: scatter_gather has fewer messages. */
+  /* `direct` is for its order only: scatter_gather has fewer messages. */
   if (p->order == GLI_ORDER_ANY) list[3].cost = GLI_SELECT_NEVER;
   uint64_t deeper = log > 1 ? log - 1 : 0, more = others > 1 ? others - 1 : 0;
   if (p->oversubscribed) {
-    /* The root is not what all wait for, but the rounds of a tree are. */
+    /* Ranks do not wait for the root, but for the rounds of a tree. */
     list[0].cost += 2 * prices(p).turn * deeper;
     if (prices(p).busy) list[2].cost += select_blocks_of_bytes(p, more * m) / 4;
   } else {
     list[0].cost += select_blocks_of_bytes(p, deeper * m);
     list[2].cost += select_blocks_of_bytes(p, more * m);
   }
-  /* A root that gets all from one other has no work to share out. */
+  /* A root with a single peer has no work to share out. */
   if (others == 1) list[1].cost = UINT64_MAX;
   return CHEAPEST(p, list);
 }
@@ -129,8 +129,8 @@ static const gli_algorithm *select_scan(const gli_plan_params *p) {
   return CHEAPEST(p, list);
 }
 
-/* Where messages are work, few are best, as measured with `gloo tune` on 2
- * cores; but blocks that differ in length make ranks that add in pairs wait. */
+/* If messages are work, few messages are best, as measured with `gloo tune` on
+ * 2 cores; but with uneven blocks ranks that add in pairs wait. */
 static const char *counted_busy(const gli_plan_params *p, uint64_t m) {
   bool power = gli_select_is_power(p->size);
   if (p->size > 4 && m <= p->size * BUSY_FLAT_OF_EACH) return "flat";
@@ -140,7 +140,7 @@ static const char *counted_busy(const gli_plan_params *p, uint64_t m) {
   return power && m < BUSY_HALVING_TO ? "recursive_halving" : "circulant";
 }
 
-/* With given counts: as without, for blocks of the mean length. */
+/* Chooses for given counts as for equal blocks of the mean length. */
 static const gli_algorithm *select_counted(const gli_plan_params *p) {
   uint64_t others = p->size - 1, log = gli_select_logarithm(p->size);
   uint64_t pairs = p->size * others, m = vector_bytes(p);

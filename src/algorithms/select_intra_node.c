@@ -1,15 +1,15 @@
-/* The choice among ranks of one host that can share memory.
+/* The selector for ranks of one host that can share memory.
  *
- * Two things are different there. A rank's buffers may be in memory that the
- * others reach (gloo_alloc), which no other rank knows unless all have promised
- * it: `fused` is several times as fast as anything else then, and without a
- * promise must be chosen without knowing, where it loses little. And
- * where ranks outnumber cores, a round is a turn of all ranks on the cores and
- * costs far more than the messages in it, while bytes cost what all ranks
- * together copy, not what the busiest one does: so few rounds are good up to
- * some length, even when one rank sends to all. The borders are measurements
- * with `gloo tune` of 4 and 8 ranks on 2 cores; other machines are told by a
- * tuning file. */
+ * Two things are different there. First, a rank's buffers may be in memory that
+ * the others reach (gloo_alloc), which no other rank knows unless all have
+ * promised it. In that case `fused` is several times as fast as any other
+ * algorithm; without a promise the selector must choose without knowing, so it
+ * takes `fused` where that loses little. Second, if ranks outnumber cores, in
+ * each round all ranks take turns on the cores, which costs far more than the
+ * messages, while the cost of bytes depends on what all ranks together copy,
+ * not on the busiest rank. So few rounds are good up to some length, even if
+ * one rank sends to all. The thresholds were measured with `gloo tune` for 4
+ * and 8 ranks on 2 cores; use a tuning file on other machines. */
 #include "algorithms/select.h"
 
 #define K ((uint64_t)1 << 10)
@@ -30,45 +30,45 @@
 #define ONE_ROUND (115 * K)
 #define ONE_ROUND_COPIED_TO (4 * K)
 
-/* Then what goes by way of rank 0, with a turn of each other rank: up to a
- * length of what it sends at once that fits the rings. */
+/* Oversubscribed, above that: vector lengths up to which rank 0 relays, with a
+ * turn of each other rank. Limited by what the rings hold at once. */
 #define BY_ONE_TO (64 * K)
 #define BY_ONE_OF_FEW_TO (128 * K)
 #define BY_ONE_BLOCKS_TO (16 * K) /* with more than MANY ranks */
 #define MANY 8
-#define FLAT_OF_EACH (4 * K) /* of a broadcast, times ranks */
+#define FLAT_OF_EACH (4 * K) /* for broadcasts, times ranks */
 #define FLAT_OF_MANY (8 * K)
-#define ONE_FROM 6 /* ranks that tell one rather than all */
+#define ONE_FROM 6 /* ranks that signal one instead of all */
 
-/* A broadcast of some length by its root alone costs as many copies in all as
- * any other, and no rank waits for another to pass it on; from mapped memory
- * each rank copies it once, at the same time. Beyond these borders, what the
- * root copies into rings has left the caches before it is read, and a tree is
- * as good; that comes sooner where ranks are pinned, and pass on within a core
- * what is in its caches. */
+/* In a broadcast of some length, the root alone makes as many copies in total
+ * as any other algorithm, and no rank waits for another one to forward; from
+ * mapped memory each rank copies once, all at the same time. Beyond these
+ * lengths, the data that the root copies into rings leaves the caches before it
+ * is read, and a tree is as good. That happens earlier if ranks are pinned,
+ * because they then forward within a core, from its caches. */
 #define FLAT_RANKS 8
 #define FLAT_TO (512 * K)
 #define FLAT_OF_FEW_TO (2 * M)
 #define FLAT_PINNED_TO (128 * K)
 #define TREE_RANKS 16
 
-/* So they halve their vectors with neighbours. */
+/* Pinned ranks halve their vectors with neighbours from here on. */
 #define PINNED_HALVING_FROM (32 * K)
 
-/* Parts that are sent to all at once fit the rings up to here. */
+/* The longest vectors of which parts sent to all at once fit the rings. */
 #define DIRECT_TO (512 * K)
 #define DIRECT_OF_MANY_TO (1 * M)
 #define PAIRWISE_FROM (16 * M)
 
-/* With few ranks, what passes from rank to rank on a circulant graph stays in
- * the caches that two cores have. */
+/* With few ranks, data that passes from rank to rank on a circulant graph stays
+ * in the caches of two cores. */
 #define FEW 4
 #define PASSED_FROM (128 * K)
-#define LONGEST (32 * M) /* beyond all caches */
+#define LONGEST (32 * M) /* exceeds all caches */
 
-/* Promised to be mapped: a byte is read where it lies, and stored where it
- * belongs, whichever rank does it, so all ranks do as much of that as they can.
- * Of each rank's part, from where on that pays for its messages. */
+/* With all buffers mapped, any rank can read a byte in its owner's memory and
+ * store it at its destination, so all ranks share the work. These are the
+ * lengths of a rank's part from which that pays for its messages. */
 #define MAPPED_FROM (64 * K)
 #define MAPPED_OVERSUBSCRIBED_FROM (32 * K)
 /* Vector lengths at which `flat` ends or begins. */
@@ -76,22 +76,22 @@
 #define MAPPED_BY_ONE_TO (256 * K) /* with more than MANY ranks */
 #define MAPPED_BLOCKS_FROM (16 * K)
 
-/* Of a broadcast or allgather, from where each rank stores its part in all
- * outputs. Two ranks share the work of a broadcast anyway, and an allgather of
- * two ranks is slower between these borders: too long for the caches of one
- * core, and too short to be stored past them. */
+/* Lengths of a broadcast or allgather from which each rank stores its part in
+ * all outputs. Two ranks share the work of a broadcast anyway. For an allgather
+ * of two ranks, `fused` is slower between STORED_PAIR_TO and STORED_PAIR_FROM:
+ * too long for one core's caches, too short for non-temporal stores. */
 #define STORED_FROM (1 * M)
 #define STORED_OF_MANY (4 * M)
 #define STORED_BLOCKS_FROM (8 * M)
 #define STORED_PAIR_TO (4 * M)
 #define STORED_PAIR_FROM (16 * M)
 
-/* Each sends all to all others. */
+/* Returns true if each rank best sends its vector to all, in one round. */
 static bool is_one_round(const gli_plan_params *p, uint64_t m) {
   return m < ONE_ROUND && m + MESSAGE < ONE_ROUND / p->size / (p->size - 1);
 }
 
-/* In reach, and too short for that. */
+/* Chooses for mapped memory, oversubscribed, and vectors below that. */
 static const char *oversubscribed_mapped(const gli_plan_params *p, uint64_t m) {
   switch (p->collective) {
     case GLI_ALLREDUCE:
@@ -110,8 +110,9 @@ static const char *oversubscribed_mapped(const gli_plan_params *p, uint64_t m) {
   }
 }
 
-/* Does each rank better store a part in all outputs than all parts in its own?
- * It reads less, but what it stores is in its own caches, or past them. */
+/* Returns true if each rank should store its part in all outputs instead of all
+ * parts in its own. It reads less, but its stores stay in its caches or bypass
+ * them. */
 static bool is_stored(const gli_plan_params *p, uint64_t m) {
   bool pair = p->size == 2, few = p->size <= FEW;
   if (p->size > MANY) return false;
@@ -148,7 +149,7 @@ static const char *all_mapped(const gli_plan_params *p, uint64_t m) {
 
 static const char *fused(const gli_plan_params *p, uint64_t m) {
   bool scatters = p->collective == GLI_REDUCE_SCATTER;
-  /* No order holds for longer vectors. */
+  /* The algorithms that are faster for longer vectors do not keep the order. */
   bool ordered = p->order == GLI_ORDER_FOLD;
   if (p->collective != GLI_ALLREDUCE && !scatters) return NULL;
   if (p->size == 2 && scatters) {
@@ -161,7 +162,7 @@ static const char *fused(const gli_plan_params *p, uint64_t m) {
   if (!p->oversubscribed) {
     return m >= FUSED_FROM && (ordered || m <= FUSED_TO) ? "fused" : NULL;
   }
-  /* Ordinary memory takes four times as long there as with others. */
+  /* Here `fused` on ordinary memory takes four times as long as others. */
   return ordered && !scatters && m >= FUSED_OVERSUBSCRIBED_FROM ? "fused"
                                                                 : NULL;
 }
@@ -203,7 +204,7 @@ static const char *oversubscribed_reduce_scatter(const gli_plan_params *p,
 
 static const char *oversubscribed(const gli_plan_params *p, uint64_t m) {
   switch (p->collective) {
-    case GLI_BARRIER: /* fewest messages, and a turn of each rank is enough */
+    case GLI_BARRIER: /* fewest messages; one turn of each rank is enough */
       return p->size >= ONE_FROM ? "all_to_one" : NULL;
     case GLI_BROADCAST:
       if (is_flat(p, m)) return "flat";

@@ -19,7 +19,7 @@ typedef struct reader {
   gloo_error *error;
 } reader;
 
-/* A word that is shown in messages: printable, and not too long. */
+/* Copies a word for messages: printable, and not too long. */
 static void show(const char *from, size_t length, char word[WORD]) {
   size_t n = length < WORD - 1 ? length : WORD - 1;
   for (size_t i = 0; i < n; i++) {
@@ -47,7 +47,7 @@ static void skip_blanks(reader *r) {
   while (is_blank(*r->at)) r->at++;
 }
 
-/* To the next character that means something here, whatever it is. */
+/* Skips to the next significant character. */
 static void skip_to_entry(reader *r) {
   for (;; r->at++) {
     if (*r->at == '#') r->at += strcspn(r->at, "\n");
@@ -60,7 +60,7 @@ static size_t word_length(const char *at) {
   return strcspn(at, " \t\r\n;#,:=@-");
 }
 
-/* A word is expected; `what` it is. */
+/* Reads a word; `what` names the expected one in the error. */
 static gloo_status take_word(reader *r, const char **word, size_t *length,
                              const char *what) {
   skip_blanks(r);
@@ -80,7 +80,7 @@ static bool tuning_take(reader *r, char c) {
   return true;
 }
 
-/* Digits, and one of K, M, G. */
+/* Reads digits, and with `units` one of K, M, G. */
 static bool tuning_read_number(const char *word, size_t length, bool units,
                                uint64_t *number) {
   static const char letters[] = "kKmMgG";
@@ -168,7 +168,7 @@ static gloo_status read_size(reader *r, uint64_t *bytes) {
                "FROM-TO in bytes, K, M or G, such as 0-512 or 16K-1M");
 }
 
-/* `from`: the first byte that the range before leaves. */
+/* Reads a range; `from` is the first byte after the range before it. */
 static gloo_status tuning_read_range(reader *r, uint64_t from,
                                      gli_tuning_rule *rule) {
   const char *begin = r->at;
@@ -272,7 +272,7 @@ static gloo_status read_entry(reader *r) {
     if (status == GLOO_OK) status = read_algorithm(r, &rule);
     if (status == GLOO_OK) status = tuning_keep(r, &rule);
     if (status != GLOO_OK) return status;
-    /* After one without an end nothing is left. */
+    /* A range without an end leaves nothing for later ranges. */
     from = rule.last == UINT64_MAX ? UINT64_MAX : rule.last + 1;
   } while (tuning_take(r, ','));
   if (*r->at == 0 || strchr("\n;#", *r->at) != NULL) return GLOO_OK;

@@ -2,13 +2,14 @@
 
 #include <stddef.h>
 
-/* Parts shorter than this are not worth the messages of another leader. */
+/* A shorter part does not justify the messages of another leader. */
 #define PART_LEAST ((uint64_t)4 << 10)
 
 #define SHORT_BLOCK ((uint64_t)4 << 10)
 
-/* The bytes of a leader in one turn, about; turns are few unless pieces would
- * be too long to stay in the caches until they are forwarded. */
+/* The approximate bytes of a leader in one turn, and limits on the number of
+ * turns. More than TURNS are allowed only if pieces would be too long to stay
+ * in the caches until they are forwarded. */
 #define PIECE ((uint64_t)32 << 10)
 #define PIECE_OF_HOST ((uint64_t)1 << 10)
 #define TURNS 64
