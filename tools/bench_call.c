@@ -1,7 +1,7 @@
 /* The calls that are timed. */
 #include "tools/bench_case.h"
 
-/* There and back again, from the view of the even rank of a pair. */
+/* Sends a message there and back, as seen by the even rank of a pair. */
 static gloo_status ping_pong(const gli_bench_case *c,
                              const gli_bench_buffers *b,
                              const gloo_options *options, gloo_error *error) {
@@ -20,7 +20,7 @@ static gloo_status ping_pong(const gli_bench_case *c,
                    error);
 }
 
-/* The same two messages when there is only one rank. */
+/* Sends the same two messages if there is only one rank. */
 static gloo_status ping_self(const gli_bench_case *c,
                              const gli_bench_buffers *b,
                              const gloo_options *options, gloo_error *error) {
@@ -48,7 +48,7 @@ static gloo_status call_messages(const gli_bench_case *c,
                                : ping_pong(c, b, options, error);
 }
 
-/* Blocks that differ in length. */
+/* Calls for blocks that differ in length. */
 static gloo_status call_counted(const gli_bench_case *c,
                                 const gli_bench_buffers *b,
                                 const gloo_options *options,

@@ -19,7 +19,7 @@ static bool is_v_alltoall(gli_collective collective) {
   return collective == GLI_ALLTOALLV;
 }
 
-/* Has every rank a block of its own in somebody's buffer? */
+/* Returns true if some buffer has a block for each rank. */
 static bool in_blocks(gli_collective collective) {
   return gli_collective_counted(collective) ||
          collective == GLI_REDUCE_SCATTER || collective == GLI_ALLGATHER ||
@@ -27,21 +27,21 @@ static bool in_blocks(gli_collective collective) {
          collective == GLI_SCATTER;
 }
 
-/* Units of block number i, of those that differ in length. */
+/* Returns the units of block number i, if lengths differ. */
 static size_t units(size_t i) {
   static const size_t lengths[] = {2, 1, 3, 2, 0};
   return lengths[i % (sizeof lengths / sizeof lengths[0])];
 }
 
-/* Units of blocks first, first + 1, ..., one for each rank. */
+/* Returns the units of blocks first, first + 1, ..., one for each rank. */
 static size_t row_units(size_t first, int ranks) {
   size_t sum = 0;
   for (size_t i = 0; i < (size_t)ranks; i++) sum += units(first + i);
   return sum;
 }
 
-/* How many times `count` elements the larger buffer holds: the largest of any
- * rank. */
+/* Returns the size of the larger buffer in units of `count` elements: the
+ * largest of any rank. */
 static size_t blocks(gli_collective collective, int ranks) {
   if (!in_blocks(collective)) return 1;
   if (!gli_collective_counted(collective)) return (size_t)ranks;
@@ -69,7 +69,7 @@ static bool is_root(const gli_bench_case *c) {
   return c->rank == c->call.root;
 }
 
-/* Of the block that rank `from` has for rank `to`. */
+/* Returns the elements of the block that rank `from` has for rank `to`. */
 static size_t block_count(const gli_bench_case *c, int from, int to) {
   switch (c->call.collective) {
     case GLI_ALLTOALLV:
@@ -85,8 +85,8 @@ static size_t block_count(const gli_bench_case *c, int from, int to) {
   }
 }
 
-/* Where that block begins, among the blocks that `from` has for all, or, with
- * `gathered`, among those that all have for `to`. */
+/* Returns the offset of that block among the blocks that `from` has for all,
+ * or, with `gathered`, among the blocks that all have for `to`. */
 static size_t block_at(const gli_bench_case *c, int from, int to,
                        bool gathered) {
   size_t at = 0;
@@ -96,7 +96,7 @@ static size_t block_at(const gli_bench_case *c, int from, int to,
   return at;
 }
 
-/* Elements of a buffer with a block of every rank. */
+/* Returns the elements of a buffer with a block for every rank. */
 static size_t all_blocks(const gli_bench_case *c) {
   return block_at(c, c->rank, c->ranks, false);
 }
@@ -105,14 +105,15 @@ static size_t all_gathered(const gli_bench_case *c) {
   return block_at(c, c->ranks, c->rank, true);
 }
 
-/* Blocks that go to or come from a root are in place there only. */
+/* Collectives that move blocks to or from a root are in place at the root only.
+ */
 bool gli_case_in_place(const gli_bench_case *c) {
   gli_collective collective = c->call.collective;
   bool rooted = gli_collective_rooted(collective) && in_blocks(collective);
   return c->call.in_place && (!rooted || is_root(c));
 }
 
-/* Elements of input and output, as if they were apart. */
+/* Sets the input's elements and returns the output's, as if out of place. */
 static size_t set_counts(gli_bench_case *c) {
   size_t own = block_count(c, c->rank, c->rank);
   switch (c->call.collective) {
@@ -153,7 +154,7 @@ static void set_buffer_sizes(gli_bench_case *c) {
   c->in_bytes = 0;
 }
 
-/* The list that the call takes. */
+/* Allocates the list of counts that the call takes. */
 static bool list_counts(gli_bench_case *c) {
   if (!gli_collective_counted(c->call.collective)) return true;
   c->counts = malloc((size_t)c->ranks * sizeof *c->counts);
@@ -171,7 +172,8 @@ static int find_partner(int rank, int ranks) {
   return partner < ranks ? partner : -1;
 }
 
-/* How many ranks' inputs, from rank 0 on, a reduction gives this rank. */
+/* Returns how many ranks' inputs, from rank 0 on, this rank's result combines.
+ */
 static int reduced_ranks(const gli_bench_case *c) {
   if (c->call.collective == GLI_SCAN) return c->rank + 1;
   if (c->call.collective == GLI_EXSCAN) return c->rank;
@@ -246,7 +248,8 @@ static bool gpu_complains(const gli_bench_case *c, const gloo_error *error) {
   return false;
 }
 
-/* The library must look for it, or it would take it for the host's. */
+/* Allocates GPU memory. The library must have GPU support on, or it would treat
+ * the memory as the host's. */
 static bool gpu_memory(const gli_bench_case *c, size_t bytes, void **memory) {
   gloo_error error;
   if (gli_cuda_allocate(c->rank, bytes > 0 ? bytes : 1, memory, &error) !=
@@ -291,8 +294,8 @@ void gli_case_free(gli_bench_buffers *buffers) {
   *buffers = (gli_bench_buffers){.memory = GLI_BENCH_MALLOC};
 }
 
-/* Where the host finds the input: c->in_count elements. NULL: this rank has
- * none. */
+/* Returns the host's address of the input, c->in_count elements, or NULL if
+ * this rank has none. */
 static uint8_t *input_of(const gli_bench_case *c,
                          const gli_bench_buffers *buffers) {
   if (c->call.collective == GLI_BARRIER) return NULL;
@@ -317,7 +320,7 @@ bool gli_case_fill(const gli_bench_case *c, const gli_bench_buffers *buffers) {
   return status == GLOO_OK || gpu_complains(c, &error);
 }
 
-enum { LINE_BYTES = 64 }; /* of most caches */
+enum { LINE_BYTES = 64 }; /* in most caches */
 
 void gli_case_produce(const gli_bench_case *c,
                       const gli_bench_buffers *buffers) {
@@ -340,7 +343,8 @@ void gli_case_consume(const gli_bench_case *c,
 
 /* ---- the check ---------------------------------------------------------- */
 
-/* `at` is where elements [first, first + count) of `expected` must be. */
+/* Checks that `out` holds elements [first, first + count) of `expected` from
+ * element `at` on. */
 static bool check_range(const gli_bench_case *c, const gli_period *expected,
                         const void *out, size_t at, size_t first, size_t count,
                         char where[GLI_CASE_WHERE]) {
@@ -357,7 +361,7 @@ static bool check_range(const gli_bench_case *c, const gli_period *expected,
   return false;
 }
 
-/* The output of a rank that gets no result must be what it was. */
+/* Checks that a rank without a result finds its output unchanged. */
 static bool check_untouched(const gli_bench_case *c, const void *out,
                             char where[GLI_CASE_WHERE]) {
   const uint8_t *bytes = out;
@@ -373,7 +377,7 @@ static bool check_untouched(const gli_bench_case *c, const void *out,
   return true;
 }
 
-/* A block from every rank, one behind the other. */
+/* Checks a block from every rank, one after the other. */
 static bool check_gathered(const gli_bench_case *c, const void *out,
                            char where[GLI_CASE_WHERE]) {
   gli_collective collective = c->call.collective;
@@ -390,7 +394,7 @@ static bool check_gathered(const gli_bench_case *c, const void *out,
   return true;
 }
 
-/* This rank's block of what a root has, or of what was reduced. */
+/* Checks this rank's block of the root's input, or of a reduction. */
 static bool check_own(const gli_bench_case *c, const void *out,
                       char where[GLI_CASE_WHERE]) {
   gli_collective collective = c->call.collective;
@@ -402,7 +406,8 @@ static bool check_own(const gli_bench_case *c, const void *out,
   return check_range(c, &c->expected, out, at, first, count, where);
 }
 
-/* At the root alone, or at all but rank 0. */
+/* Returns true if the rank gets a result: only the root, all but rank 0, or
+ * all. */
 static bool has_result(const gli_bench_case *c) {
   switch (c->call.collective) {
     case GLI_REDUCE:

@@ -8,12 +8,12 @@
 #include "tools/bench.h"
 #include "tools/tools.h"
 
-/* Barriers are timed several at a time, one after the other: nobody needs to
- * meet before one, for it is a meeting itself, and the shortest take no longer
- * than it takes to look at the clock. */
+/* Barriers are timed several in a row: no meeting is needed before a barrier,
+ * which is a meeting itself, and the shortest take no longer than reading the
+ * clock. */
 enum { MIN_ITERATIONS = 5, BARRIERS_IN_A_ROW = 10 };
 
-/* A point being measured. */
+/* A point that is measured. */
 typedef struct point {
   gli_bench_rank *rank;
   gli_bench_case c;
@@ -30,7 +30,7 @@ static bool complain(const point *p, const gloo_error *error) {
   return gli_bench_complain(p->c.rank, error);
 }
 
-/* Are all ranks well? Also false when asking fails. */
+/* Returns true if all ranks are good, and false if the exchange fails. */
 static bool agree(const point *p, bool good) {
   gloo_error error;
   gloo_options options = GLOO_OPTIONS_INIT;
@@ -42,7 +42,7 @@ static bool agree(const point *p, bool good) {
   return all == 1;
 }
 
-/* Everybody takes rank 0's number. */
+/* Distributes rank 0's number. */
 static bool take_from_first(const point *p, uint64_t *number) {
   gloo_error error;
   gloo_options options = GLOO_OPTIONS_INIT;
@@ -60,8 +60,8 @@ static void sleep_ms(long ms) {
   nanosleep(&pause, NULL);
 }
 
-/* Nobody may leave a barrier before the last has entered: `late` enters late.
- * Ranks that share memory share a clock. */
+/* Checks that no rank leaves a barrier before the last has entered: `late`
+ * enters late. Ranks that share memory share a clock. */
 static bool barrier_holds(const point *p, int late) {
   gloo_error error;
   if (p->c.rank == late) sleep_ms(2);
@@ -110,7 +110,7 @@ static bool verify_set(const point *p, const gli_bench_buffers *set,
   return agree(p, right);
 }
 
-/* Every set once; `when` is "before" or "after". */
+/* Verifies every set once; `when` is "before" or "after". */
 static bool verify(const point *p, const char *when) {
   if (p->c.call.collective == GLI_BARRIER) return verify_barrier(p);
   for (size_t i = 0; i < p->n_sets; i++) {
@@ -121,8 +121,8 @@ static bool verify(const point *p, const char *when) {
 
 /* ---- timing ------------------------------------------------------------- */
 
-/* `count` calls into rank->times_us; *each_s is the time of one with all that
- * is around it. */
+/* Times `count` calls into rank->times_us. *each_s is the time of one call with
+ * everything around it. */
 static bool run(const point *p, uint64_t count, double *each_s) {
   gli_bench_rank *rank = p->rank;
   gloo_error error;
@@ -155,8 +155,9 @@ static uint64_t fit(double seconds, double each_s, uint64_t least) {
   return count > (double)least ? (uint64_t)count : least;
 }
 
-/* As many calls as were asked for, but with calls so slow that these take
- * longer than what is measured, fewer: rank 0 decides after the first. */
+/* Runs as many warm-up calls as requested, but fewer if calls are so slow that
+ * the warm-up would take longer than the measurement: rank 0 decides after the
+ * first. */
 static bool warm_up(const point *p, double *each_s) {
   const gli_bench_settings *settings = p->rank->settings;
   uint64_t calls = (uint64_t)settings->warmup;
@@ -168,8 +169,8 @@ static bool warm_up(const point *p, double *each_s) {
   return run(p, rest < calls - 1 ? rest : calls - 1, each_s);
 }
 
-/* Warm up, and find out how many iterations fit into the time: rank 0 decides,
- * once after the warm-up proper and once after a tenth of the time. */
+/* Warms up, and computes how many iterations fit into the time: rank 0 decides,
+ * after the warm-up and again after a tenth of the time. */
 static bool choose_iterations(const point *p, uint64_t *iterations) {
   const gli_bench_settings *settings = p->rank->settings;
   double each_s = 0;
@@ -188,7 +189,8 @@ static int compare(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-/* The figure of an iteration is that of its slowest rank. */
+/* Combines times: the figure of an iteration is the time of its slowest rank.
+ */
 static bool combine(const point *p, uint64_t n, gli_bench_result *result) {
   gloo_error error;
   gloo_options options = GLOO_OPTIONS_INIT;
@@ -274,7 +276,7 @@ int gli_bench_measure_all(gli_bench_rank *rank) {
   uint64_t previous = UINT64_MAX;
   for (size_t i = 0; i < settings->n_sizes; i++) {
     uint64_t bytes = gli_case_bytes(&settings->call, ranks, settings->sizes[i]);
-    if (bytes == previous) continue; /* rounded to the same */
+    if (bytes == previous) continue; /* rounded to the same size */
     previous = bytes;
     for (size_t a = 0; a < settings->n_algorithms; a++) {
       gli_bench_call call = settings->call;

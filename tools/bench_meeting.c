@@ -10,14 +10,14 @@
 #include "core/error.h"
 #include "tools/bench_shared.h"
 
-/* Ranks that come within YIELDS_UNPOKED yields of each other, some tens of
- * microseconds, are left alone: a poke would delay the call after it. */
+/* Ranks that arrive within YIELDS_UNPOKED yields of each other, some tens of
+ * microseconds, are not poked, because a poke would delay the next call. */
 enum { YIELDS_PER_CLOCK = 4096, YIELDS_UNPOKED = 64 };
 
-/* With a core for each, a rank first looks so often without giving way, some
- * ten microseconds: one that is in the system when the others have come leaves
- * up to half a microsecond after them, which would count as part of the call.
- */
+/* With a core for each rank, a rank first spins this often without yielding,
+ * about ten microseconds: a rank that is in the kernel when the others arrive
+ * leaves up to half a microsecond after them, which would count as part of the
+ * call. */
 enum { LOOKS_AT_FIRST = 400 };
 
 #define PATIENCE_NS (UINT64_C(60) * 1000000000)
@@ -33,8 +33,8 @@ static bool sleeps(const gli_meeting *meeting) {
   return meeting->mapped && manner->sleep != NULL;
 }
 
-/* The process's own affinity does not count: some launchers bind each rank to a
- * core. */
+/* Ignores the process's own affinity, because some launchers bind each rank to
+ * a core. */
 static void set_up(gli_meeting *meeting, gloo_context *context) {
   memset(meeting, 0, sizeof *meeting);
   meeting->context = context;
@@ -171,10 +171,11 @@ gloo_status gli_meeting_wait(gli_meeting *meeting, gloo_error *error) {
 /* ---- how near ranks are -------------------------------------------------- */
 
 enum { FLAG_BATCHES = 8, FLAG_TRIPS = 64 };
-#define HALF (UINT32_C(1) << 31) /* of all numbers: as far behind, or more */
+#define HALF (UINT32_C(1) << 31) /* differences from here on are negative */
 #define FLAG_PATIENCE_NS (UINT64_C(2) * 1000000)
 
-/* Raise the own flag each time that the other one has been, rank 0 first. */
+/* Raises the own flag each time after the other has been raised; rank 0 begins.
+ */
 static bool raise_flags(gli_meeting *meeting, unsigned self, uint64_t ends_ns) {
   atomic_uint *own = &meeting->area->flag[self][0];
   atomic_uint *other = &meeting->area->flag[1 - self][0];

@@ -1,5 +1,5 @@
-/* `gloo bench overlap`: how much of many non-blocking allreduces hides behind
- * computation. */
+/* `gloo bench overlap`: measures how much of many non-blocking allreduces hides
+ * behind computation. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -72,14 +72,15 @@ static const gli_command command = {
     .n_options = sizeof options / sizeof options[0],
 };
 
-/* One rank. The three times of a round: communication, computation, both. */
+/* One rank, and the three times of a round: communication, computation, both.
+ */
 enum { COMMUNICATE, COMPUTE, BOTH, KINDS };
 
 typedef struct overlap {
   gloo_context *context;
   gli_meeting meeting;
   place where;
-  unsigned cores; /* of all ranks together */
+  unsigned cores; /* cores of all ranks together */
   gli_bench_case c;
   gli_bench_buffers *sets; /* [count] */
   gloo_request **operations;
@@ -94,7 +95,7 @@ static void calculate(uint64_t iterations) {
   static float x[VECTOR];
   for (uint64_t k = 0; k < iterations; k++) {
     for (int i = 0; i < VECTOR; i++) x[i] = x[i] * 0.999F + (float)i;
-    __asm__ volatile("" : : "r"(x) : "memory"); /* it is wanted each time */
+    __asm__ volatile("" : : "r"(x) : "memory"); /* needed each time */
   }
 }
 
@@ -149,8 +150,8 @@ static bool keep_to(overlap *o, gli_half half) {
   return false;
 }
 
-/* The system gives each of the ranks that share a core a long slice of it: so
- * all start before one computes, and all compute before one waits. */
+/* The system gives each rank that shares a core a long time slice, so all ranks
+ * start before one computes, and all compute before one waits. */
 static gloo_status compute_together(overlap *o) {
   bool meets = o->where == SPARE;
   gloo_status status = GLOO_OK;
@@ -188,14 +189,15 @@ static bool verify(overlap *o) {
   return true;
 }
 
-/* The slowest rank's time counts. */
+/* Replaces times by those of the slowest rank. */
 static bool slowest(overlap *o, double *us, size_t n) {
   gloo_options call = GLOO_OPTIONS_INIT;
   return gloo_allreduce(o->context, GLOO_IN_PLACE, us, n, GLOO_FLOAT64,
                         GLOO_MAX, &call, &o->error) == GLOO_OK;
 }
 
-/* As much work as takes about as long as the communication, on all ranks. */
+/* Chooses the work that takes about as long as the communication, on all ranks.
+ */
 static bool choose_work(overlap *o) {
   double communicate = 0, us = 0;
   for (int i = 0; i < 3; i++) {
@@ -348,7 +350,8 @@ int gli_bench_overlap(int argc, char **argv) {
   device.no_helper = given.no_helper;
   gloo_init_options init = GLOO_INIT_OPTIONS_INIT;
   init.device = &device;
-  /* Its threads stay where this one is now, and it counts these cores only. */
+  /* The library's threads stay on this thread's cores, and it counts these
+   * only. */
   o.cores = gli_cpu_effective();
   if (!keep_to(&o, GLI_HALF_COMMUNICATES) ||
       gloo_init(&init, &o.context, &o.error) != GLOO_OK) {

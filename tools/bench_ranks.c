@@ -9,7 +9,7 @@
 
 /* ---- one rank ----------------------------------------------------------- */
 
-/* Buffers that all points share, as large as the largest needs. */
+/* Allocates buffers that all points share, large enough for the largest. */
 static bool allocate_sets(gli_bench_rank *rank) {
   const gli_bench_settings *settings = rank->settings;
   rank->sets = NULL;
@@ -39,7 +39,7 @@ static void free_sets(gli_bench_rank *rank) {
   free(rank->sets);
 }
 
-/* Measure with a context and a meeting that are there. */
+/* Measures with a context and a meeting that exist already. */
 static int work(gli_bench_rank *rank) {
   int status = GLI_EXIT_FAILED;
   rank->times_us = malloc(GLI_BENCH_MAX_ITERATIONS * sizeof(double));
@@ -100,7 +100,7 @@ typedef struct rank_thread {
   int rank, status;
 } rank_thread;
 
-/* Each has a device of its own: those that share one take turns. */
+/* Each rank has its own device, because ranks that share one take turns. */
 static void thread_main(void *user) {
   rank_thread *t = user;
   gloo_error error;

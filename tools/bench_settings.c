@@ -12,7 +12,7 @@
 #define MAX_BYTES (INT64_C(1) << 40)
 #define ANYWHERE UINT64_MAX
 
-/* As given on the command line. */
+/* Options as given on the command line. */
 static struct {
   const char *sizes, *dtype, *op, *algorithm, *transport, *buffers, *memory;
   uint64_t min, max, offset;

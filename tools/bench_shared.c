@@ -13,8 +13,8 @@
 
 #include "core/signals.h"
 
-/* Before the memory proper lies the number by which it is known, so that
- * something else of that name is not mistaken for it. */
+/* A header before the memory holds the token, so that a different file of the
+ * same name is not mistaken for it. */
 enum { HEADER_BYTES = 64, NAME_BYTES = 64 };
 enum { TOKEN, PID, FD };
 
@@ -74,8 +74,8 @@ static void forget(const gli_shared_key *key, int fd) {
 
 /* ---- memory -------------------------------------------------------------- */
 
-/* Have the memory before it is used: of a full file system it cannot be had
- * later, which is a signal then. */
+/* Reserves the memory before use: on a full file system a later access would
+ * raise a signal. */
 static bool reserve(int fd, size_t bytes) {
   gli_signal_guard guard;
   gli_signal_guard_enter(&guard);
@@ -110,7 +110,7 @@ void *gli_shared_create(size_t bytes, gli_shared_key *key) {
   return NULL;
 }
 
-/* Is it what the creator made? */
+/* Returns true if the file has the type and size that the creator gave it. */
 static bool is_it(int fd, size_t bytes) {
   struct stat about;
   return fstat(fd, &about) == 0 && S_ISREG(about.st_mode) &&

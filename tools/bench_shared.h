@@ -1,6 +1,6 @@
-/* A piece of memory that ranks of one host share, found through a few numbers
- * that one of them tells the others. On Linux it has no name, so that nothing
- * is left when a rank is killed. */
+/* Memory that ranks of one host share, found by a key that one rank sends to
+ * the others. On Linux it has no name, so that nothing remains if a rank is
+ * killed. */
 #ifndef GLI_TOOLS_BENCH_SHARED_H
 #define GLI_TOOLS_BENCH_SHARED_H
 
@@ -10,21 +10,21 @@
 
 enum { GLI_SHARED_KEY_WORDS = 3 };
 
-/* What the others must be told; all zero: there is no memory. */
+/* Key that the other ranks need; all zero: there is no memory. */
 typedef struct gli_shared_key {
   uint64_t words[GLI_SHARED_KEY_WORDS];
 } gli_shared_key;
 
-/* Memory of `bytes` zero bytes, aligned to 64, and its key. NULL when there is
- * none, with a key of zeros. */
+/* Allocates `bytes` zero bytes, aligned to 64, and sets the key. Returns NULL,
+ * with a zero key, on failure. */
 void *gli_shared_create(size_t bytes, gli_shared_key *key);
-/* The same memory in another process, while its creator has not closed the key
- * yet. NULL when it cannot be reached from here. */
+/* Maps the same memory in another process, before its creator closes the key.
+ * Returns NULL if it cannot be reached. */
 void *gli_shared_open(size_t bytes, const gli_shared_key *key);
-/* The creator calls it when all others have opened the memory, or never will.
- * What was opened stays. */
+/* Closes the key. The creator calls it once all others have opened the memory,
+ * or never will. Mappings stay. */
 void gli_shared_close_key(const gli_shared_key *key);
-/* Unmap what one of the above returned. */
+/* Unmaps memory that one of the above returned. */
 void gli_shared_unmap(void *memory, size_t bytes);
 
 #endif

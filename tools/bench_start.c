@@ -62,8 +62,8 @@ static const gli_command command = {
     .n_options = sizeof options / sizeof options[0],
 };
 
-/* What is printed; of one start, or the medians of all. Of each point the first
- * five. */
+/* Figures of one start, or medians of all; the first five exist for each point.
+ */
 enum { MS, SOCKETS, SOCKETS_MOST, MEMORY, MEMORY_MOST, OF_POINT };
 enum { REQUESTS = GLI_START_POINTS * OF_POINT, BYTES_IN, BYTES_OUT, FIGURES };
 static const char *const points[GLI_START_POINTS] = {"met", "passed", "split",
@@ -86,7 +86,8 @@ typedef struct start {
 
 /* ---- the store ----------------------------------------------------------- */
 
-/* When the processes have been made: it has a thread. */
+/* Starts the server, after the processes have been forked, because it has a
+ * thread. */
 static bool serve(start *s) {
   gloo_error error;
   if (store_url != NULL) {
@@ -157,8 +158,8 @@ static bool begin_rank(start *s, uint32_t rank) {
   return pid > 0;
 }
 
-/* Until `count` of them are there. A process that has ended without it will not
- * come. */
+/* Waits until `count` has reached all ranks. Returns false early if a process
+ * has ended without reaching its last point. */
 static bool await_count(start *s, const atomic_uint *count, int64_t most_ms) {
   for (int64_t ms = 0; atomic_load(count) < s->size; ms += POLL_MS) {
     if (ms > most_ms) return false;
@@ -183,7 +184,7 @@ static int compare_counts(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-/* Of so many counts: the one in the middle, and the most. */
+/* Computes the median of `n` counts, and the largest. */
 static void middle_and_most(uint32_t *counts, uint32_t n, double *figures) {
   uint32_t middle = n / 2;
   qsort(counts, n, sizeof *counts, compare_counts);
@@ -191,7 +192,8 @@ static void middle_and_most(uint32_t *counts, uint32_t n, double *figures) {
   figures[1] = counts[n - 1];
 }
 
-/* From the last rank that set out to the last that was there. */
+/* Returns the time from the last rank's departure to the last rank's arrival.
+ */
 static double walked_ms(const start *s, gli_start_point point,
                         uint64_t began_ns) {
   uint64_t from = point == GLI_START_MET ? began_ns : 0, at = 0;
@@ -254,7 +256,7 @@ static bool start_all(start *s, uint32_t *counts, double figures[FIGURES]) {
   return true;
 }
 
-/* The memory is fresh for each start. */
+/* Runs one start, with new shared memory. */
 static bool start_once(start *s, int64_t round, double figures[FIGURES]) {
   gli_shared_key key;
   uint32_t *counts = calloc(s->size, sizeof *counts);
@@ -268,7 +270,7 @@ static bool start_once(start *s, int64_t round, double figures[FIGURES]) {
   if (!ok) fprintf(stderr, "gloo bench start: out of shared memory\n");
   if (ok && !start_all(s, counts, figures)) {
     ok = false;
-    atomic_store(&s->area->go, 1); /* threads that wait go on, and fail */
+    atomic_store(&s->area->go, 1); /* waiting threads go on, and fail */
     end_children(s);
   }
   if (s->area != NULL) {
@@ -325,7 +327,8 @@ static void print_text(const start *s, const double *figures) {
            figures[REQUESTS], figures[BYTES_IN], figures[BYTES_OUT]);
 }
 
-/* Each rank takes descriptors; threads take them of this process. */
+/* Raises the limit on descriptors, which each rank needs; threads share this
+ * process's. */
 static void raise_limit(void) {
   struct rlimit limit;
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;

@@ -6,8 +6,7 @@
 
 /* ---- numbers ------------------------------------------------------------ */
 
-/* A well-mixed function of two numbers (splitmix64, Steele, Lea and Flood
- * 2014). */
+/* Mixes two numbers well (splitmix64, Steele, Lea and Flood 2014). */
 static uint64_t mix(uint64_t a, uint64_t b) {
   uint64_t x = a * UINT64_C(0x9e3779b97f4a7c15) + b + 1;
   x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
@@ -23,7 +22,8 @@ static bool is_float8(gloo_dtype dtype) {
   return dtype == GLOO_FLOAT8_E4M3FN || dtype == GLOO_FLOAT8_E5M2;
 }
 
-/* Or made of floats: complex numbers are real here. */
+/* Returns true for floats and types made of floats; complex numbers are real
+ * here. */
 static bool is_float(gloo_dtype dtype) {
   return dtype == GLOO_FLOAT16 || dtype == GLOO_BFLOAT16 ||
          dtype == GLOO_FLOAT32 || dtype == GLOO_FLOAT64 || is_complex(dtype) ||
@@ -39,7 +39,7 @@ static bool is_logical(gloo_op op) {
   return op == GLOO_LAND || op == GLOO_LOR || op == GLOO_LXOR;
 }
 
-/* Integers up to here, and their sums, are exact in a type. */
+/* Returns a limit up to which integers, and their sums, are exact in a type. */
 static uint64_t exact_limit(gloo_dtype dtype) {
   if (dtype == GLOO_FLOAT8_E5M2) return 1 << 3;
   if (dtype == GLOO_FLOAT8_E4M3FN) return 1 << 4;
@@ -48,7 +48,7 @@ static uint64_t exact_limit(gloo_dtype dtype) {
   return 1 << 24;
 }
 
-/* The value that an integer type holds after storing `bits` in it. */
+/* Returns the value that an integer type holds after storing `bits` in it. */
 static uint64_t wrapped(gloo_dtype dtype, uint64_t bits) {
   unsigned unused = 64 - 8 * (unsigned)gloo_dtype_size(dtype);
   if (is_unsigned(dtype)) return bits << unused >> unused;
@@ -57,8 +57,8 @@ static uint64_t wrapped(gloo_dtype dtype, uint64_t bits) {
   return (bits ^ sign) - sign;
 }
 
-/* Positive; the sum over all ranks is within the limit. With more ranks than
- * the limit most of them put in 0. */
+/* Returns a positive value such that the sum over all ranks is within the
+ * limit. With more ranks than the limit most of them contribute 0. */
 static uint64_t float_term(gloo_dtype dtype, uint64_t ranks, uint64_t r,
                            uint64_t i) {
   uint64_t limit = exact_limit(dtype);
@@ -68,8 +68,9 @@ static uint64_t float_term(gloo_dtype dtype, uint64_t ranks, uint64_t r,
   return 1 + (mix(r, i) + r) % most;
 }
 
-/* A whole number on average over all ranks: pairs of ranks lie as far above it
- * as below. Of few pairs, so that no sum of some ranks leaves the limit. */
+/* Returns values whose average over all ranks is a whole number: the two ranks
+ * of a pair are equally far above and below it. Only some pairs differ from it,
+ * so that no partial sum exceeds the limit. */
 static uint64_t float_about(gloo_dtype dtype, uint64_t ranks, uint64_t r,
                             uint64_t i) {
   uint64_t limit = exact_limit(dtype), pairs = (ranks + 1) / 2;
@@ -83,13 +84,14 @@ static uint64_t float_about(gloo_dtype dtype, uint64_t ranks, uint64_t r,
   return r % 2 == 0 ? middle + off : middle - off;
 }
 
-/* 1 or 2, with at most eight ranks that put in 2. */
+/* Returns 1 or 2; at most eight ranks contribute 2. */
 static uint64_t float_factor(uint64_t ranks, uint64_t r, uint64_t i) {
   if ((r + i) % ((ranks + 7) / 8) != 0) return 1;
   return 1 + (mix(r, i) & 1);
 }
 
-/* All values are integers, held in 64 bits (two's complement). */
+/* Returns an input value. All values are integers, held in 64 bits (two's
+ * complement). */
 static uint64_t input_value(gloo_dtype dtype, gloo_op op, int ranks, int rank,
                             size_t index) {
   uint64_t p = (uint64_t)ranks, r = (uint64_t)rank, i = index;
@@ -136,8 +138,8 @@ static uint64_t combine(gloo_dtype dtype, gloo_op op, uint64_t a, uint64_t b) {
   }
 }
 
-/* Truncated toward zero, after the sum has wrapped around as it does in the
- * type. */
+/* Divides, truncating toward zero, after the sum has wrapped around as it does
+ * in the type. */
 static uint64_t divided(gloo_dtype dtype, uint64_t sum, int ranks) {
   if (ranks < 1) return 0;
   if (is_float(dtype)) return (uint64_t)((int64_t)sum / ranks);
@@ -148,7 +150,7 @@ static uint64_t divided(gloo_dtype dtype, uint64_t sum, int ranks) {
 
 /* ---- elements ----------------------------------------------------------- */
 
-/* A small integer in binary16: exact up to 2,048. */
+/* Converts a small integer to binary16: exact up to 2,048. */
 static uint16_t half_of(int64_t value) {
   uint32_t sign = value < 0 ? 0x8000 : 0;
   uint32_t magnitude = (uint32_t)(value < 0 ? -value : value);
@@ -159,7 +161,8 @@ static uint16_t half_of(int64_t value) {
   return (uint16_t)(sign | (exponent + 15) << 10 | mantissa);
 }
 
-/* The upper half of a float32, which is all of a small integer. */
+/* Returns the upper half of a float32, which holds a small integer completely.
+ */
 static uint16_t bfloat_of(int64_t value) {
   float number = (float)value;
   uint32_t bits;
@@ -167,7 +170,8 @@ static uint16_t bfloat_of(int64_t value) {
   return (uint16_t)(bits >> 16);
 }
 
-/* A small integer in e4m3fn: exact up to 16, and the powers of two to 256. */
+/* Converts a small integer to e4m3fn: exact up to 16, and for powers of two to
+ * 256. */
 static uint8_t e4m3fn_of(int64_t value) {
   uint16_t half = half_of(value);
   int magnitude = half & 0x7fff;
@@ -282,7 +286,7 @@ const void *gli_period_at(const gli_period *period, size_t i) {
   return period->data + i % GLI_VALUES_PERIOD * period->elem_bytes;
 }
 
-/* How many elements from `first` on lie side by side in the period. */
+/* Returns how many elements from `first` on are contiguous in the period. */
 static size_t run_length(size_t first, size_t count) {
   size_t left = GLI_VALUES_PERIOD - first % GLI_VALUES_PERIOD;
   return left < count ? left : count;

@@ -1,8 +1,8 @@
-/* Inputs whose results are exact in every type, whatever the order in which
- * they are combined, and the results to expect.
+/* Inputs whose results are exact in every type and in every order of
+ * combination, with the expected results.
  *
  * Element i of rank r's input depends on r and on i modulo a prime, so that a
- * block that is misplaced, missing, or counted twice shows. One period is
+ * block that is misplaced, missing, or counted twice is detected. One period is
  * computed; longer vectors repeat it. */
 #ifndef GLI_TOOLS_BENCH_VALUES_H
 #define GLI_TOOLS_BENCH_VALUES_H
@@ -20,30 +20,29 @@ typedef struct gli_period {
   uint8_t data[GLI_VALUES_PERIOD * GLI_VALUES_MAX_ELEMENT];
 } gli_period;
 
-/* What rank `rank` of `ranks` puts in for a reduction. */
+/* Sets the input of rank `rank` of `ranks` for a reduction. */
 void gli_period_input(gli_period *period, gloo_dtype dtype, gloo_op op,
                       int ranks, int rank);
-/* What the reduction over ranks 0 ... n - 1 of them gives; nothing to expect
- * when n is 0. */
+/* Sets the result of the reduction over ranks 0 ... n - 1; n = 0 has none. */
 void gli_period_reduced(gli_period *period, gloo_dtype dtype, gloo_op op,
                         int ranks, int n);
-/* Arbitrary bits, for what is only moved. */
+/* Sets arbitrary bits, for collectives that only move data. */
 void gli_period_moved(gli_period *period, gloo_dtype dtype, int rank);
 
-/* Elements [first, first + count) of the repeated period, into `to`. */
+/* Writes elements [first, first + count) of the repeated period to `to`. */
 void gli_period_fill(const gli_period *period, void *to, size_t first,
                      size_t count);
 
-/* The first of `count` elements at `data` that is not element first + i; or
- * `count` when all are right. */
+/* Returns the first i of `count` elements at `data` that differs from element
+ * first + i, or `count` if all are equal. */
 size_t gli_period_mismatch(const gli_period *period, const void *data,
                            size_t first, size_t count);
 
-/* One element as text: a number, and the bits of a 16-bit or 8-bit float. */
+/* Formats one element: a number, or the bits of a 16-bit or 8-bit float. */
 #define GLI_ELEMENT_TEXT 64
 const char *gli_element_text(gloo_dtype dtype, const void *element,
                              char text[GLI_ELEMENT_TEXT]);
-/* The address of element i of the repeated period. */
+/* Returns the address of element i of the repeated period. */
 const void *gli_period_at(const gli_period *period, size_t i);
 
 #endif

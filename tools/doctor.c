@@ -48,7 +48,7 @@ typedef struct line {
 typedef struct report {
   line *lines;
   size_t n, n_findings;
-  bool lost; /* for want of memory */
+  bool lost; /* true if a line was lost for lack of memory */
 } report;
 
 static void keep_line(report *r, const char *key, const char *format,
@@ -103,7 +103,7 @@ static void print_lines(const report *r) {
   if (r->n_findings == 0) printf("%-10s nothing\n", key);
 }
 
-/* A list for each key, in the order in which they came first. */
+/* Prints a list for each key, in the order in which the keys first occur. */
 static void print_json(const report *r) {
   gli_json out;
   const char **texts = calloc(r->n + 1, sizeof *texts);
@@ -137,7 +137,7 @@ static int put_verdict(report *r) {
   return status;
 }
 
-/* "3.1 GiB", "any" */
+/* Text such as "3.1 GiB", or "any". */
 typedef struct amount {
   char text[24];
 } amount;
@@ -160,7 +160,7 @@ static amount number_of(uint64_t number) {
   return a;
 }
 
-/* "rank 3", "ranks 3-7": those from `first` on of which the same is true. */
+/* Text such as "rank 3", "ranks 3-7": a range of ranks with the same facts. */
 typedef struct range {
   char text[40];
 } range;
@@ -209,7 +209,7 @@ static void find_own(report *r, const char *who,
     put_finding(r, "%s: %s", who, facts->findings[i]);
 }
 
-/* Ranks did not meet: each prints what it knows. */
+/* Prints what each rank knows by itself if ranks did not meet. */
 static int put_alone(const gli_launch *launch, const gli_doctor_facts *facts,
                      const gloo_error *error) {
   report r = {.n = 0};
@@ -230,11 +230,11 @@ typedef struct ranks {
   gloo_context *context;
   int n;
   gli_doctor_facts *facts; /* [n] */
-  gli_doctor_link *links;  /* [n][n], those of the upper half */
+  gli_doctor_link *links;  /* [n][n], upper triangle */
   double *ahead, *off;     /* [n] */
 } ranks;
 
-/* Text of other processes: ended, and nothing that a terminal acts on. */
+/* Terminates text from another process, and replaces control characters. */
 static void tidy_text(char *text, size_t room) {
   text[room - 1] = '\0';
   gli_make_printable(text);
@@ -261,7 +261,7 @@ static void report_ranks(report *r, const ranks *all) {
     last = first;
     while (last + 1 < all->n && same_facts(f, &all->facts[last + 1])) last++;
     put_facts(r, range_of(first, last).text, f);
-    /* Of one host: they are the same for all its ranks. */
+    /* Findings about the host are the same for all its ranks. */
     find_own(r, range_of(first, last).text, f);
     if (strcmp(f->version, all->facts[0].version) != 0)
       put_finding(r,
@@ -292,7 +292,7 @@ static int compare_floats(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-/* The links between ranks of one host, or of several. */
+/* Reports the links between ranks of one host, or of different hosts. */
 static void report_links(report *r, const ranks *all, bool one_host,
                          float *speeds) {
   int n = 0;
@@ -327,7 +327,7 @@ static void report_links(report *r, const ranks *all, bool one_host,
                 from, to, (double)slowest->gb_per_s, (double)middle);
 }
 
-/* Ranks of one host that do not share memory, though they could. */
+/* Reports a pair of ranks of one host that could share memory but does not. */
 static void find_routes(report *r, const ranks *all) {
   for (int a = 0; a < all->n; a++) {
     for (int b = a + 1; b < all->n; b++) {
@@ -376,7 +376,8 @@ static void ranks_free(ranks *all) {
   free(all->off);
 }
 
-/* A rank's own facts and row are in the first place. */
+/* Gathers facts and links on rank 0. A rank's own facts and row have index 0.
+ */
 static bool gather_all(ranks *all, gloo_error *error) {
   size_t row = (size_t)all->n * sizeof *all->links;
   if (!gli_doctor_measure(all->context, all->links, error) ||
@@ -401,7 +402,7 @@ static bool gather_all(ranks *all, gloo_error *error) {
   return true;
 }
 
-/* Rank 0 prints. */
+/* Prints the report; only rank 0 calls it. */
 static int put_all(const ranks *all, const gli_launch *launch, double met_ms) {
   report r = {.n = 0};
   size_t pairs = (size_t)all->n * (size_t)all->n;

@@ -1,4 +1,4 @@
-/* What a rank can tell about its own host, without the others. */
+/* Facts that a rank can determine about its own host, without other ranks. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,7 +19,7 @@
 #endif
 
 #define MIB ((uint64_t)1 << 20)
-/* Beyond what ranks need: the program's own, and the system's. */
+/* Descriptors beyond those of ranks: the program's and the system's. */
 enum { FILES_SPARE = 128 };
 #define REACH_NS INT64_C(3000000000)
 #define LOOKUP_NS INT64_C(1000000000)
@@ -54,7 +54,7 @@ static void list_interfaces(gli_doctor_facts *facts) {
                     "other hosts cannot connect; bring one up");
 }
 
-/* A name of the host of rank 0 that means loopback on another host. */
+/* Reports a host name of rank 0 that resolves to loopback on another host. */
 static void check_name(const gli_launch *launch, const gli_store_url *url,
                        gli_doctor_facts *facts) {
   gli_endpoints found;
@@ -122,7 +122,7 @@ static void look_at_limits(uint32_t ranks, gli_doctor_facts *facts) {
   if (getrlimit(RLIMIT_MEMLOCK, &limit) == 0)
     facts->locked = limit_of(limit.rlim_cur);
 #endif
-  /* Two for each pair, where all ranks talk to all others. */
+  /* Two for each pair, if all ranks communicate with all others. */
   uint64_t wanted = 2 * (uint64_t)ranks + FILES_SPARE;
   if (facts->files < wanted)
     gli_doctor_find(facts,
@@ -146,7 +146,7 @@ static void look_at_memory(gli_doctor_facts *facts) {
 }
 
 static void look_at_transports(gli_doctor_facts *facts) {
-  /* Without Linux there is no shared memory, and nothing to be done. */
+  /* Shared memory needs Linux; elsewhere its absence is no finding. */
   static const char *const names[] = {"tcp", "shm"};
   for (size_t i = 0; i < 1 + (size_t)GLI_LINUX; i++) {
     gloo_error error;

@@ -1,4 +1,4 @@
-/* Pairs of ranks, and clocks. */
+/* Measures pairs of ranks, and clocks. */
 #include <stdlib.h>
 #include <string.h>
 #include <uv.h>
@@ -20,7 +20,8 @@ static bool ping(gloo_context *context, int peer, bool first, void *data,
   return true;
 }
 
-/* The quickest of a few: others may have the core. */
+/* Keeps the fastest of a few round trips, because other processes may have the
+ * core. */
 static bool measure_pair(gloo_context *context, int peer, uint8_t *large,
                          gli_doctor_link *link, gloo_error *error) {
   bool first = gloo_context_rank(context) < peer;
@@ -42,7 +43,7 @@ static bool measure_pair(gloo_context *context, int peer, uint8_t *large,
   return true;
 }
 
-/* How the pair talks, once it has. */
+/* Reads how the pair communicates, once it has done so. */
 static void ask_route(gloo_context *context, int peer, gli_doctor_link *link) {
   gloo_answer answer = {"", ""};
   link->same_host = gloo_context_host(context, peer) ==
@@ -52,8 +53,8 @@ static void ask_route(gloo_context *context, int peer, gli_doctor_link *link) {
   memcpy(link->why, answer.why, sizeof link->why);
 }
 
-/* Round r of a tournament: all pairs in n - 1 rounds, for n even. The last of
- * an odd number has a free round. */
+/* Returns the partner in round r of a tournament: all pairs in n - 1 rounds,
+ * for even n. With an odd number, the last rank has a free round. */
 static int partner_of(int rank, int ranks, int round) {
   int n = ranks + ranks % 2, partner;
   if (rank == n - 1) {
@@ -98,7 +99,8 @@ static double now(void) {
   return (double)time.tv_sec + (double)time.tv_usec / 1e6;
 }
 
-/* The other clock was read between two readings of this one. */
+/* Compares clocks: the peer's clock is read between two readings of this one.
+ */
 static bool compare_clock(gloo_context *context, int peer, double *ahead,
                           double *off, gloo_error *error) {
   *off = 1e9;

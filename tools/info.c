@@ -67,7 +67,7 @@ static const gli_command command = {
 
 enum { MAX_NAMES = 64 };
 
-/* As gloo_c/context.h promises. */
+/* Defaults, as documented in gloo_c/context.h. */
 #define DEFAULT_TIMEOUT_S "30"
 #define DEFAULT_STREAMS "1"
 #define WAIT_DEFAULT                                                          \
@@ -83,7 +83,7 @@ static void add(names *n, const char *name) {
   if (n->count < MAX_NAMES) n->list[n->count++] = name;
 }
 
-/* Those of this build. */
+/* Returns the transports of this build. */
 static names built_transports(void) {
   names n = {.count = 0};
   const char *name;
@@ -92,7 +92,7 @@ static names built_transports(void) {
   return n;
 }
 
-/* Those that can be used here. */
+/* Returns the transports that work here. */
 static names working_transports(void) {
   names n = built_transports(), working = {.count = 0};
   gloo_error error;
@@ -127,7 +127,7 @@ static names algorithms(gli_collective collective) {
   return n;
 }
 
-/* What an environment variable changes about the defaults. */
+/* Returns the value of an environment variable, or the default. */
 static const char *setting(const char *variable, const char *otherwise) {
   const char *value = gli_environment_read(variable);
   return value != NULL ? value : otherwise;
@@ -154,7 +154,8 @@ static void print_transports(void) {
   }
 }
 
-/* Its configuration may leave out what is needed, which only its use shows. */
+/* Prints the OpenSSL version. An OpenSSL configuration may lack a required
+ * algorithm, which only an attempt to use it shows. */
 static void print_openssl(void) {
   gli_key key;
   gloo_error error;
@@ -163,7 +164,7 @@ static void print_openssl(void) {
          works ? gli_openssl_version() : "no: ", works ? "" : error.message);
 }
 
-/* As ranks of this environment would use it. */
+/* Prints TLS as ranks in this environment would use it. */
 static void print_tls(void) {
   gli_tls_settings *settings;
   gloo_error error;
@@ -185,7 +186,8 @@ static void print_cuda(void) {
          gli_format_bytes(gli_pinned_limit(), bytes));
 }
 
-/* Where processes of this environment have their sockets for gloo top. */
+/* Describes where processes of this environment create their sockets for gloo
+ * top. */
 static void describe_observing(char text[GLI_OBSERVE_PATH_BYTES]) {
   bool on;
   gloo_error error;
@@ -237,7 +239,7 @@ static void print_text(void) {
 
 /* ---- as JSON ------------------------------------------------------------ */
 
-/* An object that is left open. */
+/* Prints an object, which is left open. */
 static void print_json(gli_json *object) {
   names transports = built_transports();
   names working = working_transports(), types = dtypes(), reductions = ops();
@@ -277,7 +279,7 @@ static void print_json(gli_json *object) {
 
 /* ---- the command -------------------------------------------------------- */
 
-/* As the ranks of a job: rank 0 prints. */
+/* Prints everything. All ranks of a job call it; rank 0 prints. */
 static int print_all(const gli_launch *launch) {
   gli_json out;
   bool first = launch->rank == 0;
@@ -290,7 +292,7 @@ static int print_all(const gli_launch *launch) {
   return status;
 }
 
-/* Rank 0 prints. */
+/* Prints the choices; rank 0 only. */
 static int show_tuning(const gli_info_tuning *what) {
   gli_json out;
   if (json) gli_json_open(&out, stdout);
@@ -299,7 +301,8 @@ static int show_tuning(const gli_info_tuning *what) {
   return status;
 }
 
-/* The choices, with what the environment says about them. */
+/* Prints the choices for assumed ranks, including the effect of the
+ * environment. */
 static int print_tuning(void) {
   gli_info_tuning what = {.ranks = ranks > 0 ? ranks : 4};
   const char *name =
@@ -321,7 +324,7 @@ static int print_tuning(void) {
   return show_tuning(&what);
 }
 
-/* Those of a job, by what was measured when its ranks met. */
+/* Prints the choices in a job, with the costs measured when its ranks met. */
 static int print_tuning_of_job(void) {
   gloo_init_options o = GLOO_INIT_OPTIONS_INIT;
   gloo_device_options d = GLOO_DEVICE_OPTIONS_INIT;

@@ -11,8 +11,8 @@
 #include "rendezvous/join/cores.h"
 #include "tools/tools.h"
 
-/* What ranks tell each other. All of one size and without pointers; whoever
- * runs this on the other hosts has the same build of it. */
+/* Data that ranks exchange: of fixed size, without pointers. All hosts run the
+ * same build. */
 typedef struct place {
   char host[64], policy[48];
   gli_cores cores;
@@ -27,7 +27,7 @@ typedef struct job {
   int rank, ranks;
   gloo_error error;
   gli_json *out;
-  char **lines; /* for the JSON object */
+  char **lines; /* lines of the JSON object */
   size_t n_lines;
 } job;
 
@@ -45,7 +45,8 @@ static bool recv_bytes(job *j, int from, void *data, size_t bytes) {
          GLOO_OK;
 }
 
-/* With every other rank: send it out[its rank] and get in[its rank]. */
+/* Exchanges data with every other rank: sends out[rank] and receives in[rank].
+ */
 static bool with_all(job *j, const void *out, void *in, size_t bytes) {
   for (int d = 1; d < j->ranks; d++) {
     int to = (j->rank + d) % j->ranks;
@@ -68,7 +69,7 @@ static bool with_all(job *j, const void *out, void *in, size_t bytes) {
   return true;
 }
 
-/* Text of another process: ended, and nothing that a terminal acts on. */
+/* Terminates text from another process, and replaces control characters. */
 static void tidy(char *text, size_t room) {
   text[room - 1] = '\0';
   for (; *text != '\0'; text++) {
@@ -79,7 +80,7 @@ static void tidy(char *text, size_t room) {
 
 /* ---- lines --------------------------------------------------------------- */
 
-/* "3", or "3-7" */
+/* Prints "3", or "3-7". */
 static void print_range(char text[32], int first, int last) {
   if (first == last)
     (void)snprintf(text, 32, "%d", first);
@@ -192,12 +193,12 @@ static void own_routes(const job *j, route *routes) {
   }
 }
 
-/* Does it say more than that the other rank knows? */
+/* Returns true if `why` has more than a reference to the other rank. */
 static bool tells(const char *why) {
   return why[0] != '\0' && strncmp(why, "the other rank ", 15) != 0;
 }
 
-/* One of the two knows why. */
+/* Takes over the peer's reason if only the peer knows one. */
 static void complete(route *own, const route *theirs, int peer) {
   char why[GLI_WHY_BYTES];
   if (tells(own->why) || !tells(theirs->why)) return;
@@ -221,8 +222,8 @@ static void print_routes(job *j, int rank, const route *routes) {
   }
 }
 
-/* Rank 0 prints the rows of all ranks as they come: a pair is in the row of its
- * lower rank. */
+/* Prints the rows of all ranks on rank 0 as they arrive: a pair is in the row
+ * of its lower rank. */
 static bool gather_routes(job *j, route *routes, route *other) {
   if (j->rank > 0)
     return send_bytes(j, 0, routes, (size_t)j->ranks * sizeof *routes);
@@ -244,8 +245,8 @@ static bool gather_routes(job *j, route *routes, route *other) {
 static bool show_routes(job *j) {
   route *own = calloc((size_t)j->ranks, sizeof *own);
   route *theirs = calloc((size_t)j->ranks, sizeof *theirs);
-  /* Pairs connect when they first have something to say. What is said next goes
-   * the way that was settled. */
+  /* Pairs connect with their first message. Later messages use the route that
+   * was negotiated. */
   bool good = own != NULL && theirs != NULL;
   good = good && with_all(j, own, theirs, 1);
   good = good && with_all(j, own, theirs, 1);

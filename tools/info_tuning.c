@@ -1,5 +1,5 @@
-/* `gloo info --tuning`: which algorithm is chosen from which size on, found out
- * by asking for one choice after the other, and the costs that it goes by. */
+/* `gloo info --tuning`: the algorithm that is chosen from each size on, found
+ * by querying one choice after the other, and the costs behind the choices. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +31,8 @@ static const char *choice(gli_plan_params *p, uint64_t count) {
   return gli_algorithm_choose(p).algorithm->name;
 }
 
-/* The first count after `low` with another choice, which `high` has. */
+/* Returns the first count after `low` with the other choice, which `high` has.
+ */
 static uint64_t find_change(gli_plan_params *p, uint64_t low, uint64_t high) {
   const char *before = choice(p, low);
   while (high - low > 1) {
@@ -44,7 +45,7 @@ static uint64_t find_change(gli_plan_params *p, uint64_t low, uint64_t high) {
   return high;
 }
 
-/* As an entry of a tuning file, without the collective. */
+/* Writes an entry of a tuning file, without the collective. */
 static void describe(gli_plan_params *p, text *t) {
   char size[GLI_BYTES_TEXT];
   uint64_t low = 0;
@@ -73,13 +74,13 @@ static const char *subscription_word(gli_subscription crowding) {
   return words[crowding];
 }
 
-/* As `gloo run` would start them. */
+/* Assumes the binding that `gloo run` would use. */
 static gli_subscription assume_subscription(int64_t ranks) {
   if (ranks <= gli_cpu_effective()) return GLI_CORE_EACH;
   return gli_run_pins((int)ranks) ? GLI_PINNED : GLI_OVERSUBSCRIBED;
 }
 
-/* What is known of the ranks of a job, or of ranks that are not there. */
+/* Returns the parameters of a job's ranks, or of assumed ranks. */
 static gli_plan_params assume(const gli_info_tuning *what,
                               const gli_tuning *tuning) {
   const gloo_context *context = what->context;

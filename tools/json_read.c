@@ -8,22 +8,22 @@
 
 enum { DEPTH_MAX = 16, BLOCK_VALUES = 1024 };
 
-/* Values stay where they are, so they are kept in blocks. */
+/* A block of values. Blocks do not move, so values keep their addresses. */
 typedef struct json_block {
   struct json_block *next;
   gli_json_value values[BLOCK_VALUES];
 } json_block;
 
 struct gli_json_tree {
-  json_block *blocks; /* the newest first */
-  size_t used;        /* of that */
+  json_block *blocks; /* newest first */
+  size_t used;        /* values used in the newest block */
   const gli_json_value *root;
 };
 
 typedef struct json_reader {
   gli_json_tree *tree;
   char *start, *at, *end;
-  const char *why; /* what is wrong at `at`; NULL: nothing */
+  const char *why; /* error at `at`; NULL: none */
 } json_reader;
 
 static gli_json_value *json_read_fail(json_reader *r, const char *why) {
@@ -73,9 +73,10 @@ static bool json_read_hex(json_reader *r, uint32_t *code) {
   return true;
 }
 
-/* No longer than what it was written as. */
+/* Writes UTF-8, which is at most as long as the escape sequence. */
 static char *json_put_code(char *to, uint32_t code) {
-  bool pair = code >= 0xd800 && code < 0xe000; /* of halves: nobody here does */
+  bool pair = code >= 0xd800 && code < 0xe000; /* surrogates, which no writer of
+                                                  ours uses */
   if (pair || code == 0) code = '?';
   if (code < 0x80) {
     *to++ = (char)code;
@@ -107,7 +108,8 @@ static char *json_read_escape(json_reader *r, char *to) {
   return to;
 }
 
-/* In place, for it gets no longer; behind the opening quote. */
+/* Reads a text after its opening quote. Decodes it in place, because it does
+ * not get longer. */
 static const char *json_read_text(json_reader *r) {
   char *text = r->at, *to = text;
   while (r->why == NULL && r->at < r->end && *r->at != '"') {
@@ -186,7 +188,7 @@ static gli_json_value *json_read_member(json_reader *r, bool object,
   return value;
 }
 
-/* Behind the opening bracket. */
+/* Reads members after the opening bracket. */
 static gli_json_value *json_read_members(json_reader *r, bool object,
                                          int depth) {
   char closing = object ? '}' : ']';

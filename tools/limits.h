@@ -1,5 +1,5 @@
-/* `gloo bench limits`: what this machine itself can do, without the library,
- * in the form of the other results, so that those can be read as ratios. */
+/* `gloo bench limits`: measures the speed of this machine without the library,
+ * in the format of the other results, so that results can be read as ratios. */
 #ifndef GLI_TOOLS_LIMITS_H
 #define GLI_TOOLS_LIMITS_H
 
@@ -11,7 +11,7 @@
 
 int gli_bench_limits(int argc, char **argv);
 
-/* How much to measure: repetitions go on until both are reached, or until
+/* The effort: repetitions continue until both minima are reached, or
  * GLI_LIMIT_MAX_SAMPLES. The figure is the median of the repetitions. */
 typedef struct gli_limit_effort {
   double seconds;
@@ -28,21 +28,21 @@ typedef struct gli_samples {
 } gli_samples;
 
 bool gli_samples_begin(gli_samples *samples, const gli_limit_effort *effort);
-/* True while more are wanted. */
+/* Returns true while more samples are wanted. */
 bool gli_samples_wanted(const gli_samples *samples);
 void gli_samples_add(gli_samples *samples, double value);
-/* The median; releases them. */
+/* Returns the median, and releases the samples. */
 double gli_samples_end(gli_samples *samples);
 
-/* One measurement each. Values are GB/s (10^9 bytes) or microseconds. False,
- * with `error` filled in, when it could not be made. */
+/* One measurement. Values are GB/s (10^9 bytes) or microseconds. Returns false,
+ * with `error` set, if it failed. */
 typedef bool (*gli_limit_fn)(uint64_t bytes, const gli_limit_effort *effort,
                              double *value, gloo_error *error);
 
-/* Copying, the same to where it may take ten times as long, adding in place (a
- * += b, float32), and summing two vectors into two others, each of two threads
- * its half: the least that a 2-rank allreduce in shared memory has to do. GB/s
- * of one vector. */
+/* Copying; copying at an offset where it may take ten times as long; adding in
+ * place (a += b, float32); and summing two vectors into two others with two
+ * threads, each for one half: the minimum work of a 2-rank allreduce in shared
+ * memory. GB/s of one vector. */
 bool gli_limit_memcpy(uint64_t bytes, const gli_limit_effort *effort,
                       double *value, gloo_error *error);
 bool gli_limit_memcpy_behind(uint64_t bytes, const gli_limit_effort *effort,
@@ -52,12 +52,13 @@ bool gli_limit_add(uint64_t bytes, const gli_limit_effort *effort,
 bool gli_limit_fused_add(uint64_t bytes, const gli_limit_effort *effort,
                          double *value, gloo_error *error);
 
-/* The same in microseconds: the floor of an allreduce of two ranks. */
+/* Fused addition in microseconds: the lower bound for an allreduce of two
+ * ranks. */
 bool gli_limit_fused_allreduce(uint64_t bytes, const gli_limit_effort *effort,
                                double *value, gloo_error *error);
 
-/* Two processes, a TCP connection over loopback, both spinning. Round trips,
- * and exchanges of memory that was written before and is read after them, in
+/* Two processes with a TCP connection over loopback, both spinning. Round
+ * trips, and exchanges of memory that is written before and read afterwards, in
  * microseconds; one way in GB/s. */
 bool gli_limit_tcp_pingpong(uint64_t bytes, const gli_limit_effort *effort,
                             double *value, gloo_error *error);
@@ -66,19 +67,20 @@ bool gli_limit_tcp_exchange(uint64_t bytes, const gli_limit_effort *effort,
 bool gli_limit_tcp_stream(uint64_t bytes, const gli_limit_effort *effort,
                           double *value, gloo_error *error);
 
-/* Two threads and one cache line: microseconds until the other sees it. */
+/* Two threads and one cache line: microseconds until the other thread sees a
+ * change. */
 bool gli_limit_flag(uint64_t bytes, const gli_limit_effort *effort,
                     double *value, gloo_error *error);
 
-/* dst0[i] = dst1[i] = a[i] + b[i] with stores that bypass the caches, where the
- * processor has them; false, with nothing done, where it does not. All
- * addresses are multiples of 16 bytes, count is one of 4. */
+/* dst0[i] = dst1[i] = a[i] + b[i] with non-temporal stores. Returns false, and
+ * does nothing, if the processor has none. All addresses must be multiples of
+ * 16, count a multiple of 4. */
 bool gli_sum_bypassing(float *dst0, float *dst1, const float *a, const float *b,
                        size_t count);
 
-/* Called in a loop that waits for another thread or process, with the number
- * of calls in a row: spins while that one surely runs, on a core of its own,
- * and gives way when there is only one core or it takes suspiciously long. */
+/* Waits in a loop for another thread or process; `tries` is the number of calls
+ * in a row. Spins while the other surely runs on its own core, and yields if
+ * there is only one core or the wait is unusually long. */
 void gli_spin(unsigned tries);
 
 #endif

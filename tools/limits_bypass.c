@@ -1,5 +1,6 @@
-/* The one processor-specific file of the limits: stores that bypass the caches
- * (MOVNTPS), without which writing two vectors reads both of them first. */
+/* The only processor-specific file of the limits: non-temporal stores
+ * (MOVNTPS). With ordinary stores, writing two vectors would first read both of
+ * them. */
 #include "tools/limits.h"
 
 #ifdef __SSE2__

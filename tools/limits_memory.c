@@ -7,7 +7,8 @@
 
 enum { ALIGNMENT = 4096 };
 
-/* `count` vectors of `bytes`, written to, so that the pages exist. */
+/* Allocates `count` vectors of `bytes`, and writes to them, so that the pages
+ * exist. */
 static bool make_vectors(void **vectors, int count, uint64_t bytes,
                          gloo_error *error) {
   for (int i = 0; i < count; i++) vectors[i] = NULL;
@@ -36,8 +37,8 @@ static void pass_memcpy(void *a, const void *b, size_t bytes) {
   memcpy(a, b, bytes);
 }
 
-/* To 16 bytes further behind the start of a page: as from a page to memory that
- * malloc gave. See kernels/copy.h. */
+/* Copies to 16 bytes after the start of a page, as from a page to memory from
+ * malloc. See kernels/copy.h. */
 static void pass_memcpy_behind(void *a, const void *b, size_t bytes) {
   memcpy((char *)a + 16, b, bytes - 16);
 }
@@ -53,7 +54,7 @@ static bool measure_pass(pass_fn pass, uint64_t bytes,
                          gloo_error *error) {
   void *vectors[2];
   if (!make_vectors(vectors, 2, bytes, error)) return false;
-  /* Through a pointer that the compiler cannot see through. */
+  /* A volatile pointer keeps the compiler from inlining the pass. */
   pass_fn volatile opaque = pass;
   gli_samples samples;
   if (!gli_samples_begin(&samples, effort)) {
@@ -177,7 +178,8 @@ static bool measure_fused(bool bypassing, uint64_t bytes,
   return good;
 }
 
-/* The better of both kinds of stores: a limit is what can be reached. */
+/* Takes the better of both kinds of stores, because a limit is the best that is
+ * possible. */
 bool gli_limit_fused_add(uint64_t bytes, const gli_limit_effort *effort,
                          double *value, gloo_error *error) {
   double plain, bypassing;

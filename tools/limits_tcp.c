@@ -21,7 +21,8 @@ enum { STREAM_ROUND_BYTES = 64 << 20, MEET_FROM = 64 << 10, READ_EVERY = 64 };
 
 /* ---- sending and receiving, spinning ------------------------------------ */
 
-/* Bytes moved, 0 when nothing can be now, -1 when the other side has left. */
+/* Returns the bytes moved, 0 if none can be moved now, -1 if the other side has
+ * closed. */
 static ssize_t try_send(int fd, const char *data, size_t bytes) {
   ssize_t n = send(fd, data, bytes, MSG_DONTWAIT | MSG_NOSIGNAL);
   if (n >= 0) return n;
@@ -35,7 +36,7 @@ static ssize_t try_recv(int fd, char *data, size_t bytes) {
   return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR ? 0 : -1;
 }
 
-/* Send `to_send` and receive `to_recv` bytes, in any order, `unit` at a time,
+/* Sends `to_send` and receives `to_recv` bytes, in any order, `unit` at a time,
  * through buffers of `unit` bytes. */
 static bool exchange(int fd, char *out, char *in, uint64_t unit,
                      uint64_t to_send, uint64_t to_recv) {
@@ -69,8 +70,8 @@ static bool exchange(int fd, char *out, char *in, uint64_t unit,
 
 /* ---- two connected processes -------------------------------------------- */
 
-/* What both sides do, over and over; `first` is the side that measures. Returns
- * nanoseconds, or -1 when the other side has left. */
+/* One round, as both sides repeat it; `first` is the side that measures.
+ * Returns nanoseconds, or -1 if the other side has closed. */
 typedef int64_t (*round_fn)(int fd, bool first, char *out, char *in,
                             uint64_t bytes);
 
@@ -83,7 +84,8 @@ static int64_t pingpong_round(int fd, bool first, char *out, char *in,
   return (int64_t)(uv_hrtime() - start);
 }
 
-/* The receiver answers with one byte when it has all. */
+/* Streams one way; the receiver replies with one byte once it has everything.
+ */
 static int64_t stream_round(int fd, bool first, char *out, char *in,
                             uint64_t bytes) {
   uint64_t start = uv_hrtime();
@@ -94,8 +96,8 @@ static int64_t stream_round(int fd, bool first, char *out, char *in,
   return (int64_t)(uv_hrtime() - start);
 }
 
-/* As programs use their memory: it was written before, and is read after it.
- * Short ones need not meet: each round is what ends the one before. */
+/* Exchanges memory as programs use it: written before, and read after. Short
+ * exchanges need no meeting, because each round ends the one before. */
 static int64_t exchange_round(int fd, bool first, char *out, char *in,
                               uint64_t bytes) {
   (void)first;
@@ -110,7 +112,7 @@ static int64_t exchange_round(int fd, bool first, char *out, char *in,
   return ns;
 }
 
-/* A connected pair of TCP sockets over 127.0.0.1. */
+/* Creates a connected pair of TCP sockets over 127.0.0.1. */
 static bool connect_pair(int fds[2], gloo_error *error) {
   struct sockaddr_in address;
   memset(&address, 0, sizeof address);
@@ -146,8 +148,8 @@ failed:
   return false;
 }
 
-/* Each process has its own, for pages that a fork has shared are copied one by
- * one, and are slow for ever after. */
+/* The memory of one process. It is allocated after the fork, because shared
+ * pages are copied one by one, and stay slow afterwards. */
 typedef struct memory {
   char *out, *in;
 } memory;
@@ -163,7 +165,7 @@ static void free_memory(const memory *m) {
   free(m->in);
 }
 
-/* The other process: goes on until the first closes the connection. */
+/* Runs the other process, until the first closes the connection. */
 static void second_side(int fd, round_fn round, uint64_t bytes) {
   memory m;
   bool good = make_memory(&m, bytes);
@@ -172,7 +174,7 @@ static void second_side(int fd, round_fn round, uint64_t bytes) {
   _exit(0);
 }
 
-/* Nanoseconds of one round, the median. */
+/* Computes the median of one round in nanoseconds. */
 static bool measure_rounds(int fd, round_fn round, uint64_t bytes,
                            const gli_limit_effort *effort, double *ns,
                            gloo_error *error) {

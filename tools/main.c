@@ -1,4 +1,4 @@
-/* gloo: the command that comes with gloo_c. */
+/* gloo: the command-line tool of gloo_c. */
 #include <stdio.h>
 #include <string.h>
 

@@ -156,7 +156,7 @@ static void print_help(const gli_command *command) {
 
 /* ---- parsing ------------------------------------------------------------ */
 
-/* Does `word` (after its dashes) name `option`? */
+/* Returns true if `word` (after its dashes) names `option`. */
 static bool names(const gli_option *option, const char *word, bool is_long) {
   if (!is_long) return option->letter == word[0];
   size_t length = strcspn(word, "=");
@@ -172,7 +172,8 @@ static const gli_option *find_option(const gli_command *command,
   return NULL;
 }
 
-/* The value that is part of `word` itself ("name=value", "n4"), or NULL. */
+/* Returns the value that is part of `word` itself ("name=value", "n4"), or
+ * NULL. */
 static const char *attached_value(const char *word, bool is_long) {
   if (!is_long) return word[1] != 0 ? word + 1 : NULL;
   const char *equals = strchr(word, '=');

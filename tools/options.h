@@ -1,8 +1,8 @@
 /* The option parser of all subcommands.
  *
  * Understands --name value, --name=value, --flag, -x value, -xvalue, and `--`,
- * after which everything is an operand. --help is always there. An error names
- * the option, the value and what is expected. */
+ * after which everything is an operand. --help always exists. An error names
+ * the option, the value and the expected form. */
 #ifndef GLI_TOOLS_OPTIONS_H
 #define GLI_TOOLS_OPTIONS_H
 
@@ -24,8 +24,8 @@ typedef struct gli_option {
   const char *name; /* without the dashes */
   char letter;      /* 0: no short form */
   gli_option_kind kind;
-  void *value;          /* left alone when the option is not given */
-  const char *argument; /* what the help calls the value; NULL for flags */
+  void *value;          /* unchanged if the option is not given */
+  const char *argument; /* name of the value in the help; NULL for flags */
   const char *help;
   int64_t min, max;
 } gli_option;
@@ -36,7 +36,8 @@ typedef struct gli_command {
   const char *about; /* a paragraph for the help, ending in a newline */
   const gli_option *options;
   size_t n_options;
-  bool stop_at_operand; /* what follows the first operand is not ours */
+  bool stop_at_operand; /* true to leave everything after the first operand
+                           unparsed */
 } gli_command;
 
 typedef enum gli_parse {
@@ -45,21 +46,22 @@ typedef enum gli_parse {
   GLI_PARSE_BAD   /* an error was printed: exit with GLI_EXIT_USAGE */
 } gli_parse;
 
-/* Parse argv[1 ..]. Operands are moved to the front of argv: argv[0 ..
- * *n_operands - 1]. NULL for n_operands: there may be none. */
+/* Parses argv[1 ..]. Moves operands to the front: argv[0 .. *n_operands - 1].
+ * n_operands is NULL if no operand is allowed. */
 gli_parse gli_options_parse(const gli_command *command, int argc, char **argv,
                             int *n_operands);
 
-/* Print "gloo NAME: " and a sentence to standard error, and return
- * GLI_EXIT_USAGE, so that a caller reads `return gli_usage_error(...)`. */
+/* Prints "gloo NAME: " and a sentence to standard error, and returns
+ * GLI_EXIT_USAGE, so that a caller can write `return gli_usage_error(...)`. */
 int gli_usage_error(const gli_command *command, const char *format, ...)
     GLI_PRINTF(2, 3);
 
-/* A size: digits, then an optional K, M or G (powers of 1,024; a "B" or "iB"
- * after it is accepted). False when it is none, or over 2^63 - 1. */
+/* Parses a size: digits, then an optional K, M or G (powers of 1,024; a
+ * following "B" or "iB" is accepted). Returns false if it is malformed, or over
+ * 2^63 - 1. */
 bool gli_parse_bytes(const char *text, uint64_t *bytes);
 
-/* "16K", "4M", "100": the shortest exact form of a size. */
+/* Writes the shortest exact form of a size: "16K", "4M", "100". */
 #define GLI_BYTES_TEXT 24
 const char *gli_format_bytes(uint64_t bytes, char text[GLI_BYTES_TEXT]);
 

@@ -12,7 +12,7 @@ static cpu_set_t halves[2];
 
 bool gli_halves_find(void) {
   cpu_set_t all;
-  /* A control group may allow for less than all of them at once. */
+  /* A control group may allow less time than all of these cores have. */
   int cores = (int)gli_cpu_effective(), taken = 0;
   if (cores < 2 || sched_getaffinity(0, sizeof all, &all) != 0) return false;
   CPU_ZERO(&halves[GLI_HALF_COMPUTES]);

@@ -1,5 +1,5 @@
-/* Two halves of this process's cores: one for what computes, one for what
- * communicates. */
+/* Two halves of this process's cores: one for computation, one for
+ * communication. */
 #ifndef GLI_TOOLS_OVERLAP_CORES_H
 #define GLI_TOOLS_OVERLAP_CORES_H
 
@@ -7,11 +7,11 @@
 
 typedef enum gli_half { GLI_HALF_COMPUTES, GLI_HALF_COMMUNICATES } gli_half;
 
-/* Find them. The first is the larger one where the number is odd. false: there
- * are fewer than two cores, or threads cannot be kept on some here. */
+/* Finds the halves; the first is the larger if the number is odd. Returns false
+ * with fewer than two cores, or if threads cannot be bound here. */
 bool gli_halves_find(void);
 
-/* Keep this thread, and those that it starts from now on, on a half. */
+/* Binds this thread, and threads that it starts later, to a half. */
 bool gli_halves_keep_to(gli_half half);
 
 #endif

@@ -1,4 +1,5 @@
-/* gloo plan --simulate bootstrap: how long the ranks of a job take to meet. */
+/* gloo plan --simulate bootstrap: estimates how long the ranks of a job take to
+ * meet. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,12 +10,13 @@
 #include "tools/tools.h"
 #include "transport/transport.h"
 
-/* What ranks ask of the store, as `gloo bench start` counts it: before they can
- * talk to each other, and when all have met. */
+/* Requests to the store, as `gloo bench start` counts them: before ranks can
+ * communicate with each other, and after all have met. */
 enum { REQUESTS_BEFORE = 7, REQUESTS_AFTER = 3 };
-/* Bytes of a request and of a reply without a value, and what is published. */
+/* Bytes of a request, of a reply without a value, and of a published record. */
 enum { REQUEST_BYTES = 90, REPLY_BYTES = 16, RECORD_BYTES = 350 };
-/* On the tree: a record like the one before but for key and port. */
+/* Bytes on the tree for a record that equals the one before except for key and
+ * port. */
 enum { SHORT_RECORD_BYTES = 40 };
 /* The processor time of the store's server per request. docs/performance.md
  * says how it was measured. */
@@ -24,8 +26,9 @@ typedef struct bootstrap {
   const gli_sim_model *model;
   const gli_hosts *hosts; /* NULL: all ranks share one */
   uint32_t size;
-  bool tree;            /* else all read all records in the store */
-  uint32_t *hosts_upto; /* [size + 1] how often the host changes before it */
+  bool tree;            /* false: every rank reads all records from the store */
+  uint32_t *hosts_upto; /* [size + 1] number of changes of host before each
+                           rank */
   double *up_ns, *down_ns;
 } bootstrap;
 
@@ -33,7 +36,7 @@ typedef struct bootstrap_report {
   double store_ns, up_ns, down_ns, end_ns;
   double store_in, store_out;   /* bytes per rank */
   uint64_t most_sent, most_got; /* bytes of a rank on the tree */
-  uint32_t links;               /* of the rank that has most */
+  uint32_t links;               /* number of links of the rank with the most */
 } bootstrap_report;
 
 static const gli_sim_link *link_between(const bootstrap *b, uint32_t a,
@@ -42,15 +45,15 @@ static const gli_sim_link *link_between(const bootstrap *b, uint32_t a,
   return inside ? &b->model->inside : &b->model->across;
 }
 
-/* The records of ranks first to end - 1 on the tree. */
+/* Returns the bytes of the records of ranks first to end - 1 on the tree. */
 static uint64_t records_bytes(const bootstrap *b, uint32_t first,
                               uint32_t end) {
   uint64_t whole = 1 + b->hosts_upto[end] - b->hosts_upto[first + 1];
   return whole * RECORD_BYTES + (end - first - whole) * SHORT_RECORD_BYTES;
 }
 
-/* All ask at the same time: each waits for its own round trips, or for the
- * server, which serves one after the other. */
+/* Returns the time of requests that all ranks send at once: each waits for its
+ * own round trips, or for the server, which serves one after the other. */
 static double store_time(const bootstrap *b, uint32_t requests, double bytes) {
   const gli_sim_link *l =
       b->hosts == NULL ? &b->model->inside : &b->model->across;
@@ -61,8 +64,8 @@ static double store_time(const bootstrap *b, uint32_t requests, double bytes) {
   return trips > busy ? trips : busy;
 }
 
-/* A message that is sent at `at_ns`, to be received as a whole. `fresh`: over a
- * connection that is made for it. */
+/* Returns the arrival of the last byte of a message sent at `at_ns`. `fresh` is
+ * true if a connection is made for it. */
 static double arrival(const gli_sim_link *l, double at_ns, uint64_t bytes,
                       bool fresh) {
   double trip = fresh ? 2 * (l->latency_ns + l->overhead_ns) : 0;
@@ -70,7 +73,7 @@ static double arrival(const gli_sim_link *l, double at_ns, uint64_t bytes,
          (double)bytes * l->per_byte_ns;
 }
 
-/* Later ranks are done before those that wait for them. */
+/* Later ranks come first, because earlier ranks wait for them. */
 static void records_go_up(bootstrap *b, bootstrap_report *r) {
   for (uint32_t rank = b->size; rank-- > 0;) {
     gli_tree_place at = gli_tree_find(rank, b->size);
@@ -120,7 +123,7 @@ static void records_go_down(bootstrap *b, bootstrap_report *r) {
 
 static bootstrap_report simulate_bootstrap(bootstrap *b) {
   bootstrap_report r = {0};
-  /* Of the tree each link is read at both ends. */
+  /* On the tree, both ends of each link read a record. */
   double read = b->tree ? 1 + 2.0 * (b->size - 1) / b->size : b->size;
   r.store_in =
       (REQUESTS_BEFORE + REQUESTS_AFTER) * REQUEST_BYTES + RECORD_BYTES;

@@ -1,4 +1,4 @@
-/* gloo plan --check and --check-all */
+/* gloo plan --check and --check-all: runs the checker. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

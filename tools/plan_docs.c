@@ -1,5 +1,5 @@
-/* gloo plan --docs: docs/internals/algorithms.md, from the registry and the
- * plans. */
+/* gloo plan --docs: writes docs/internals/algorithms.md from the registry and
+ * the plans. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -10,11 +10,12 @@
 static const uint32_t sizes[] = {2, 4, 5, 8, 16, 64};
 enum { N_SIZES = sizeof sizes / sizeof sizes[0], ELEM_BYTES = 4 };
 
-/* For algorithms that go by hosts: hosts, ranks on each. */
+/* Numbers of hosts, and of ranks on each, for algorithms whose cost depends on
+ * hosts. */
 static const uint32_t shapes[][2] = {{2, 2}, {2, 4}, {4, 2}, {4, 4}, {8, 8}};
 enum { N_SHAPES = sizeof shapes / sizeof shapes[0], MOST_RANKS = 64 };
 
-/* A multiple of all sizes: in each, every rank's part is equally long. */
+/* A multiple of all sizes, so that all ranks have parts of the same length. */
 enum { VECTOR_ELEMENTS = 320 * 64 };
 
 static const char intro[] =
@@ -88,7 +89,7 @@ static void print_share(uint64_t bytes, uint64_t vector) {
   printf(" %.4g m |", (double)bytes / (double)vector);
 }
 
-/* The row of `size` ranks on these hosts, without its first cell. */
+/* Prints the row for `size` ranks on these hosts, without its first cell. */
 static bool print_row(gli_checker *checker, const gli_algorithm *a,
                       uint32_t size, const gli_hosts *hosts,
                       gloo_error *error) {

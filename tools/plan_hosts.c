@@ -1,4 +1,4 @@
-/* gloo plan --hosts: which ranks share a host, in words of the command line. */
+/* gloo plan --hosts: parses which ranks share a host. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -18,7 +18,7 @@ static bool number(const char **text, uint32_t *value) {
   return true;
 }
 
-/* "2+3": so many ranks on each, one host after the other. */
+/* Parses "2+3": the number of ranks on each host. */
 static bool sums(const char *text, uint32_t size, uint64_t *keys) {
   uint32_t rank = 0, host = 0;
   for (;; host++, text++) {
@@ -32,7 +32,7 @@ static bool sums(const char *text, uint32_t size, uint64_t *keys) {
   return *text == 0 && rank == size;
 }
 
-/* "0,0,1,1": the host of each rank. */
+/* Parses "0,0,1,1": the host of each rank. */
 static bool list(const char *text, uint32_t size, uint64_t *keys) {
   for (uint32_t rank = 0; rank < size; rank++) {
     uint32_t host;
@@ -43,7 +43,7 @@ static bool list(const char *text, uint32_t size, uint64_t *keys) {
   return *text == 0;
 }
 
-/* "4": so many hosts; "4x2": with so many ranks each. */
+/* Parses "4", a number of hosts, or "4x2", with the number of ranks on each. */
 static bool equal(const char *text, uint32_t size, uint64_t *keys) {
   uint32_t hosts, each;
   if (!number(&text, &hosts) || hosts == 0 || hosts > size) return false;

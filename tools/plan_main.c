@@ -1,4 +1,4 @@
-/* gloo plan: print, check and simulate plans. */
+/* gloo plan: prints, checks and simulates plans. */
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -145,7 +145,7 @@ static bool parse_u32(const char *text, char stop, const char **end,
   return true;
 }
 
-/* "8" or, when to is given, "1-64". */
+/* Parses "8" or, if `to` is not NULL, "1-64". */
 static bool parse_ranks(uint32_t *from, uint32_t *to) {
   const char *end;
   if (!parse_u32(ranks_text, to != NULL ? '-' : 0, &end, from)) return false;

@@ -1,4 +1,4 @@
-/* gloo plan --simulate */
+/* gloo plan --simulate: runs the simulator. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -34,7 +34,7 @@ void gli_plan_print_links(const gli_sim_model *model) {
   print_link("across hosts ", &model->across);
 }
 
-/* With no algorithm given, all of the collective are compared. */
+/* Compares all algorithms of the collective if none is given. */
 int gli_plan_simulate(const gli_plan_question *q, const gli_sim_model *model) {
   const gli_plan_params *p = &q->params;
   printf("%s of %u ranks on %u hosts, count %" PRIu64 " of %" PRIu64

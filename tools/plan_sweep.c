@@ -11,7 +11,7 @@
 
 enum { MAX_THREADS = 64, ELEM_BYTES = 4 };
 
-/* Work is handed out by (ranks, algorithm), the largest first. */
+/* Tasks are pairs of (ranks, algorithm), assigned largest first. */
 typedef struct sweep {
   const gli_algorithm *algorithms;
   size_t n;
@@ -19,14 +19,14 @@ typedef struct sweep {
   gli_sweep_result *results;
   uint32_t *failed_size; /* [n] ranks of the failure in results[].first */
   atomic_size_t next;
-  uv_mutex_t lock; /* results */
+  uv_mutex_t lock; /* protects results */
   gloo_error error;
 } sweep;
 
 /* ---- one check ---------------------------------------------------------- */
 
-/* Were the promises kept? Made for vectors that twice the number of ranks
- * divides. */
+/* Checks the promised cost, for vectors that twice the number of ranks divides.
+ */
 static gloo_status check_promises(const gli_algorithm *a,
                                   const gli_plan_params *p,
                                   const gli_check_report *report,
@@ -60,8 +60,8 @@ static void note_failure(gli_sweep_result *r, const gli_algorithm *a,
   r->first = *error;
 }
 
-/* Is it marked with an order that it does not keep? A scan has only sums in
- * hand, so it rounds one after the other. */
+/* Checks that the algorithm keeps the order it is marked with. A scan holds
+ * only sums, so it rounds one after the other. */
 static gloo_status check_order(const gli_algorithm *a, const gli_plan_params *p,
                                const gli_check_report *report,
                                gloo_error *error) {
@@ -103,8 +103,9 @@ static bool check_one(gli_checker *checker, const gli_algorithm *a,
 
 /* ---- one number of ranks ------------------------------------------------ */
 
-/* With many ranks, counts take turns: each root has one of them, in place and
- * not. Beyond GLI_SWEEP_ALL_RANKS one count is in place, and the other not. */
+/* Returns true if a combination is skipped. With many ranks, each root gets one
+ * of the counts, in place and not. Beyond GLI_SWEEP_ALL_RANKS one count is in
+ * place, and the other not. */
 static bool is_left_out(const gli_plan_params *p, size_t i, bool in_place) {
   if (p->size > GLI_SWEEP_ALL_RANKS) return in_place != (i == 0);
   bool many = p->size > GLI_SWEEP_ALL_PAIRS;
@@ -128,7 +129,8 @@ static bool check_counts(gli_checker *checker, const gli_algorithm *a,
   return true;
 }
 
-/* Segments of two elements; every part of a vector is longer than one. */
+/* Checks segments of two elements; every part of a vector is longer than one.
+ */
 static bool check_segments(gli_checker *checker, const gli_algorithm *a,
                            gli_plan_params *p, gli_sweep_result *r) {
   gli_plan_params one = {
@@ -144,8 +146,8 @@ static bool check_segments(gli_checker *checker, const gli_algorithm *a,
   return ok;
 }
 
-/* Uneven blocks, some of them empty; with gaps and in place every other time.
- */
+/* Checks uneven blocks, some of them empty; every other time in place, and with
+ * gaps. */
 static bool check_sample(gli_checker *checker, const gli_algorithm *a,
                          gli_plan_params p, uint64_t seed,
                          gli_sweep_result *r) {

@@ -1,13 +1,14 @@
-/* Checking every algorithm for a range of sizes. */
+/* Checks every algorithm for a range of sizes. */
 #ifndef GLI_TOOLS_PLAN_SWEEP_H
 #define GLI_TOOLS_PLAN_SWEEP_H
 
 #include "algorithms/registry.h"
 
-/* Up to so many ranks, every root is checked with every count; */
+/* Up to this number of ranks, every root is checked with every count. */
 #define GLI_SWEEP_ALL_PAIRS 24
-/* up to so many, every root with one of the counts; beyond, four roots with a
- * count that the number of ranks divides, and one that it does not. */
+/* Up to this number of ranks, every root is checked with one of the counts;
+ * beyond it, four roots with a count that the number of ranks divides, and one
+ * with a remainder. */
 #define GLI_SWEEP_ALL_RANKS 128
 
 typedef struct gli_sweep_result {
@@ -17,10 +18,10 @@ typedef struct gli_sweep_result {
   gloo_error first; /* the failure with the fewest ranks */
 } gli_sweep_result;
 
-/* Check the `n` algorithms for `from` to `to` ranks: roots with counts 0, 1,
+/* Checks the `n` algorithms for `from` to `to` ranks: roots with counts 0, 1,
  * P-1, P, P+1, 64 P and 64 P + 13, in place and not; once cut into segments;
- * in reductions the order that the algorithm is marked with, and of
- * low-precision elements, that those in the order of ranks round once; and the
+ * for reductions the order that the algorithm is marked with, and, for
+ * low-precision elements, that algorithms in rank order round once; and the
  * promised rounds and bytes. results[i] is about algorithms[i]. Uses `threads`
  * threads. */
 gloo_status gli_sweep(const gli_algorithm *algorithms, size_t n, uint32_t from,

@@ -82,8 +82,8 @@ static const gli_command command = {
 
 enum { JOB_BYTES = 16, SECRET_BYTES = 32 };
 
-/* As many random bytes, in hexadecimal. `text` has two characters for each, and
- * one more. */
+/* Writes `bytes` random bytes in hexadecimal; `text` has room for two
+ * characters per byte and a 0. */
 static bool make_random(size_t bytes, const char *meaning, char *text,
                         gloo_error *error) {
   unsigned char random[SECRET_BYTES];
@@ -104,8 +104,8 @@ static bool make_job_id(gli_run_environment *job, gloo_error *error) {
   return make_random(JOB_BYTES, "a job id", job->job, error);
 }
 
-/* One for this job alone, unless the user has said which; what is wrong with
- * that, or missing, is told once here, and not by every rank. */
+/* Makes a secret for this job, unless the user has set one. Reports a wrong or
+ * missing setting once, instead of from every rank. */
 static bool make_secret(gli_run_environment *job, gloo_error *error) {
   gli_security security;
   gli_secret said;
@@ -139,7 +139,7 @@ static int run_on_hosts(char **argv, int n_operands) {
   gloo_error error;
   gli_run_options job = {.ranks = (int)ranks,
                          .environment = {.port = (uint16_t)port}};
-  /* The file may be on the hosts only. */
+  /* The file may exist on the hosts only. */
   bool elsewhere = gli_environment_read("GLOO_JOB_SECRET_FILE") != NULL;
   if (!make_job_id(&job.environment, &error) ||
       (!elsewhere && !make_secret(&job.environment, &error)))

@@ -23,9 +23,9 @@ gli_run_share gli_run_share_of(int rank, int ranks, int cores) {
 
 #include "core/cpu.h"
 
-/* Those that this process may run on, and how many; 0: not known, or a control
- * group allows for less time than they have, and it is not they that are
- * short. */
+/* Gets the cores that this process may run on, and returns their number; 0: not
+ * known, or a control group limits the time, in which case cores are not the
+ * scarce resource. */
 static int cores_to_share(cpu_set_t *all) {
   if (sched_getaffinity(0, sizeof *all, all) != 0) return 0;
   int cores = CPU_COUNT(all);

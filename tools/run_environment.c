@@ -19,7 +19,7 @@ extern char **environ;
 
 /* ---- finding the program ------------------------------------------------ */
 
-/* 0 when `path` can be executed, else the reason. */
+/* Returns 0 if `path` can be executed, otherwise the reason. */
 static int check_executable(const char *path) {
   struct stat info;
   if (stat(path, &info) != 0) return errno;
@@ -27,7 +27,7 @@ static int check_executable(const char *path) {
   return access(path, X_OK) == 0 ? 0 : errno;
 }
 
-/* Look in each directory of PATH. Returns 0, or the most telling reason. */
+/* Searches each directory of PATH. Returns 0, or the most specific reason. */
 static int search_path(const char *program, char path[GLI_RUN_PATH_MAX]) {
   int reason = ENOENT;
   const char *list = gli_environment_read("PATH");
@@ -70,7 +70,7 @@ bool gli_run_find(const char *program, char path[GLI_RUN_PATH_MAX],
 
 /* ---- the port ----------------------------------------------------------- */
 
-/* A socket that has a port of its own. -1, and errno. */
+/* Returns a socket bound to a new port, or -1, with errno. */
 static int bind_any_port(struct sockaddr_in *address) {
   socklen_t length = sizeof *address;
   memset(address, 0, sizeof *address);
@@ -85,7 +85,8 @@ static int bind_any_port(struct sockaddr_in *address) {
   return -1;
 }
 
-/* Has another process the name of the local socket of a store at that port? */
+/* Returns true if another process has the name of the local socket for a store
+ * at that port. */
 static bool local_name_is_taken(const struct sockaddr_in *address) {
   struct sockaddr_storage at;
   memset(&at, 0, sizeof at);
@@ -97,7 +98,7 @@ static bool local_name_is_taken(const struct sockaddr_in *address) {
 }
 
 bool gli_run_pick_port(uint16_t *port, int *reservation, gloo_error *error) {
-  enum { TRIES = 16 }; /* the store does without the name at last */
+  enum { TRIES = 16 }; /* at last the store works without the name */
   struct sockaddr_in address;
   int fd = bind_any_port(&address);
   for (int i = 1; i < TRIES && fd >= 0 && local_name_is_taken(&address); i++) {
@@ -107,8 +108,8 @@ bool gli_run_pick_port(uint16_t *port, int *reservation, gloo_error *error) {
   if (fd < 0) goto failed;
   *port = ntohs(address.sin_port);
 #if GLI_LINUX
-  /* Bound, but never listening: Linux then gives the port to nobody who did
-   * not ask for it, and lets one listen who asks with SO_REUSEADDR. */
+  /* Bound, but never listening: Linux then assigns the port to no socket that
+   * does not ask for it, and lets a socket with SO_REUSEADDR listen. */
   int yes = 1;
   if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) != 0) {
     goto failed;
@@ -134,12 +135,12 @@ static const char *const variable_names[N_VARIABLES] = {
     "RANK",        "WORLD_SIZE",  "LOCAL_RANK",  "LOCAL_WORLD_SIZE",
     "MASTER_ADDR", "MASTER_PORT", "GLOO_JOB_ID", "GLOO_JOB_SECRET"};
 
-/* How many of them are set: the secret is the last. */
+/* Returns the number of variables to set: the secret is the last. */
 static size_t variables_set(const gli_run_environment *shared) {
   return shared->secret[0] != '\0' ? N_VARIABLES : N_VARIABLES - 1;
 }
 
-/* "NAME=value", allocated. */
+/* Returns "NAME=value", allocated. */
 static char *make_variable(const gli_run_environment *shared, int rank,
                            size_t i) {
   char value[sizeof shared->secret];
@@ -171,7 +172,7 @@ static char *make_variable(const gli_run_environment *shared, int rank,
   return text;
 }
 
-/* Of an outer job; they would come before ours. */
+/* Variables of an outer job, which would take precedence over ours. */
 static const char *const removed[] = {"GLOO_RANK", "GLOO_SIZE",
                                       "TORCHELASTIC_USE_AGENT_STORE"};
 
@@ -189,8 +190,8 @@ static bool is_passed_on(const char *variable, size_t n_set) {
          !is_among(removed, sizeof removed / sizeof *removed, variable);
 }
 
-/* The first entries, the variables that are set, are allocated; the others are
- * borrowed. */
+/* The first entries, which are the variables set here, are allocated; the
+ * others are borrowed. */
 char **gli_run_environment_make(const gli_run_environment *shared, int rank) {
   size_t inherited = 0, used = variables_set(shared);
   while (environ[inherited] != NULL) inherited++;

@@ -1,4 +1,4 @@
-/* For PR_SET_PDEATHSIG; elsewhere this is only an exec. */
+/* Uses PR_SET_PDEATHSIG on Linux; elsewhere this is only an exec. */
 #if GLI_LINUX
 #define _GNU_SOURCE
 #endif
@@ -39,7 +39,7 @@ int gli_run_exec(int argc, char **argv) {
   const char *hint = "";
   if (reason == ENOENT) hint = " (its interpreter is missing)";
   if (reason == ENOEXEC) hint = " (a script must start with #!)";
-  if (rank != NULL && strcmp(rank, "0") == 0) { /* one voice for all */
+  if (rank != NULL && strcmp(rank, "0") == 0) { /* one rank reports for all */
     fprintf(stderr, "gloo run: cannot run '%s': %s%s\n", argv[3],
             strerror(reason), hint);
   }

@@ -1,5 +1,5 @@
-/* `gloo run --hosts`: ranks on several hosts are started by what is there for
- * it; this writes the line. */
+/* `gloo run --hosts`: writes the command that starts ranks on several hosts,
+ * with a launcher that is installed. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +19,8 @@ typedef struct hosts {
   char *names[HOSTS_MAX];
 } hosts;
 
-/* Letters that no shell and no ssh takes for something else. */
+/* Returns true if the name has only characters without meaning to shells and
+ * ssh. */
 static bool is_host(const char *name) {
   static const char fine[] =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._:@%-";
@@ -27,7 +28,7 @@ static bool is_host(const char *name) {
   return bytes > 0 && name[0] != '-' && strspn(name, fine) == bytes;
 }
 
-/* Takes `list` apart. */
+/* Splits `list` in place. */
 static bool split_hosts(char *list, hosts *found, gloo_error *error) {
   found->n = 0;
   for (char *at = list; at != NULL;) {
@@ -46,7 +47,8 @@ static bool split_hosts(char *list, hosts *found, gloo_error *error) {
   return true;
 }
 
-/* How many ranks are on host i of n: as many as on the others, or one more. */
+/* Returns the number of ranks on host i of n: as many as on the others, or one
+ * more. */
 static int ranks_on(const hosts *h, int ranks, int i) {
   return ranks / h->n + (i < ranks % h->n);
 }
@@ -74,13 +76,14 @@ static void put_program(FILE *out, char **arguments) {
 
 /* ---- the secret ---------------------------------------------------------- */
 
-/* What a launcher that passes on nothing by itself is to pass on. */
+/* Variables that must be passed to launchers which pass on none by themselves.
+ */
 static const char *const secret_names[] = {"GLOO_SECURITY", "GLOO_JOB_SECRET",
                                            "GLOO_JOB_SECRET_FILE"};
 enum { SECRET = 1, SECRET_NAMES = sizeof secret_names / sizeof *secret_names };
 
-/* A shell line that draws a secret into the environment of the ranks' starter,
- * unless there is one. */
+/* Writes a shell line that puts a random secret into the environment of the
+ * ranks' starter, unless one is set. */
 static void put_secret(FILE *out) {
   fputs(
       "[ -n \"$GLOO_JOB_SECRET\" ] || GLOO_JOB_SECRET=$(openssl rand -hex 32) "
@@ -90,15 +93,15 @@ static void put_secret(FILE *out) {
 
 /* ---- variables ----------------------------------------------------------- */
 
-/* All users of a host can read its command lines, so no variable's value is on
- * one: a store's URL may have a password. What ssh starts reads them from its
- * standard input, and what is printed refers to those of the shell that runs
- * it. */
+/* All users of a host can read its command lines, so these have no variable's
+ * value: a store's URL may have a password. Programs started by ssh read
+ * variables from their standard input, and printed commands refer to the
+ * variables of the shell that runs them. */
 #define END_OF_VARIABLES "END_OF_VARIABLES"
 #define READ_VARIABLES "while IFS= read -r v; do export \"$v\"; done; "
 
-/* Returns the length of the name of a variable that ranks are passed, else 0:
- * it is of this library, and no other one is made for each rank. */
+/* Returns the length of the name of a variable that is passed to ranks, else 0:
+ * a variable of this library that is not set for each rank. */
 static size_t passed_name(const char *variable) {
   static const char fine[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
   static const char *const own[] = {"GLOO_JOB_ID=", "GLOO_RANK=", "GLOO_SIZE="};
@@ -109,7 +112,7 @@ static size_t passed_name(const char *variable) {
   return bytes;
 }
 
-/* Each is a line. */
+/* Checks that no variable has a line break. */
 static bool variables_are_lines(gloo_error *error) {
   for (char **at = environ; *at != NULL; at++) {
     int bytes = (int)passed_name(*at);
@@ -123,7 +126,8 @@ static bool variables_are_lines(gloo_error *error) {
   return true;
 }
 
-/* Stops where the shell that runs this lacks one. */
+/* Writes checks that stop if the shell that runs the command lacks a variable.
+ */
 static void put_check(FILE *out) {
   for (char **at = environ; *at != NULL; at++) {
     int bytes = (int)passed_name(*at);
@@ -163,7 +167,7 @@ static void put_srun(FILE *out, const hosts *h, const gli_run_options *job) {
   fputc('\n', out);
 }
 
-/* Its -x takes a value as well, but then everybody can read that. */
+/* mpirun's -x also takes a value, but then every user can read it. */
 static void put_mpirun(FILE *out, const hosts *h, const gli_run_options *job) {
   fprintf(out, "mpirun -np %d --host ", job->ranks);
   put_list(out, h, job->ranks, true);
@@ -182,7 +186,7 @@ static void put_mpiexec(FILE *out, const hosts *h, const gli_run_options *job) {
   fputc('\n', out);
 }
 
-/* The arguments of one rank on its line. */
+/* Writes the variables of one rank. */
 static void put_rank(FILE *out, const hosts *h, const gli_run_options *job,
                      int host, int local, int rank) {
   fprintf(out,
@@ -194,7 +198,7 @@ static void put_rank(FILE *out, const hosts *h, const gli_run_options *job,
           (unsigned)job->environment.port, job->environment.job);
 }
 
-/* `word` is a command of sh, whatever shell the user has there. */
+/* `word` is a command for sh, whichever shell the user has on that host. */
 static void put_one_ssh(FILE *out, const char *host, const char *word,
                         const gli_run_options *job) {
   char *line = NULL;
@@ -212,7 +216,8 @@ static void put_one_ssh(FILE *out, const char *host, const char *word,
   free(line);
 }
 
-/* A line for each rank; the first one that fails gives the status. */
+/* Writes a line for each rank; the first rank that fails determines the status.
+ */
 static void put_ssh(FILE *out, const hosts *h, const gli_run_options *job) {
   char here[GLI_RUN_PATH_MAX];
   if (getcwd(here, sizeof here) == NULL) snprintf(here, sizeof here, "/");

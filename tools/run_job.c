@@ -16,14 +16,15 @@ typedef struct rank_process {
   struct job *job;
   int rank, pid;
   bool running;
-  bool group_left;     /* it ended, but processes that it started have not */
-  uint64_t group_ends; /* when those are killed, in ms of the loop */
+  bool group_left;     /* the rank ended, but processes that it started have
+                          not */
+  uint64_t group_ends; /* time at which these are killed, in ms of the loop */
 } rank_process;
 
 typedef enum phase {
   RUNNING,
-  GRACE,    /* a rank failed; the others may say what they see */
-  STOPPING, /* they got SIGTERM */
+  GRACE,    /* a rank failed; the others may still print errors */
+  STOPPING, /* the ranks got SIGTERM */
   KILLED
 } phase;
 
@@ -43,7 +44,7 @@ typedef struct job {
   uint64_t phase_ends;
   uint64_t drain_ends;
   int exit_status, also_failed;
-  int lost; /* ranks without which the job goes on */
+  int lost; /* ranks lost without ending the job */
   bool failed, finished;
 } job;
 
@@ -53,8 +54,8 @@ static uint64_t grace(const job *j) {
 
 /* ---- ending ------------------------------------------------------------- */
 
-/* Every rank leads a process group of its own, which this reaches as a whole,
- * or the rank alone when it has only just begun. */
+/* Signals a rank's process group, or only the rank if it has just started and
+ * leads none yet. */
 static void signal_rank(const rank_process *r, int signum) {
   if (!r->running) return;
   if (kill((pid_t)-r->pid, signum) != 0) kill((pid_t)r->pid, signum);
@@ -71,7 +72,7 @@ static bool groups_left(const job *j) {
   return false;
 }
 
-/* Let the loop end once nothing of the job is left. */
+/* Ends the loop once nothing of the job is left. */
 static void finish_if_done(job *j) {
   if (j->finished || j->running > 0) return;
   if (j->streams_open > 0 || groups_left(j)) return;
@@ -116,10 +117,10 @@ static void check_group(rank_process *r, uint64_t now) {
   }
   if (now < r->group_ends) return;
   kill((pid_t)-r->pid, SIGKILL);
-  r->group_left = false; /* killed; whether it was reaped is not our business */
+  r->group_left = false; /* killed; reaping it is not our task */
 }
 
-/* Descendants that left the group may hold a stream open for ever. */
+/* Descendants that left the group may hold a stream open forever. */
 static void drop_streams(job *j) {
   for (int i = 0; i < j->started; i++) {
     gli_run_stream_stop(&j->ranks[i].out);
@@ -195,8 +196,8 @@ static void on_exit(uv_process_t *process, int64_t exit_status, int signum) {
   if (exit_status != 0 || signum != 0) {
     report_failure(j, r, exit_status, signum);
   }
-  /* Processes that the rank started may have outlived it. Its id cannot be
-   * taken by others while they exist. */
+  /* Processes that the rank started may have outlived it. While they exist, no
+   * other group can get its id. */
   if (kill((pid_t)-r->pid, 0) == 0) {
     r->group_left = true;
     r->group_ends = uv_now(&j->loop) + grace(j);
@@ -218,7 +219,8 @@ static void on_stream_closed(void *user) {
 
 /* ---- starting ----------------------------------------------------------- */
 
-/* argv of a rank: see gli_run_exec. Allocated, the strings are borrowed. */
+/* Returns argv of a rank, see gli_run_exec. The array is allocated, the strings
+ * are borrowed. */
 static char **exec_arguments(const gli_run_options *options, char *parent) {
   static char name[] = GLI_RUN_EXEC_NAME, bind[] = "bind", leave[] = "free";
   size_t count = 0;
@@ -247,7 +249,7 @@ static void set_streams(job *j, rank_process *r, uv_stdio_container_t *stdio) {
   }
 }
 
-/* Start one rank; 0 or a libuv error. */
+/* Starts one rank; returns 0 or a libuv error. */
 static int start_rank(job *j, int rank) {
   rank_process *r = &j->ranks[rank];
   r->job = j;
@@ -335,7 +337,7 @@ static void watch_signals(job *j) {
 /* ---- the job ------------------------------------------------------------ */
 
 int gli_run_job(const gli_run_options *options, const sigset_t *mask) {
-  static job j; /* handles must stay where they are */
+  static job j; /* handles must not move */
   memset(&j, 0, sizeof j);
   j.options = options;
   j.ranks = calloc((size_t)options->ranks, sizeof *j.ranks);

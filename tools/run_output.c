@@ -7,7 +7,7 @@
 
 #include "tools/run.h"
 
-/* A line longer than this is cut into several. */
+/* Longer lines are cut. */
 #define LINE_MAX_BYTES ((size_t)1 << 20)
 #define READ_BYTES ((size_t)16 << 10)
 
@@ -19,7 +19,7 @@ int gli_run_stream_init(gli_run_stream *stream, uv_loop_t *loop, int rank,
   return uv_pipe_init(loop, &stream->pipe, 0);
 }
 
-/* All of it, however often the descriptor takes only a part. */
+/* Writes everything, even if the descriptor takes only a part at a time. */
 static bool write_all(int fd, const char *data, size_t bytes) {
   while (bytes > 0) {
     ssize_t wrote = write(fd, data, bytes);
@@ -36,8 +36,8 @@ static bool write_all(int fd, const char *data, size_t bytes) {
   return true;
 }
 
-/* One line without its newline. Prefix, line and newline leave in one write, so
- * that lines of other writers to the same place stay whole, too. */
+/* Writes one line without its newline. Prefix, line and newline are one write,
+ * so that lines of other writers to the same file stay whole, too. */
 static bool write_line(gli_run_stream *stream, const char *line, size_t bytes) {
   char small[1024];
   size_t room = bytes + 16;
@@ -51,8 +51,8 @@ static bool write_line(gli_run_stream *stream, const char *line, size_t bytes) {
   return good;
 }
 
-/* Write the lines that are complete, and a piece of one that is too long.
- * `fresh` is where the data begins that was not looked at yet. */
+/* Writes complete lines, and a piece of a line that is too long. `fresh` is the
+ * start of the data not yet searched. */
 static bool write_lines(gli_run_stream *stream, size_t fresh) {
   size_t start = 0;
   bool good = true;
@@ -109,7 +109,7 @@ static void on_read(uv_stream_t *pipe, ssize_t bytes, const uv_buf_t *buffer) {
   size_t fresh = stream->used;
   stream->used += (size_t)bytes;
   if (write_lines(stream, fresh)) return;
-  /* Nobody reads us: let the rank find that out as well. */
+  /* The reader is gone: let the rank notice that as well. */
   stream->used = 0;
   gli_run_stream_stop(stream);
 }

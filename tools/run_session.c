@@ -1,12 +1,12 @@
-/* All ranks in one session, which is not the terminal's.
+/* Runs all ranks in one session, which is not the terminal's.
  *
- * Linux shares out the cores between sessions first (autogroup), then between
- * the processes of each. Ranks with a session each would not let each other run
- * when they yield, and where they outnumber the cores take two to three times
- * as long. And in the session of a terminal only its foreground group may read
- * from it, while every rank leads a group of its own. So `gloo run` is two
- * processes: one that was called, waits and passes signals on, and one that
- * leads the session and runs the job. */
+ * Linux distributes the cores among sessions first (autogroup), then among the
+ * processes of each. If each rank had its own session, ranks would not let each
+ * other run when they yield, and oversubscribed ranks would take two to three
+ * times as long. And in the session of a terminal only the foreground group may
+ * read from it, while every rank leads its own group. So `gloo run` is two
+ * processes: the original one waits and forwards signals, and its child leads
+ * the session and runs the job. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -53,9 +53,9 @@ static int wait_for(pid_t pid) {
   return 128 + signum;
 }
 
-/* Signals wait until whoever gets them knows what to do with them. */
+/* Blocks signals until their handlers are installed. */
 int gli_run_session(const gli_run_options *options) {
-  signal(SIGCHLD, SIG_DFL); /* who ignores it gets no exit status */
+  signal(SIGCHLD, SIG_DFL); /* a process that ignores it gets no exit status */
   sigset_t forwarded, before;
   sigemptyset(&forwarded);
   for (int i = 0; i < GLI_RUN_FORWARDED; i++) {

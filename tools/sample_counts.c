@@ -9,7 +9,7 @@ typedef struct sample {
   bool gaps, in_place;
 } sample;
 
-/* splitmix64 (Steele, Lea and Flood 2014) of two numbers. */
+/* Mixes two numbers (splitmix64, Steele, Lea and Flood 2014). */
 static uint64_t mix(uint64_t a, uint64_t b) {
   uint64_t x = a * UINT64_C(0x9e3779b97f4a7c15) + b + 1;
   x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
@@ -17,8 +17,8 @@ static uint64_t mix(uint64_t a, uint64_t b) {
   return x ^ (x >> 31);
 }
 
-/* How much goes from one rank to another. In place, what a rank sends to
- * another is as long as what it gets from it. */
+/* Returns the elements that one rank sends to another. In place, two ranks send
+ * each other equal amounts. */
 static uint64_t between(const sample *s, uint32_t from, uint32_t to) {
   if (s->seed == 0) return s->most;
   if (s->in_place && from > to) return between(s, to, from);
@@ -35,8 +35,8 @@ static uint64_t length(const sample *s, bool input, uint32_t rank, uint32_t k) {
   return input ? between(s, rank, k) : between(s, k, rank);
 }
 
-/* Where blocks begin: in ascending order, or in descending order and two
- * elements apart. */
+/* Sets the offsets of blocks: in ascending order, or in descending order and
+ * two elements apart. */
 static void place(const uint64_t *lengths, uint64_t *first, uint32_t size,
                   bool gaps) {
   uint64_t at = gaps ? 1 : 0;

@@ -1,20 +1,20 @@
-/* Counts to try algorithms on: uneven blocks, some of them empty. */
+/* Counts to test algorithms with: uneven blocks, some of them empty. */
 #ifndef GLI_TOOLS_SAMPLE_COUNTS_H
 #define GLI_TOOLS_SAMPLE_COUNTS_H
 
 #include "plan/plan.h"
 
 typedef struct gli_sample_counts {
-  gli_counts *of; /* [size] as gli_checker_run wants them */
+  gli_counts *of; /* [size] in the form of gli_checker_run */
   uint64_t *numbers;
   uint64_t count; /* for gli_plan_params */
 } gli_sample_counts;
 
-/* For a collective with given counts. Block lengths are drawn from 0 to `most`
- * by `seed`, alike on both ends of every message; seed 0 makes all of them
- * `most`. With `gaps`, blocks of a buffer that may have gaps between them do,
- * and lie in descending order. `in_place`: as its calls in place have them.
- * False when out of memory. */
+/* Makes counts for a collective with given counts. Block lengths are drawn from
+ * 0 to `most` by `seed`, equal on both ends of every message; seed 0 makes all
+ * of them `most`. With `gaps`, blocks of a buffer that may have gaps do have
+ * them, and are in descending order. `in_place` makes counts that calls in
+ * place allow. Returns false if out of memory. */
 bool gli_sample_counts_make(gli_sample_counts *sample,
                             gli_collective collective, uint32_t size,
                             uint32_t root, uint64_t most, uint64_t seed,

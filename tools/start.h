@@ -1,4 +1,5 @@
-/* `gloo bench start`: how long a job takes to start, and what it costs. */
+/* `gloo bench start`: measures how long a job takes to start, and what it
+ * costs. */
 #ifndef GLI_TOOLS_START_H
 #define GLI_TOOLS_START_H
 
@@ -10,34 +11,36 @@
 
 enum { GLI_START_RANKS_MAX = 4096 };
 
-/* How far a rank has come, one after the other. */
+/* Points that a rank reaches, in this order. */
 typedef enum gli_start_point {
-  GLI_START_MET,    /* it has its context; */
-  GLI_START_PASSED, /* has passed a barrier; */
-  GLI_START_SPLIT,  /* has a group of all ranks; */
-  GLI_START_LINKED, /* has exchanged a message with every other rank */
+  GLI_START_MET,    /* it has its context */
+  GLI_START_PASSED, /* it has passed a barrier */
+  GLI_START_SPLIT,  /* it has a group of all ranks */
+  GLI_START_LINKED, /* it has exchanged a message with every other rank */
   GLI_START_POINTS
 } gli_start_point;
 
-/* Of one rank, as it says. */
+/* Figures of one rank, which it writes itself. */
 typedef struct gli_start_rank {
-  /* By uv_hrtime: when it set out for a point, and when it was there. */
+  /* Times of uv_hrtime: the departure for a point, and the arrival. */
   uint64_t from_ns[GLI_START_POINTS], at_ns[GLI_START_POINTS];
   uint32_t sockets[GLI_START_POINTS];
-  /* More than before the start, and its share of what several map. 0 where the
-   * system does not say. */
+  /* Increase since the start, with a proportional share of pages that several
+   * processes map. 0 if the system does not report it. */
   uint32_t memory_kib[GLI_START_POINTS];
   gloo_error error; /* status GLOO_OK: none */
 } gli_start_rank;
 
 /* Memory that all ranks of one start share; zero at first. */
 typedef struct gli_start_area {
-  atomic_uint ready;   /* ranks that are there; */
-  atomic_uint settled; /* and have looked at what they had before */
-  atomic_uint go;      /* they may */
-  /* That are there or have failed, and what they say of it is complete. */
+  atomic_uint ready;   /* number of ranks that run */
+  atomic_uint settled; /* number of ranks that have also measured their initial
+                          state */
+  atomic_uint go;      /* nonzero once they may go */
+  /* Numbers of ranks that have arrived or failed, and of ranks whose figures
+   * are complete. */
   atomic_uint reached[GLI_START_POINTS], counted[GLI_START_POINTS];
-  char store[1024]; /* its URL, when they may go */
+  char store[1024]; /* its URL, valid once `go` is set */
   gli_start_rank ranks[];
 } gli_start_area;
 
@@ -45,15 +48,15 @@ typedef struct gli_start_area {
 typedef struct gli_start_way {
   uint32_t size;
   gli_start_point last;
-  const char *transport; /* NULL: as the environment says */
-  const char *job;       /* one for each start */
+  const char *transport; /* NULL: from the environment */
+  const char *job;       /* a different one for each start */
 } gli_start_way;
 
-/* Wait until they may go, go to the last point, and note when. No rank goes on
- * before all are there and have counted what they have. */
+/* Waits for `go`, walks to the last point, and records times. No rank goes on
+ * before all have arrived and recorded their figures. */
 void gli_start_process(const gli_start_way *way, gli_start_area *area,
                        uint32_t rank);
-/* The same in a thread: what belongs to the process is left alone. */
+/* Does the same in a thread, without figures of the process. */
 void gli_start_thread(const gli_start_way *way, gli_start_area *area,
                       uint32_t rank);
 

@@ -11,7 +11,7 @@
 
 enum { POLL_MS = 1, STAY_MS = 60000 };
 
-/* /dev/fd lists them where there is one; elsewhere low numbers are tried. */
+/* Counts sockets by /dev/fd if that exists, otherwise by trying low numbers. */
 static uint32_t count_sockets(void) {
   uint32_t n = 0;
   struct stat s;
@@ -31,7 +31,7 @@ static uint32_t count_sockets(void) {
   return n;
 }
 
-/* Until it counts so many; not longer than what starts them takes to give up.
+/* Waits until *count is at least `n`, but no longer than the starter's timeout.
  */
 static bool await_all(const atomic_uint *count, uint32_t n) {
   for (int ms = 0; ms < STAY_MS && atomic_load(count) < n; ms += POLL_MS)
@@ -39,8 +39,8 @@ static bool await_all(const atomic_uint *count, uint32_t n) {
   return atomic_load(count) >= n;
 }
 
-/* A process looks at its memory when all are made, for what each has of that of
- * the one that makes them changes with every other. */
+/* A process measures its memory after all have been forked, because its share
+ * of the parent's pages changes with every fork. */
 static bool await_go(const gli_start_way *way, gli_start_area *area,
                      uint32_t *before_kib) {
   atomic_fetch_add(&area->ready, 1);
@@ -52,12 +52,12 @@ static bool await_go(const gli_start_way *way, gli_start_area *area,
   return await_all(&area->go, 1);
 }
 
-/* A rank, on its way. */
+/* A rank in progress. */
 typedef struct walker {
   const gli_start_way *way;
   gli_start_area *area;
   gli_start_rank *mine;
-  bool alone; /* in its process */
+  bool alone; /* true if it is the only rank of its process */
   uint32_t before_kib;
 } walker;
 
@@ -74,7 +74,7 @@ static void arrive(const walker *w, gli_start_point point) {
   (void)await_all(&w->area->counted[point], w->way->size);
 }
 
-/* The others do not wait for it. */
+/* Records an error; the other ranks do not wait for this one. */
 static void fail(const walker *w, gli_start_point point,
                  const gloo_error *error) {
   w->mine->error = *error;
@@ -84,7 +84,7 @@ static void fail(const walker *w, gli_start_point point,
   }
 }
 
-/* In rounds, so that no rank is asked by all at once. */
+/* Goes in rounds, so that no rank receives from all at once. */
 static gloo_status greet_all(gloo_context *context, gloo_error *error) {
   int rank = gloo_context_rank(context), size = gloo_context_size(context);
   uint32_t word = 1, came;
@@ -112,7 +112,7 @@ static gloo_status go_to(gloo_context *context, gli_start_point point,
   return GLOO_OK;
 }
 
-/* From a context on. */
+/* Walks through the points after the context exists. */
 static void walk(const walker *w, gloo_context *context) {
   gloo_context *group = NULL;
   gloo_error error;

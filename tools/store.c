@@ -1,4 +1,4 @@
-/* `gloo store`: the server of a TCP store, alone. */
+/* `gloo store`: a standalone server of a TCP store. */
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -34,7 +34,7 @@ static const gli_command command = {
     .n_options = sizeof options / sizeof options[0],
 };
 
-/* Each client takes a descriptor or more. */
+/* Raises the limit, because each client takes a descriptor or more. */
 static void raise_limit(void) {
   struct rlimit limit;
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;

@@ -1,4 +1,4 @@
-/* The `gloo` command: its subcommands, and what they share. */
+/* The `gloo` command: its subcommands, and shared parts. */
 #ifndef GLI_TOOLS_TOOLS_H
 #define GLI_TOOLS_TOOLS_H
 
@@ -8,8 +8,8 @@
  * and the two that shells use. */
 enum {
   GLI_EXIT_OK = 0,
-  GLI_EXIT_FAILED = 1, /* it ran, and the answer is no */
-  GLI_EXIT_USAGE = 2,  /* it was asked in a way that it does not understand */
+  GLI_EXIT_FAILED = 1, /* it ran, and the result is negative */
+  GLI_EXIT_USAGE = 2,  /* its arguments are wrong */
   GLI_EXIT_CANNOT_RUN = 126,
   GLI_EXIT_NOT_FOUND = 127
 };

@@ -44,8 +44,8 @@ static const gli_command command = {
     .n_options = sizeof options / sizeof options[0],
 };
 
-/* One look at all: figures of those that answered, in the order of jobs and
- * ranks. */
+/* One reading of all processes: figures of the processes with an answer,
+ * ordered by job and rank. */
 typedef struct reading {
   double begun_s;
   gli_watch watch;
@@ -85,7 +85,7 @@ static void top_free(reading *r) {
   *r = (reading){.n = 0};
 }
 
-/* False: no such directory, or no memory, as errno says. */
+/* Returns false, with errno, if there is no such directory, or no memory. */
 static bool top_read(reading *r, const char *directory) {
   *r = (reading){.begun_s = (double)uv_hrtime() / 1e9};
   errno = ENOMEM;
@@ -104,7 +104,7 @@ static bool top_read(reading *r, const char *directory) {
   return all;
 }
 
-/* What they do now. Where that is not to be had, nothing is shown of it. */
+/* Reads current operations. If that fails, none are shown. */
 static void top_read_now(const reading *r, gli_live *live) {
   gli_watch answered = {.all = calloc(r->watch.n + 1, sizeof *answered.all)};
   *live = (gli_live){NULL, 0};
@@ -135,7 +135,8 @@ static double late_for(const gli_top_rank *r, int64_t peer) {
   return 0;
 }
 
-/* The rank that it waited for longest since then, and how long. */
+/* Finds the rank that it waited for longest since `before`; returns for how
+ * long. */
 static double find_late(const gli_top_rank *now, const gli_top_rank *before,
                         int64_t *peer) {
   double most = 0;
@@ -154,7 +155,7 @@ static bool is_of_job(const gli_trace_file *f, uint64_t job) {
   return strtoull(f->job, NULL, 16) == job;
 }
 
-/* The oldest call that is under way; NULL: none. */
+/* Returns the oldest call in progress; NULL: none. */
 static const gli_traced *find_call(const gli_live *live, const gli_top_rank *r,
                                    int64_t *now_ns) {
   for (size_t i = 0; i < live->n; i++) {
@@ -169,7 +170,8 @@ static const gli_traced *find_call(const gli_live *live, const gli_top_rank *r,
   return NULL;
 }
 
-/* The first call that ranks of the job wait in for this one, and these. */
+/* Returns the first call in which ranks of the job wait for this rank, and
+ * lists them. */
 static const gli_traced *find_waiting(const gli_live *live, uint64_t job,
                                       int64_t rank, gli_rank_list *waiting) {
   const gli_traced *call = NULL;
@@ -241,7 +243,7 @@ static void show_job(uint64_t job, const reading *now, const reading *before,
   }
 }
 
-/* The lowest job above `above`; 0: none. */
+/* Finds the lowest job above `above`; returns false if there is none. */
 static bool next_job(const reading *r, const uint64_t *above, uint64_t *next) {
   bool found = false;
   for (size_t i = 0; i < r->n + r->watch.n; i++) {

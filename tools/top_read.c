@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What follows the name of a label in a line; NULL: it has none. */
+/* Returns the text after a label's name in a line; NULL: no such label. */
 static const char *top_label_at(const char *line, size_t length,
                                 const char *name) {
   size_t n = strlen(name);
@@ -13,7 +13,7 @@ static const char *top_label_at(const char *line, size_t length,
   return NULL;
 }
 
-/* The value of a label; -1: it has none, or no number. */
+/* Returns the value of a label; -1 if it is missing or not a number. */
 static int64_t top_label(const char *line, size_t length, const char *name) {
   const char *at = top_label_at(line, length, name);
   char *end;
@@ -24,7 +24,8 @@ static int64_t top_label(const char *line, size_t length, const char *name) {
   return good && value < INT32_MAX ? value : -1;
 }
 
-/* Is the line about this? Then its value, which is at its end. */
+/* Returns true if the line is about this metric, with its value, which is at
+ * the end. */
 static bool top_value(const char *line, size_t length, const char *name,
                       double *value) {
   size_t n = strlen(name);

@@ -11,16 +11,16 @@ enum { GLI_TOP_PEERS = 256 };
 typedef struct gli_top_rank {
   uint64_t job; /* 0: unknown */
   int64_t rank, process;
-  double read_s; /* when, by a clock of this process */
+  double read_s; /* time of reading, by a clock of this process */
   double calls, call_seconds, bytes_sent, bytes_received, running;
   bool failed;
-  size_t n_late; /* ranks that it waited for: the first so many */
+  size_t n_late; /* number of ranks that it waited for, up to GLI_TOP_PEERS */
   int64_t late_rank[GLI_TOP_PEERS];
   double late_seconds[GLI_TOP_PEERS];
 } gli_top_rank;
 
-/* Reads the text of one context, which ends in a 0 or with "# EOF". Returns
- * what follows; NULL: it is no such text. */
+/* Reads the text of one context, which ends in a 0 or with "# EOF". Returns the
+ * rest of the text; NULL if the text has another format. */
 const char *gli_top_parse(const char *text, gli_top_rank *rank);
 
 #endif

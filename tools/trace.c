@@ -60,14 +60,14 @@ const gli_trace_file *gli_traces_of(const gli_traces *traces, int64_t rank) {
 
 /* ---- files --------------------------------------------------------------- */
 
-/* By rank, and the newest of each first. */
+/* Compares by rank, and puts the newest of each first. */
 static int by_rank(const void *left, const void *right) {
   const gli_trace_file *a = left, *b = right;
   if (a->rank != b->rank) return a->rank < b->rank ? -1 : 1;
   return (a->now_ns < b->now_ns) - (a->now_ns > b->now_ns);
 }
 
-/* Of several files of a rank the newest counts. */
+/* Keeps only the newest file of each rank. */
 static void drop_older(gli_traces *traces) {
   size_t n = 0;
   for (size_t i = 0; i < traces->n; i++) {
@@ -84,7 +84,8 @@ static void drop_older(gli_traces *traces) {
   traces->n = n;
 }
 
-/* False, and it was said why: one cannot be read, or is of another job. */
+/* Loads all files. Returns false, after printing the cause, if one cannot be
+ * read, or belongs to another job. */
 static bool load_all(gli_traces *traces, int n, char **paths) {
   char why[GLI_TRACE_WHY_BYTES];
   for (int i = 0; i < n; i++) {
@@ -138,7 +139,8 @@ static void say_who_is_there(const gli_traces *traces) {
   }
 }
 
-/* Those that heard of an error say so; the others have found it. */
+/* Prints errors of ranks that found one; other ranks' errors name the rank that
+ * reported it. */
 static size_t say_errors(const gli_traces *traces) {
   size_t found = 0;
   const char *heard = NULL;

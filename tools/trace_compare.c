@@ -1,5 +1,6 @@
-/* Collectives of all ranks against each other. Those of one context, tag and
- * persistent request have numbers: the n-th is to be the same call on all. */
+/* Compares the collectives of all ranks. Calls with the same context, tag and
+ * persistent request are numbered: the n-th must be the same call on all ranks.
+ */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,11 +13,12 @@ typedef struct compared {
   size_t file;
 } compared;
 
-/* How far a rank has come in a stream of calls. */
+/* The last call of a rank in a stream of calls. */
 typedef struct reached {
-  const gli_traced *last; /* NULL: it has made none */
-  size_t times_last;      /* in all streams: how often it started last, */
-  double late_ns;         /* and how much later than the first, together */
+  const gli_traced *last; /* NULL: none */
+  size_t times_last;      /* in all streams: number of calls that it started
+                             last */
+  double late_ns;         /* sum of its delays after the first in these calls */
 } reached;
 
 /* ---- the order of calls -------------------------------------------------- */
@@ -60,7 +62,8 @@ static compared *sorted_calls(const gli_traces *traces, size_t *n) {
 
 /* ---- what differs -------------------------------------------------------- */
 
-/* Blocks of given lengths differ from rank to rank. */
+/* Returns true if the call has block lengths, which differ from rank to rank.
+ */
 static bool has_blocks(const gli_traced *o) {
   size_t length = strlen(o->call);
   return length > 0 && o->call[length - 1] == 'v';
@@ -82,7 +85,8 @@ static void say_differs(FILE *to, const gli_traces *traces, const compared *a,
           gli_traced_where(a->o, where));
 }
 
-/* The first of a stream in which ranks differ; all that follow do, too. */
+/* Prints the first call of a stream in which ranks differ; all later ones
+ * differ as well. */
 static size_t find_difference(FILE *to, const gli_traces *traces,
                               const compared *calls, size_t n) {
   for (size_t i = 1; i < n; i++) {
@@ -100,24 +104,26 @@ static bool is_under_way(const gli_traced *o) {
   return o->state < GLI_TRACED_COMPLETED;
 }
 
-/* Did it fail with its context? Then it had not ended before. */
+/* Returns true if the call is in progress. One that failed with its context had
+ * not ended before. */
 static bool hangs(const gli_traced *o) {
   return is_under_way(o) || o->state == GLI_TRACED_FAILED;
 }
 
-/* Do the ranks of a stream know that this one is in it? */
+/* Returns true if the ranks of a stream know that this rank is part of it. */
 static bool takes_part(const gli_traces *traces, const compared *calls,
                        size_t n, int64_t rank) {
   for (size_t i = 0; i < n; i++) {
     const gli_trace_file *f = &traces->files[calls[i].file];
     if (gli_trace_in_group(f, calls[i].o->group, rank)) return true;
     if (i > 0 && calls[i].file == calls[0].file)
-      break; /* all have been asked */
+      break; /* all files have been searched */
   }
   return false;
 }
 
-/* Of the calls beyond `sequence` the first that somebody hangs in, and who. */
+/* Returns the first call beyond `sequence` in which a rank hangs, and lists
+ * these ranks. */
 static const gli_traced *first_hanging(const gli_traces *traces,
                                        const compared *calls, size_t n,
                                        int64_t sequence, gli_rank_list *ranks) {
@@ -175,7 +181,7 @@ static size_t find_behind(FILE *to, const gli_traces *traces,
   return found;
 }
 
-/* Ranks that are waited for, and that have told nothing. */
+/* Prints ranks that others wait for and that gave no trace. */
 static size_t find_silent(FILE *to, const gli_traces *traces,
                           const compared *calls, size_t n) {
   size_t found = 0;
@@ -202,7 +208,7 @@ static size_t find_silent(FILE *to, const gli_traces *traces,
 
 /* ---- who starts last ----------------------------------------------------- */
 
-/* Of one call that `n` ranks have made. */
+/* Records the last rank of one call that `n` ranks have made. */
 static void note_last(const compared *calls, size_t n, reached *all) {
   size_t first = 0, last = 0;
   for (size_t i = 1; i < n; i++) {
@@ -230,7 +236,7 @@ static void say_last_ones(FILE *to, const gli_traces *traces,
 
 /* ---- all ----------------------------------------------------------------- */
 
-/* Of one stream; `whole` counts calls that all ranks have made. */
+/* Compares one stream; `whole` counts calls that all ranks have made. */
 static size_t compare_stream(FILE *to, const gli_traces *traces,
                              const compared *calls, size_t n, reached *all,
                              size_t *whole) {

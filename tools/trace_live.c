@@ -7,7 +7,8 @@
 
 #include "tools/tools.h"
 
-/* Between two readings: what only one of them has under way was going on. */
+/* Time between two readings: operations in only one of them were making
+ * progress. */
 enum { CONFIRM_MS = 100 };
 
 /* ---- answers ------------------------------------------------------------- */
@@ -35,7 +36,7 @@ static bool live_add(gli_live *live, const gli_watched *from, const char *text,
   return true;
 }
 
-/* One object follows the other, and each begins a line like no other line. */
+/* Objects follow each other, and each begins a line as no other line does. */
 bool gli_live_read(gli_live *live, const gli_watch *watch) {
   static const char start[] = "\n{\"gloo_trace\"";
   *live = (gli_live){NULL, 0};
@@ -75,8 +76,9 @@ static bool live_is_under_way(const gli_trace_file *f, const gli_traced *o) {
   return false;
 }
 
-/* Ranks answer one after the other, and a job that runs goes on meanwhile: only
- * what is still under way a moment later is waiting. */
+/* Confirms waiting calls: ranks answer one after the other while a running job
+ * goes on, so only calls that are still in progress a moment later are waiting.
+ */
 static void live_confirm(gli_live *live, const gli_live *later) {
   for (size_t i = 0; i < live->n; i++) {
     gli_trace_file *f = &live->files[i];
@@ -94,7 +96,7 @@ static void live_confirm(gli_live *live, const gli_live *later) {
   }
 }
 
-/* Returns false if there is no memory for it. */
+/* Returns false if out of memory. */
 static bool live_look_again(gli_live *live, const gli_watch *watch,
                             double patience_s) {
   gli_live later;
@@ -133,7 +135,7 @@ static bool live_is_absent(const gli_watched *w) {
   return w->state == GLI_WATCH_STOPPED || w->state == GLI_WATCH_SILENT;
 }
 
-/* Of files[from .. to - 1], which are of one job. */
+/* Reports files[from .. to - 1], which belong to one job. */
 static int live_report(const gli_live *live, size_t from, size_t to,
                        const gli_watch *watch, const char *timeline) {
   gli_traces traces = {.files = live->files + from,
@@ -151,7 +153,8 @@ static int live_report(const gli_live *live, size_t from, size_t to,
   return status;
 }
 
-/* Ranks of a job of which none has answered, or that have not met. */
+/* Reports ranks of jobs from which no rank has answered, or that have not met.
+ */
 static int live_report_others(const gli_live *live, const gli_watch *watch,
                               const gli_watch_choice *choice) {
   int status = GLI_EXIT_OK;

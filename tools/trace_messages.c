@@ -1,4 +1,4 @@
-/* Messages that one rank waits with, and what the other end has done. */
+/* Messages in which one rank waits, and what the other end has done. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -10,8 +10,8 @@ static bool is_other_end(const gli_traced *a, int64_t rank,
          b->tag == a->tag && strcmp(a->group, b->group) == 0;
 }
 
-/* The last that the peer has done there; NULL: none. *done: it has done this
- * one. */
+/* Returns the peer's last matching operation; NULL: none. *done is true if it
+ * has completed this one. */
 static const gli_traced *find_last(const gli_traced *o, int64_t rank,
                                    const gli_trace_file *peer, bool *done) {
   const gli_traced *last = NULL;
@@ -33,7 +33,7 @@ static size_t compare_message(FILE *to, const gli_traces *traces, int64_t rank,
   const gli_traced *last = NULL;
   bool done = false;
   if (peer != NULL) last = find_last(o, rank, peer, &done);
-  if (done) return 0; /* it is on its way */
+  if (done) return 0; /* it is in flight */
   fprintf(to, "rank %" PRId64 " waits for rank %" PRId64 " in %s%s, ", rank,
           o->peer, gli_traced_words(o, words), gli_traced_where(o, where));
   const char *verb = o->receives ? "sent" : "received";

@@ -7,7 +7,7 @@
 
 #define FILE_BYTES_MAX ((size_t)1 << 30)
 enum { RANKS_MAX = 65536 };
-/* So that sums of times do not overflow. */
+/* A bound that keeps sums of times from overflowing. */
 #define TIME_MAX (INT64_MAX / 3)
 
 /* ---- fields -------------------------------------------------------------- */
@@ -43,8 +43,8 @@ static bool are_ranks(const gli_json_value *list, int64_t size) {
   return v == NULL;
 }
 
-/* Returns what is wrong; NULL: nothing. `shift_ns` is between its times and
- * those since 1970. */
+/* Returns an error, or NULL. `shift_ns` is the difference between its times and
+ * times since 1970. */
 static const char *read_operation(const gli_json_value *v, int64_t size,
                                   int64_t now_ns, int64_t shift_ns,
                                   gli_traced *o) {

@@ -1,5 +1,5 @@
-/* What one rank tells of its last operations: a file of GLOO_TRACE_DIR, or what
- * gloo_context_trace wrote. */
+/* The last operations of one rank: a file of GLOO_TRACE_DIR, or the output of
+ * gloo_context_trace. */
 #ifndef GLI_TOOLS_TRACE_READ_H
 #define GLI_TOOLS_TRACE_READ_H
 
@@ -16,8 +16,8 @@ typedef enum gli_traced_state {
   GLI_TRACED_FAILED
 } gli_traced_state;
 
-/* Texts are never NULL; numbers that are not there are -1. Times are
- * nanoseconds since 1970 by the clock of the rank's host. */
+/* Texts are never NULL; missing numbers are -1. Times are nanoseconds since
+ * 1970 by the clock of the rank's host. */
 typedef struct gli_traced {
   const char *call, *group;
   bool message, receives; /* "send", "receive" */
@@ -25,7 +25,7 @@ typedef struct gli_traced {
   int64_t count, bytes, root, peer, last;
   const char *dtype, *op, *algorithm, *status;
   gli_traced_state state;
-  int64_t started_ns, ended_ns; /* under way: when it was told */
+  int64_t started_ns, ended_ns; /* ended_ns: time of the trace if in progress */
   const gli_json_value *waits;  /* integers; NULL: none */
 } gli_traced;
 
@@ -44,15 +44,16 @@ typedef struct gli_trace_file {
 } gli_trace_file;
 
 enum { GLI_TRACE_WHY_BYTES = 256 };
-/* False: why not; nothing is to be freed then. `text` is taken over in any
- * case. */
+/* Parses a trace. Returns false, with the reason in `why` and nothing to free,
+ * on failure. Takes ownership of `text` in any case. */
 bool gli_trace_parse(gli_trace_file *file, const char *path, char *text,
                      size_t bytes, char why[GLI_TRACE_WHY_BYTES]);
 bool gli_trace_load(gli_trace_file *file, const char *path,
                     char why[GLI_TRACE_WHY_BYTES]);
 void gli_trace_unload(gli_trace_file *file);
 
-/* Is this rank of the group? A group that the file does not know of: false. */
+/* Returns true if this rank is in the group; false for a group that the file
+ * does not know. */
 bool gli_trace_in_group(const gli_trace_file *file, const char *group,
                         int64_t rank);
 bool gli_traced_waits_for(const gli_traced *operation, int64_t rank);

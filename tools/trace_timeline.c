@@ -1,5 +1,5 @@
-/* Trace events, as chrome://tracing has defined them and Perfetto reads them: a
- * process for each rank, and as many threads as it had operations at once. */
+/* Trace events, as defined by chrome://tracing and read by Perfetto: a process
+ * for each rank, with one thread per concurrent operation. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +26,7 @@ static int64_t first_start(const gli_traces *traces) {
   return first;
 }
 
-/* In microseconds, with all digits. */
+/* Writes microseconds, with all digits. */
 static void put_time(gli_json *json, const char *key, int64_t ns) {
   char text[40];
   snprintf(text, sizeof text, "%" PRId64 ".%03d", ns / 1000, (int)(ns % 1000));
@@ -99,7 +99,7 @@ static void put_name(gli_json *json, const gli_trace_file *f) {
 
 static bool put_file(gli_json *json, const gli_trace_file *f,
                      int64_t first_ns) {
-  int64_t free_ns[LANES_MAX]; /* from when on a lane is */
+  int64_t free_ns[LANES_MAX]; /* time from which a lane is free */
   for (size_t i = 0; i < LANES_MAX; i++) free_ns[i] = INT64_MIN;
   const gli_traced **sorted = malloc((f->n_operations + 1) * sizeof *sorted);
   if (sorted == NULL) return false;

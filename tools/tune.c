@@ -137,7 +137,7 @@ static bool write_file(const gli_tune_table *table, const char *where,
   return good;
 }
 
-/* Of files that were written before. */
+/* Reports on files that were written before. */
 static int report_files(char **files, int n) {
   gli_tune_source *from = calloc((size_t)n, sizeof *from);
   bool good = from != NULL;
@@ -149,7 +149,7 @@ static int report_files(char **files, int n) {
   return good ? GLI_EXIT_OK : GLI_EXIT_FAILED;
 }
 
-/* Of what was just measured. */
+/* Reports on new measurements. */
 static bool report_table(const gli_tune_table *table, int ranks) {
   gli_tune_source *from = calloc(1, sizeof *from);
   if (from == NULL) {
@@ -164,7 +164,7 @@ static bool report_table(const gli_tune_table *table, int ranks) {
   return fflush(stdout) == 0;
 }
 
-/* Rank 0 alone. */
+/* Prints the result; only rank 0 calls it. */
 static bool report(const gli_bench_rank *rank, const gli_tune_table *table) {
   int ranks = gloo_context_size(rank->context);
   bool near = gli_context_locality(rank->context) &&

@@ -8,13 +8,13 @@
 #include "plan/shape.h"
 #include "tools/tune.h"
 
-/* Each point is measured in rounds, all algorithms in each, so that a moment in
- * which the machine is busy with something else does not hit one alone. */
+/* Each point is measured in rounds with all algorithms in each, so that a
+ * moment of other load on the machine does not affect a single algorithm. */
 enum { ROUNDS = 3 };
-#define LONG ((uint64_t)1 << 20)  /* from here on, one will do */
+#define LONG ((uint64_t)1 << 20)  /* from here on, one round is enough */
 #define HOPELESS 2.5              /* times the best */
 #define SHORT ((uint64_t)4 << 10) /* below, all are measured */
-#define MEAN_ALGORITHMS 5.0       /* of a collective, for the share of time */
+#define MEAN_ALGORITHMS 5.0       /* per collective, to divide the time */
 
 bool gli_tune_knows(gli_collective collective) {
   return collective != GLI_SENDRECV && gli_case_knows(collective) &&
@@ -45,12 +45,12 @@ const gli_algorithm *gli_tune_algorithm(gli_collective collective, size_t i) {
 
 /* ---- one point ----------------------------------------------------------- */
 
-/* An algorithm on its way up in sizes. Everything here comes from figures that
- * all ranks have alike. */
+/* An algorithm on its way up in sizes. All of this derives from figures that
+ * are equal on all ranks. */
 typedef struct runner {
   const gli_algorithm *algorithm;
   double us;    /* at this size; 0: not measured */
-  double ratio; /* to the best, at the size before */
+  double ratio; /* ratio to the best, at the size before */
   bool out;
 } runner;
 
@@ -71,7 +71,7 @@ static bool measure_one(field *f, runner *r, uint64_t bytes) {
   return true;
 }
 
-/* Who is far behind, and did not get closer, does not go on. */
+/* Drops algorithms that are far behind and did not catch up. */
 static void drop_out(field *f, uint64_t bytes, double best_us) {
   for (size_t i = 0; i < f->n; i++) {
     runner *r = &f->runners[i];
@@ -107,7 +107,7 @@ static bool measure_point(field *f, uint64_t bytes, gli_tune_point *point) {
   return true;
 }
 
-/* All algorithms use the same buffers. */
+/* Measures a point; all algorithms use the same buffers. */
 static bool with_buffers(field *f, uint64_t bytes, gli_tune_point *point) {
   gli_bench_case *c = malloc(sizeof *c);
   gli_bench_buffers buffers;
@@ -131,8 +131,8 @@ static bool with_buffers(field *f, uint64_t bytes, gli_tune_point *point) {
 
 /* ---- all points ---------------------------------------------------------- */
 
-/* What makes the selector see the vector that it will see: of given counts all
- * blocks together, where every rank knows them. */
+/* Returns a count that makes the selector see the actual vector: with given
+ * counts all blocks together, if every rank knows them. */
 static uint64_t counted(const gli_bench_case *c) {
   gli_collective collective = c->call.collective;
   if (gli_collective_pairwise(collective)) return 0;
@@ -140,7 +140,7 @@ static uint64_t counted(const gli_bench_case *c) {
   return c->bytes / gloo_dtype_size(c->call.dtype) / (uint64_t)c->ranks;
 }
 
-/* What the selector would say, without what anybody told it. */
+/* Returns the selector's choice, without tuning rules. */
 static const gli_algorithm *selected(const field *f, uint64_t bytes) {
   gloo_context *context = f->rank->context;
   gli_bench_case *c = malloc(sizeof *c);
@@ -164,7 +164,7 @@ static const gli_algorithm *selected(const field *f, uint64_t bytes) {
   return gli_algorithm_select(&p);
 }
 
-/* Rank 0's clock says whether there is time for more. */
+/* Decides by rank 0's clock whether there is time for more. */
 static bool has_time(const gli_bench_rank *rank, uint64_t ends_ns, bool *yes) {
   gloo_error error;
   gloo_options options = GLOO_OPTIONS_INIT;
@@ -178,7 +178,7 @@ static bool has_time(const gli_bench_rank *rank, uint64_t ends_ns, bool *yes) {
   return true;
 }
 
-/* One point of one collective, when it is another one than before. */
+/* Measures one point of one collective, unless it equals the one before. */
 static bool add_point(field *f, uint64_t size, uint64_t ends_ns,
                       gli_tune_table *table) {
   int ranks = gloo_context_size(f->rank->context);
@@ -221,7 +221,7 @@ static void begin(field *f, gli_bench_rank *rank, gli_collective collective) {
   f->call = rank->settings->call;
   f->call.collective = collective;
   f->previous = UINT64_MAX;
-  /* There it is one of the others by another name. */
+  /* On one host, two_level is one of the others under another name. */
   bool one_host = gli_context_hosts(rank->context) == NULL;
   const gli_algorithm *a;
   while (f->n < GLI_TUNE_MAX_ALGORITHMS &&
@@ -245,7 +245,8 @@ void gli_tune_sort(gli_tune_table *table) {
 
 bool gli_tune_measure(gli_bench_rank *rank, const gli_tune_settings *settings,
                       gli_tune_table *table) {
-  /* Half is for what is around the timing, and for what is slow. */
+  /* Half of the time is for the work around the timing, and for slow
+   * algorithms. */
   gli_bench_settings bench = *rank->settings;
   bench.sets = 1;
   bench.seconds = settings->seconds / 2 / (double)count_points(settings) /
@@ -263,7 +264,8 @@ bool gli_tune_measure(gli_bench_rank *rank, const gli_tune_settings *settings,
     if (!gli_tune_wants(settings, collective)) continue;
     begin(&fields[n++], &own, collective);
   }
-  /* Short ones first: when time is up, the longest of all are left out. */
+  /* Short ones come first: if time runs out, the longest of all collectives are
+   * skipped. */
   for (uint64_t size = settings->min; good && size <= settings->max;
        size *= (uint64_t)settings->factor) {
     for (size_t i = 0; good && i < n; i++) {

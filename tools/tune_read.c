@@ -1,4 +1,4 @@
-/* Tables of times that `gloo tune` wrote before: the comments of its files. */
+/* Reads tables of times that `gloo tune` wrote: the comments of its files. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,9 +8,9 @@
 
 enum { LINE_BYTES = 4096 };
 
-/* A line, and the part of it that is yet to be read. */
+/* A line, and the rest of it that is not yet read. */
 typedef struct reader {
-  const char *name; /* of the file */
+  const char *name; /* name of the file */
   int line;
   const char *at;
   char text[LINE_BYTES];
@@ -30,8 +30,8 @@ static bool skip(reader *r, const char *word) {
   return true;
 }
 
-/* Up to a space or one of the marks between words; false when there is none, or
- * it has no room. */
+/* Reads up to a space or a mark between words. Returns false if there is no
+ * word, or no room. */
 static bool read_word(reader *r, char *word, size_t room) {
   size_t n = strcspn(r->at, " ,;:\n");
   if (n == 0 || n >= room) return false;
@@ -64,7 +64,8 @@ static bool read_header(reader *r, gli_tune_source *from) {
   return good || complain(r, "transport and memory are missing");
 }
 
-/* Which of its collective's; false when it is none. */
+/* Finds the index of an algorithm in its collective; returns false if there is
+ * none. */
 static bool find(gli_collective collective, const char *name, size_t *i) {
   const gli_algorithm *a;
   for (*i = 0; *i < GLI_TUNE_MAX_ALGORITHMS; (*i)++) {
@@ -93,7 +94,7 @@ static bool read_times(reader *r, gli_tune_point *p) {
   return true;
 }
 
-/* What follows the name of a collective. */
+/* Reads the text after the name of a collective. */
 static bool read_point(reader *r, gli_tune_point *p) {
   char name[64], *end;
   size_t chosen;
@@ -111,7 +112,7 @@ static bool read_point(reader *r, gli_tune_point *p) {
   return complain(r, "the chosen algorithm has no time");
 }
 
-/* Other comments, and choices, say nothing about times. */
+/* Other comments, and rules, have no times. */
 static bool read_line(reader *r, gli_tune_source *from) {
   char name[64];
   gli_tune_table *table = &from->table;

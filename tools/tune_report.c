@@ -4,9 +4,9 @@
 #include "tools/tools.h"
 #include "tools/tune.h"
 
-#define GOOD 1.25 /* times the best: what the selector should reach */
+#define GOOD 1.25 /* times the best: goal for the selector */
 #define SAME 1.1  /* figures closer than this do not differ */
-#define FAR 3.0   /* of what was too far behind to be measured */
+#define FAR 3.0   /* ratio for algorithms too far behind to be measured */
 
 double gli_tune_ratio(const gli_tune_point *point) {
   return point->best_us > 0 ? point->choice_us / point->best_us : 1;
@@ -49,7 +49,7 @@ typedef struct tally {
   const gli_tune_point *worst; /* NULL: no point yet */
 } tally;
 
-/* Of one collective, or, with GLI_COLLECTIVES, of all. */
+/* Counts points of one collective, or, with GLI_COLLECTIVES, of all. */
 static tally count(const gli_tune_table *table, gli_collective collective) {
   tally t = {0};
   for (size_t i = 0; i < table->n_points; i++) {
@@ -119,19 +119,19 @@ void gli_tune_print_report(FILE *to, const gli_tune_source *from, size_t n) {
 
 /* ---- the file ------------------------------------------------------------ */
 
-/* Where one size ends and the next begins: in the middle, as ratios go. */
+/* Returns the border between two sizes: the geometric mean. */
 static uint64_t border(uint64_t below, uint64_t above) {
   return (uint64_t)sqrt((double)below * (double)above);
 }
 
-/* The one that the file names: the one before, where the best is hardly better.
- */
+/* Returns the algorithm for the file: keeps the one before if the best is
+ * hardly better. */
 static size_t named(const gli_tune_point *p, size_t before) {
   bool stays = p->us[before] > 0 && p->us[before] <= SAME * p->best_us;
   return stays ? before : p->best;
 }
 
-/* The figures, for who wants to know why, and for gli_tune_read. */
+/* Writes the figures, for users who want to know why, and for gli_tune_read. */
 static void write_figures(FILE *to, const gli_tune_point *p) {
   fprintf(to, "# %s %" PRIu64 ": chosen %s", gli_collective_name(p->collective),
           p->bytes, p->choice->name);
@@ -147,8 +147,8 @@ static void write_figures(FILE *to, const gli_tune_point *p) {
   fprintf(to, "\n");
 }
 
-/* Behind the best by so much on the whole: sums of logarithms. Who was not
- * measured was far behind. */
+/* Returns how far an algorithm is behind the best in total: a sum of
+ * logarithms. An algorithm that was not measured was far behind. */
 static double distance(const gli_tune_point *points, size_t n, size_t i) {
   double sum = 0;
   for (size_t k = 0; k < n; k++) {
@@ -158,7 +158,8 @@ static double distance(const gli_tune_point *points, size_t n, size_t i) {
   return sum;
 }
 
-/* Where no rank knows how long the vector is, there is one choice for all. */
+/* Writes one choice for all lengths, because no rank knows the length of the
+ * vector. */
 static void write_single(FILE *to, const gli_tune_point *points, size_t n) {
   gli_collective collective = points[0].collective;
   size_t best = 0;

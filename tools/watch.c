@@ -18,7 +18,7 @@
 enum {
   WATCHED_MOST = 65536,
   AT_ONCE = 200, /* connections */
-  SLICE_MS = 20  /* from one look at stopped processes to the next */
+  SLICE_MS = 20  /* interval between checks for stopped processes */
 };
 #define ANSWER_BYTES_MOST ((size_t)256 << 20)
 
@@ -150,7 +150,7 @@ static void watch_end(gli_watched *w, gli_watch_state state) {
   w->text = NULL;
 }
 
-/* Connects and sends the request, for which any socket has room. */
+/* Connects and sends the request, which fits into any socket's buffer. */
 static void watch_begin(gli_watched *w, const char *path) {
   char request[64];
   int64_t process;
@@ -159,7 +159,7 @@ static void watch_begin(gli_watched *w, const char *path) {
   w->text = NULL;
   w->bytes = w->room = 0;
   w->state = GLI_WATCH_SILENT;
-  w->fd = gli_socket_open(AF_UNIX, SOCK_STREAM); /* which does not block */
+  w->fd = gli_socket_open(AF_UNIX, SOCK_STREAM); /* nonblocking */
   if (w->fd < 0) return;
   if (!gli_socket_connect_to(w->fd, w->path)) {
     bool gone = errno == ECONNREFUSED || errno == ENOENT;
@@ -177,7 +177,7 @@ static void watch_begin(gli_watched *w, const char *path) {
   (void)gli_socket_send(w->fd, request, (size_t)n);
 }
 
-/* Takes the head of the answer away. Returns false if it has none. */
+/* Removes the head of the answer. Returns false if it has none. */
 static bool watch_take_body(gli_watched *w) {
   static const char good[] = "HTTP/1.0 200 ";
   if (w->text == NULL || strncmp(w->text, good, sizeof good - 1) != 0)
@@ -211,7 +211,8 @@ static void watch_receive(gli_watched *w) {
                                               : GLI_WATCH_SILENT);
 }
 
-/* Returns true if all that have not answered are stopped, and so will not. */
+/* Returns true if all processes without an answer are stopped, and so will not
+ * answer. */
 static bool watch_only_stopped(const gli_watched *all, size_t n) {
   for (size_t i = 0; i < n; i++)
     if (all[i].fd >= 0 && !gli_process_is_stopped(all[i].name.process))

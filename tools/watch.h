@@ -1,5 +1,5 @@
-/* Processes of this user on this host that can be observed, and their answers:
- * `gloo top` and `gloo trace` ask all at the same time. */
+/* Observable processes of this user on this host, and their answers: `gloo top`
+ * and `gloo trace` ask all at the same time. */
 #ifndef GLI_TOOLS_WATCH_H
 #define GLI_TOOLS_WATCH_H
 
@@ -20,9 +20,9 @@ typedef struct gli_watched {
   char path[GLI_OBSERVE_PATH_BYTES];
   gli_observe_name name;
   gli_watch_state state;
-  char *text; /* the answer's body, ends in a 0; NULL: none */
+  char *text; /* body of the answer, ending in a 0; NULL: none */
   double read_s;
-  int fd; /* while it is asked */
+  int fd; /* open while it is asked */
   size_t bytes, room;
 } gli_watched;
 
@@ -31,26 +31,27 @@ typedef struct gli_watch {
   size_t n;
 } gli_watch;
 
-/* Processes to look for; the zero value: all. */
+/* Processes to look for; the zero value means all. */
 typedef struct gli_watch_choice {
-  int64_t process; /* 0: any; one of the job, or a parent of one */
-  const char *job; /* how its name begins; NULL: any */
+  int64_t process; /* 0: any; otherwise one of the job, or a parent of one */
+  const char *job; /* prefix of its name; NULL: any */
 } gli_watch_choice;
 
 /* Lists the sockets in the directories of core/run_directory.h. Returns false
- * if there is no memory for that. */
+ * if out of memory. */
 bool gli_watch_find(gli_watch *watch);
-/* Lists those in a directory of GLOO_METRICS. Returns false with errno. */
+/* Lists the sockets in a directory of GLOO_METRICS. Returns false with errno.
+ */
 bool gli_watch_find_in(gli_watch *watch, const char *directory);
-/* Keeps the processes of the jobs that are chosen. A job that no socket is
- * named after may be one of any of them, which are all kept then. */
+/* Keeps the processes of the chosen jobs. If no socket has the name of the
+ * chosen job, keeps all, because the job may be any of them. */
 void gli_watch_choose(gli_watch *watch, const gli_watch_choice *choice);
-/* Returns true if the process is chosen, or started one that is. */
+/* Returns true if `watched` is `process` or its descendant. */
 bool gli_watch_is_process(const gli_watched *watched, int64_t process);
 
-/* Asks all for `path`, and waits at most `patience_s` for the answers together;
- * less, where only stopped processes are left. Removes the sockets of processes
- * that are gone, in directories of the library's own. */
+/* Asks all for `path`, and waits at most `patience_s` for all answers together;
+ * less if only stopped processes are left. Removes the sockets of ended
+ * processes in the library's own directories. */
 void gli_watch_ask(gli_watch *watch, const char *path, double patience_s);
 void gli_watch_free(gli_watch *watch);
 

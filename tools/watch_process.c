@@ -15,7 +15,8 @@ static bool process_read(int64_t process, char *state, int64_t *parent) {
   size_t got = fread(line, 1, sizeof line - 1, from);
   fclose(from);
   line[got] = '\0';
-  const char *after = strrchr(line, ')'); /* of the name, which may have any */
+  const char *after = strrchr(line, ')'); /* end of the name, which may have any
+                                             characters */
   return after != NULL && sscanf(after, ") %c %" SCNd64, state, parent) == 2;
 }
 
