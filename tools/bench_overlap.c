@@ -47,26 +47,19 @@ static const gli_command command = {
     .name = "bench overlap",
     .usage = "gloo run -n N -- gloo bench overlap [options]",
     .about =
-        "Starts many non-blocking allreduces (float32 sums), computes for "
-        "about as long\n"
-        "as they take, and waits for them. Prints the time of communication "
-        "alone, of\n"
-        "computation alone and of both together, the ratio of the last to the "
-        "longer of\n"
-        "the others, and the share of the shorter one that was hidden. Results "
-        "are\n"
-        "verified.\n"
+        "Starts many non-blocking allreduces (float32 sums), computes for\n"
+        "about as long as they take, and waits for them. Prints the time of\n"
+        "communication alone, of computation alone and of both together, the\n"
+        "ratio of the last to the longer of the others, and the share of the\n"
+        "shorter one that was hidden. Results are verified.\n"
         "  busy    every rank computes, on any core\n"
-        "  spare   half of the cores compute, the other half communicate. The "
-        "library's\n"
-        "          helper threads stay on the communicating half, and so do "
-        "the ranks\n"
-        "          while they communicate alone. Otherwise all ranks share the "
-        "computing\n"
-        "          half: they start their allreduces, compute, and then wait "
-        "for the\n"
-        "          rest. So each part has the same cores alone as in the "
-        "combined run.\n"
+        "  spare   half of the cores compute, the other half communicate. The\n"
+        "          library's helper threads stay on the communicating half,\n"
+        "          and so do the ranks while they communicate alone. "
+        "Otherwise\n"
+        "          all ranks share the computing half: they start their\n"
+        "          allreduces, compute, and then wait for the rest. So each\n"
+        "          part has the same cores alone and combined.\n"
         "  away    an accelerator computes: the ranks sleep meanwhile\n",
     .options = options,
     .n_options = sizeof options / sizeof options[0],

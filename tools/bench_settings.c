@@ -75,24 +75,19 @@ static const gli_command command = {
         "       gloo bench limits [options]\n"
         "       gloo bench start [options]",
     .about =
-        "COLLECTIVE is one of barrier, broadcast, reduce, allreduce, scan, "
-        "exscan,\n"
-        "reduce_scatter, allgather, gather, scatter, alltoall; with blocks of "
-        "different\n"
-        "lengths reduce_scatterv, allgatherv, gatherv, scatterv, alltoallv; "
-        "sendrecv (round\n"
-        "trips between ranks 0 and 1, 2 and 3, ...).\n"
-        "Before each call every rank writes its input, and the ranks "
-        "synchronise outside\n"
-        "the library; after it they read the output. None of this is timed. "
-        "The time of an\n"
-        "iteration is that of its slowest rank. Every rank compares its result "
-        "bit by bit\n"
-        "with the expected one before and after the timing; on a difference "
-        "the program\n"
-        "exits with status 1.\n"
-        "algbw is bytes/p50; busbw counts the bytes that cross a rank's "
-        "link.\n",
+        "COLLECTIVE is one of barrier, broadcast, reduce, allreduce, scan,\n"
+        "exscan, reduce_scatter, allgather, gather, scatter, alltoall; with\n"
+        "blocks of different lengths reduce_scatterv, allgatherv, gatherv,\n"
+        "scatterv, alltoallv; sendrecv (round trips between ranks 0 and 1, 2\n"
+        "and 3, ...). Before each call every rank writes its input, and the\n"
+        "ranks synchronise outside the library; after it they read the "
+        "output.\n"
+        "None of this is timed. The time of an iteration is that of its\n"
+        "slowest rank. Every rank compares its result bit by bit with the\n"
+        "expected one before and after the timing; on a difference the "
+        "program\n"
+        "exits with status 1. algbw is bytes/p50; busbw counts the bytes that\n"
+        "cross a rank's link.\n",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
 };

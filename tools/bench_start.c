@@ -50,13 +50,12 @@ static const gli_command command = {
         "  passed   until the last rank has passed the barrier after that\n"
         "  split    creating a group of all ranks\n"
         "  linked   a message from each rank to each (with --link)\n"
-        "  sockets, memory  of a process afterwards, median and maximum; "
-        "memory is\n"
-        "           anonymous and shared memory (proportional share) above "
-        "that before\n"
-        "           the start (Linux)\n"
+        "  sockets, memory  of a process afterwards, median and maximum;\n"
+        "           memory is anonymous and shared memory (proportional "
+        "share)\n"
+        "           above that before the start (Linux)\n"
         "  store    requests per rank, and bytes received and sent\n"
-        "All ranks start at the same moment, when every process is already "
+        "All ranks start at the same moment, when every process is already\n"
         "running.\n",
     .options = options,
     .n_options = sizeof options / sizeof options[0],

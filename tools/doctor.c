@@ -27,13 +27,12 @@ static const gli_command command = {
         "Finds problems of a job. Start it as the ranks of your job:\n"
         "  srun -N 2 -n 4 gloo doctor     mpirun -np 4 gloo doctor\n"
         "  torchrun --nproc-per-node 4 --no-python gloo doctor\n"
-        "Rank 0 prints the settings of the launcher, the hosts of the ranks, "
-        "how each\n"
-        "pair of ranks is connected, limits, clocks, and a remedy for each "
-        "problem.\n"
-        "If the ranks cannot connect, each prints what it knows. The exit "
-        "status is 0\n"
-        "if no problem was found.\n",
+        "Rank 0 prints the settings of the launcher, the hosts of the ranks,\n"
+        "how each pair of ranks is connected, limits, clocks, and a remedy "
+        "for\n"
+        "each problem. If the ranks cannot connect, each prints what it "
+        "knows.\n"
+        "The exit status is 0 if no problem was found.\n",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
 };

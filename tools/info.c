@@ -42,25 +42,20 @@ static const gli_command command = {
         "gloo info [--json] [--local]\n"
         "       gloo info --tuning [--local | --ranks N] [--transport NAME]",
     .about =
-        "Prints the features of this build, the resources found on this host "
-        "and\n"
-        "the defaults.\n"
+        "Prints the features of this build, the resources found on this host\n"
+        "and the defaults.\n"
         "\n"
         "Started as the ranks of a job, for example\n"
         "\n"
         "    gloo run -n 4 -- gloo info\n"
         "\n"
-        "rank 0 also prints the host of each rank and how it waits, and for "
-        "each\n"
-        "pair of ranks their transport and why they do not use shared memory. "
-        "To\n"
-        "find out, every pair of ranks connects and exchanges messages over "
-        "the\n"
-        "transport of GLOO_TRANSPORT. Consecutive ranks with the same result "
-        "share\n"
-        "a line: '0 with 2-3'. With --tuning, the ranks of a job print the "
-        "choices\n"
-        "that follow from their measurements.\n",
+        "rank 0 also prints the host of each rank and how it waits, and for\n"
+        "each pair of ranks their transport and why they do not use shared\n"
+        "memory. To find out, every pair of ranks connects and exchanges\n"
+        "messages over the transport of GLOO_TRANSPORT. Consecutive ranks "
+        "with\n"
+        "the same result share a line: '0 with 2-3'. With --tuning, the ranks\n"
+        "of a job print the choices that follow from their measurements.\n",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
 };

@@ -112,21 +112,19 @@ static const gli_command command = {
     .name = "bench limits",
     .usage = "gloo bench limits [options]",
     .about =
-        "Measures the limits of this machine without the library. Prints "
+        "Measures the limits of this machine without the library. Prints\n"
         "medians.\n"
         "  memcpy, add       one thread; GB/s of one vector (float32 a += b)\n"
-        "  memcpy_behind     to a page offset 16 bytes above that of the "
-        "source, which\n"
-        "                    some processors copy ten times slower\n"
+        "  memcpy_behind     to a page offset 16 bytes above that of the\n"
+        "                    source, which some processors copy ten times\n"
+        "                    slower\n"
         "  fused_add         two threads, each storing its half of the sum of\n"
         "                    two vectors into two others; GB/s of one vector\n"
-        "  fused_allreduce   the same as a time: the lower bound of an "
-        "allreduce of\n"
-        "                    two ranks\n"
+        "  fused_allreduce   the same as a time: the lower bound of an\n"
+        "                    allreduce of two ranks\n"
         "  tcp_pingpong_roundtrip  two spinning processes over 127.0.0.1\n"
-        "  tcp_exchange      the same, both send at once; memory is written "
-        "before\n"
-        "                    and read after, outside the timing\n"
+        "  tcp_exchange      the same, both send at once; memory is written\n"
+        "                    before and read after, outside the timing\n"
         "  tcp_stream        one way\n"
         "  flag_one_way      until another thread sees a changed cache line\n",
     .options = options,

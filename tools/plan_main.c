@@ -34,7 +34,7 @@ static const gli_option options[] = {
     {"algorithm", 'a', GLI_OPTION_TEXT, &algorithm_name, "NAME",
      "algorithm (the library's choice)", 0, 0},
     {"count", 'c', GLI_OPTION_INTEGER, &count, "N",
-     "number of elements, as in the call (1024)", 0, INT64_MAX},
+     "number of elements, the count of the call (1024)", 0, INT64_MAX},
     {"dtype", 't', GLI_OPTION_TEXT, &dtype_name, "TYPE",
      "element type (float32)", 0, 0},
     {"root", 0, GLI_OPTION_INTEGER, &root, "R", "root of a broadcast (0)", 0,
@@ -77,13 +77,11 @@ static const gli_command command = {
     .name = "plan",
     .usage = "gloo plan COLLECTIVE --ranks N [options]",
     .about =
-        "Prints the steps of rank R. With --check, proves the plans of all "
-        "ranks\n"
-        "correct together; with --simulate, estimates their time. 'gloo plan "
-        "--list'\n"
-        "lists the collectives and algorithms. 'gloo plan bootstrap "
-        "--simulate'\n"
-        "estimates the time that the ranks need to connect.\n",
+        "Prints the steps of rank R. With --check, proves the plans of all\n"
+        "ranks correct together; with --simulate, estimates their time. 'gloo\n"
+        "plan --list' lists the collectives and algorithms. 'gloo plan\n"
+        "bootstrap --simulate' estimates the time that the ranks need to\n"
+        "connect.\n",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
 };

@@ -25,11 +25,10 @@ static const gli_command command = {
     .about =
         "Serves a store for the ranks of jobs: set "
         "GLOO_STORE=tcp://HOST:PORT,\n"
-        "GLOO_RANK, GLOO_SIZE and a different GLOO_JOB_ID for each job. Prints "
-        "its\n"
-        "address and serves any number of jobs until SIGINT or SIGTERM. Any "
-        "process\n"
-        "that can reach the port can read and write the store.\n",
+        "GLOO_RANK, GLOO_SIZE and a different GLOO_JOB_ID for each job. "
+        "Prints\n"
+        "its address and serves any number of jobs until SIGINT or SIGTERM.\n"
+        "Any process that can reach the port can read and write the store.\n",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
 };

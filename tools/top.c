@@ -33,13 +33,12 @@ static const gli_command command = {
     .name = "top",
     .usage = "gloo top [options] [DIRECTORY]",
     .about =
-        "Shows live activity of the ranks of this user's jobs on this host. "
-        "Marks\n"
-        "ranks that are stopped or do not answer, with the call in which "
-        "others\n"
-        "wait for them. With DIRECTORY, shows only the metrics of ranks "
-        "started\n"
-        "with GLOO_METRICS=DIRECTORY.\n",
+        "Shows live activity of the ranks of this user's jobs on this host.\n"
+        "Marks ranks that are stopped or do not answer, with the call in "
+        "which\n"
+        "others wait for them. With DIRECTORY, shows only the metrics of "
+        "ranks\n"
+        "started with GLOO_METRICS=DIRECTORY.\n",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
 };

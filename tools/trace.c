@@ -30,17 +30,12 @@ static const gli_command command = {
         "gloo trace [options] FILE...\n"
         "       gloo trace [options] --pid PID | --job JOB",
     .about =
-        "Compares the last operations of the ranks of a job: finds ranks that "
-        "are\n"
-        "behind or made a different call, and shows which rank waits for "
-        "which. Each\n"
-        "FILE is the trace of one rank, from the directory of GLOO_TRACE_DIR "
-        "or from\n"
-        "gloo_context_trace. With --pid or --job, queries this user's ranks on "
-        "this\n"
-        "host and names stopped ones. The exit status is 0 if no problem was "
-        "found,\n"
-        "and 1 otherwise.\n",
+        "Compares the last operations of the ranks of a job: finds ranks that\n"
+        "are behind or made a different call, and shows which rank waits for\n"
+        "which. Each FILE is the trace of one rank, from the directory of\n"
+        "GLOO_TRACE_DIR or from gloo_context_trace. With --pid or --job,\n"
+        "queries this user's ranks on this host and names stopped ones. The\n"
+        "exit status is 0 if no problem was found, and 1 otherwise.\n",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
 };

@@ -79,7 +79,7 @@ static void say_differs(FILE *to, const gli_traces *traces, const compared *a,
                         const compared *b) {
   char left[GLI_TRACE_WORDS_BYTES], right[GLI_TRACE_WORDS_BYTES];
   char where[GLI_TRACE_WORDS_BYTES];
-  fprintf(to, "rank %" PRId64 " called %s where rank %" PRId64 " called %s%s\n",
+  fprintf(to, "rank %" PRId64 " called %s, but rank %" PRId64 " called %s%s\n",
           traces->files[a->file].rank, gli_traced_words(a->o, left),
           traces->files[b->file].rank, gli_traced_words(b->o, right),
           gli_traced_where(a->o, where));

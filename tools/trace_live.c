@@ -233,7 +233,7 @@ int gli_trace_running(const gli_watch_choice *choice, double patience_s,
   else if (n == 0)
     fprintf(stderr,
             "gloo trace: no such job of this user runs on this host, or it was "
-            "started with GLOO_OBSERVE=0; `gloo top` lists those that run\n");
+            "started with GLOO_OBSERVE=0; `gloo top` lists running jobs\n");
   else
     status = live_report_all(&live, &watch, choice, timeline);
   gli_live_free(&live);

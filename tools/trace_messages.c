@@ -38,12 +38,12 @@ static size_t compare_message(FILE *to, const gli_traces *traces, int64_t rank,
           o->peer, gli_traced_words(o, words), gli_traced_where(o, where));
   const char *verb = o->receives ? "sent" : "received";
   if (peer == NULL)
-    fprintf(to, "which %s\n", gli_traces_absence(traces, o->peer, absence));
+    fprintf(to, ", which %s\n", gli_traces_absence(traces, o->peer, absence));
   else if (last != NULL)
-    fprintf(to, "which has %s no more than #%" PRId64 "\n", verb,
+    fprintf(to, ", which has %s no more than #%" PRId64 "\n", verb,
             last->sequence);
   else
-    fprintf(to, "which has not %s it%s\n", verb,
+    fprintf(to, ", which has not %s it%s\n", verb,
             peer->ended > (int64_t)peer->n_operations
                 ? ", as far as its trace reaches"
                 : "");

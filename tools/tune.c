@@ -52,11 +52,9 @@ static const gli_command command = {
         "and\n"
         "the best algorithm for each size, and writes the best into a file "
         "for\n"
-        "GLOO_TUNING_FILE. Its entries hold for this number of ranks, within "
-        "one\n"
-        "host or across hosts; several files can be concatenated. Algorithms "
-        "that\n"
-        "are far behind are not measured at larger sizes.\n",
+        "GLOO_TUNING_FILE. Its entries hold for this number of ranks, within\n"
+        "one host or across hosts; several files can be concatenated.\n"
+        "Algorithms that are far behind are not measured at larger sizes.\n",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
 };

@@ -427,7 +427,7 @@ GLOO_API int gloo_context_translate(const gloo_context *from, int rank,
 
 typedef struct gloo_shrink_options {
   size_t struct_size;
-  /* How long to wait for live ranks that do not call; GLOO_TIMEOUT_DEFAULT: the
+  /* Time to wait for live ranks that do not call, ns; GLOO_TIMEOUT_DEFAULT: the
    * timeout of the context; GLOO_TIMEOUT_NONE: without limit. */
   int64_t timeout_ns;
   /* Minimum number of surviving ranks; fewer are an error. 0: 1. After a

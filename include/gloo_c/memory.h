@@ -105,9 +105,8 @@ GLOO_API void gloo_free(void *memory);
  *
  * Shape: any address and length, but no byte may be in another registered range
  * or in memory of gloo_alloc.
- * Errors: GLOO_ERR_INVALID for NULL, for 0 bytes, for a length beyond the
- * address space, and for a range that overlaps another one or memory of
- * gloo_alloc; GLOO_ERR_NO_MEMORY if memory runs out, or 262,144 regions exist.
+ * Errors: GLOO_ERR_INVALID (NULL, 0 bytes, a length beyond the address space,
+ * or a range that overlaps another range or memory of gloo_alloc); GLOO_ERR_NO_MEMORY if memory runs out, or 262,144 regions exist.
  * The call does not check that the memory exists.
  * Threads: any; before a context exists, and after. Ownership: the memory stays
  * the caller's.

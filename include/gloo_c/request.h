@@ -153,8 +153,8 @@ typedef void (*gloo_request_fn)(void *user, gloo_request *request,
  * its device. It must not throw: no C++ exception may leave it.
  *
  * These calls wait for a callback that runs: gloo_request_destroy,
- * gloo_request_start, gloo_request_on_done and, for a request that is not
- * pending, gloo_request_release, with that request; gloo_context_destroy with
+ * gloo_request_start, gloo_request_on_done and gloo_request_release (unless the
+ * request is pending), with that request; gloo_context_destroy with
  * its context, or the last context of its family that the program holds. So a
  * thread must not make them while it holds a lock that the callback takes.
  * There are two exceptions. A callback that makes such a call does not wait for
@@ -163,8 +163,8 @@ typedef void (*gloo_request_fn)(void *user, gloo_request *request,
  * once, while its callback still runs.
  * Errors: GLOO_ERR_INVALID (NULL).
  * Threads: any. Ownership: `user` stays the caller's, and must stay valid until
- * the request is destroyed, the callback is removed, or, for a request that was
- * released while pending, the callback has returned. */
+ * the request is destroyed or the callback is removed; if the request was
+ * released while pending, until the callback has returned. */
 GLOO_API gloo_status gloo_request_on_done(gloo_request *request,
                                           gloo_request_fn function, void *user,
                                           gloo_error *error);

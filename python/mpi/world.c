@@ -93,8 +93,8 @@ static bool mpi_ranks_are_known(gloo_error *error) {
     return true;
   snprintf(
       error->message, sizeof error->message,
-      "RANK and WORLD_SIZE are not set; they say which of how many "
-      "processes this is, and MASTER_ADDR and MASTER_PORT where they meet");
+      "RANK and WORLD_SIZE are not set: use a launcher such as gloo run, or "
+      "set RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT");
   return false;
 }
 

@@ -216,7 +216,7 @@ static gloo_status xla_request_run(xla_request *request, gloo_context *context,
       if (in != out) return xla_shape_refuse(request);
       return xla_sendrecv(request, context, in, dtype, &options, error);
     default:
-      request->complaint = "there is no such call";
+      request->complaint = "unknown call";
       return GLOO_ERR_INVALID;
   }
 }

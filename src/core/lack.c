@@ -10,9 +10,11 @@ static const struct lack {
   const char *text;
 } lacks[] = {
     {EMFILE, GLOO_ERR_IO,
-     "too many open files in this process; raise the limit (ulimit -n)"},
+     "this process is out of file descriptors; raise its limit on open files "
+     "(ulimit -n)"},
     {ENFILE, GLOO_ERR_IO,
-     "too many open files on this host; raise the limit (sysctl fs.file-max)"},
+     "this host is out of file descriptors; raise its limit on open files "
+     "(sysctl fs.file-max)"},
 #if defined(ETOOMANYREFS)
     {ETOOMANYREFS, GLOO_ERR_IO,
      "this user has too many file descriptors in flight over Unix sockets; "

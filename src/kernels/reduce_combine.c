@@ -18,7 +18,7 @@
 
 _Static_assert(BLOCK_BYTES / sizeof(float) <= GLI_WIDE_BLOCK &&
                    SHORT_BLOCK_BYTES <= GLI_WIDE_BLOCK,
-               "what is added to a block must be as long");
+               "blocks to combine must have the same length");
 
 #define FOUR(x) x, x, x, x
 #define BLOCK_OF(x) FOUR(FOUR(FOUR(FOUR(FOUR(x)))))

@@ -234,7 +234,7 @@ static void tls_explain(gli_tls *tls) {
   } else if (tls->ready) { /* it spoke TLS well enough before */
     tls_changed(tls);
   } else if (!of_tls) {
-    tls_fail(tls, "violated the TLS protocol", text != NULL ? text : "");
+    tls_fail(tls, "does not speak TLS correctly", text != NULL ? text : "");
   } else if (verified == X509_V_ERR_HOSTNAME_MISMATCH) {
     tls->code = EBADMSG; /* tls_verify has said why */
   } else if (reason == SSL_R_CERTIFICATE_VERIFY_FAILED) {
@@ -252,7 +252,7 @@ static void tls_explain(gli_tls *tls) {
   } else if (reason == SSL_R_DECRYPTION_FAILED_OR_BAD_RECORD_MAC) {
     tls_changed(tls);
   } else {
-    tls_fail(tls, "violated the TLS protocol", text != NULL ? text : "");
+    tls_fail(tls, "does not speak TLS correctly", text != NULL ? text : "");
   }
 }
 

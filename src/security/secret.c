@@ -79,7 +79,7 @@ static gloo_status secret_check_file(int fd, const char *from,
   if (info.st_uid != geteuid() && info.st_uid != 0)
     return gli_fail(error, GLOO_ERR_INVALID, -1,
                     "%s belongs to user %lu: it must belong to root or to user "
-                    "%lu, who runs this process",
+                    "%lu, the user of this process",
                     from, (unsigned long)info.st_uid, (unsigned long)geteuid());
   unsigned others = info.st_uid == 0 ? 037 : 077;
   if ((info.st_mode & others) != 0)

@@ -210,7 +210,7 @@ static gloo_status out_of_reach(const gli_shm_pair *pair, gloo_error *error) {
   return gli_fail(
       error, GLOO_ERR_NO_MEMORY, -1,
       "cannot map or read the memory shared by rank %" PRIu32
-      ": too many open files in this process; raise the limit (ulimit -n)",
+      ": this process is out of file descriptors; raise its limit (ulimit -n)",
       pair->peer.config.peer_rank);
 }
 

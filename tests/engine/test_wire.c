@@ -436,6 +436,7 @@ static void no_more_answers_than_a_peer_takes(void **state) {
   assert_int_equal(gli_wire_answer(s.link, GLI_MESSAGE_CTS, &about, &error),
                    GLOO_ERR_PROTOCOL);
   assert_int_equal(error.rank, s.link->rank);
+  assert_non_null(strstr(error.message, "without reading the replies"));
   wire_check(s.w);
   play(&s, "room:9");
   assert_int_equal(s.link->answers, 2 * GLI_RTS_MAX - 9);

@@ -11,9 +11,9 @@ from pathlib import Path
 import tap
 
 # Percent of the comments of at least four words; number of messages.
-LIMITS = {"src": 14.5, "include": 11.0}
+LIMITS = {"src": 14.5, "include": 0.0}
 MESSAGES = ("src", "tools", "python")
-MESSAGE_LIMIT = 190
+MESSAGE_LIMIT = 0
 
 # A construct, and a sentence that has it.
 COMMENT = [
@@ -42,7 +42,7 @@ MESSAGE = [
     (r"\b(nobody|somebody|whoever|of those|those (that|who)|which of)\b", "nobody listens at this port"),
     (r"\b(is|are|was|were) (told|over|there|gone|said|meant|to be had)\b", "peers are told nothing"),
     (r"\bmakes? no sense\b|\bas in\b|\bdo without\b|\bends? well\b|\bin vain\b|\bof no use\b", "a list that makes no sense"),
-    (r"(^|[:;,] )(what|who|whose|which) (?!(is|are) (the|your)\b)[^?]*$", "what was sent is lost"),
+    (r"(^|[:;] )(what|who|whose|which) (?!(is|are) (the|your)\b)[^?]*$|, (what|who|whose)\b", "what was sent is lost"),
     (r"\b1 (ranks|cores|hosts|pairs|bytes|threads|operations)\b", "1 ranks share the core"),
     (r", for (it|they|that|there|the|each)\b", "it waits, for the peer has not come"),
 ]  # fmt: skip

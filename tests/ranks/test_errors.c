@@ -310,7 +310,7 @@ static void bad_arguments(rank_env *env) {
           gloo_allreduce(c, x, y, 4, (gloo_dtype)-1, GLOO_SUM, &o, &error));
   REFUSED(GLOO_ERR_OP, "unknown reduction",
           gloo_allreduce(c, x, y, 4, GLOO_FLOAT32, (gloo_op)99, &o, &error));
-  REFUSED(GLOO_ERR_UNSUPPORTED, "band of float32",
+  REFUSED(GLOO_ERR_UNSUPPORTED, "band is not defined for float32",
           gloo_allreduce(c, x, y, 4, GLOO_FLOAT32, GLOO_BAND, &o, &error));
   REFUSED(GLOO_ERR_BUFFER, "output is NULL",
           gloo_allreduce(c, x, NULL, 4, GLOO_FLOAT32, GLOO_SUM, &o, &error));

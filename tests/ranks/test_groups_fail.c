@@ -50,6 +50,11 @@ static void other_lists(rank_env *env) {
   gloo_error error;
   const int *lists[] = {three, env->user ? other : two, three};
   size_t n = env->rank == 1 && !env->user ? 2 : 3;
+  RANK_CHECK(
+      env, gloo_context_subset(env->context, three, (size_t)env->size + 1, NULL,
+                               &group, &error) == GLOO_ERR_RANK);
+  RANK_CHECK(
+      env, strstr(error.message, " ranks, but the context has only ") != NULL);
   gloo_status status = gloo_context_subset(env->context, lists[env->rank], n,
                                            NULL, &group, &error);
   RANK_CHECK(env, hears_of(status, GLOO_ERR_MISMATCH) && group == NULL);

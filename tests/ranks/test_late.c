@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "ranks.h"
@@ -182,6 +183,11 @@ static void cross(rank_env *env) {
                                       GLOO_INT32, GLOO_SUM, &o, &error);
   RANK_CHECK(env, status != GLOO_OK);
   RANK_CHECK(env, gloo_context_error(env->context, &cause) == GLOO_ERR_TIMEOUT);
+  const char *wait = strstr(cause.message, "is waiting for rank ");
+  RANK_CHECK(env, wait != NULL &&
+                      strstr(wait, "which is in a different call") != NULL);
+  RANK_CHECK(env, strstr(cause.message,
+                         "the library cannot tell which rank is wrong"));
 }
 
 static void ranks_that_wait_for_each_other_end(void **state) {

@@ -301,6 +301,8 @@ static void wrong_count(rank_env *env) {
              gloo_context_error(env->context, &error) == GLOO_ERR_MISMATCH);
   RANK_CHECK(env, strstr(error.message, "8 x int32") != NULL);
   RANK_CHECK(env, strstr(error.message, "4 x int32") != NULL);
+  RANK_CHECK(env, strstr(error.message, "rank 1 receives message #0") != NULL);
+  RANK_CHECK(env, strstr(error.message, "from rank 0, which sends") != NULL);
 }
 
 /* ---- both at once -------------------------------------------------------- */

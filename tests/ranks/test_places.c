@@ -267,7 +267,7 @@ static void try_length(rank_env *env, const row *r, size_t count) {
   (void)gloo_context_error(env->context, &error);
   const char *name = gli_collective_name(r->collective);
   bool named = strstr(error.message, name) != NULL;
-  bool says = strstr(error.message, "memory") != NULL;
+  bool says = strstr(error.message, "address space") != NULL;
   if (status == GLOO_ERR_COUNT && named && says) return;
   char text[80];
   snprintf(text, sizeof text, "%zu elements", count);

@@ -652,7 +652,7 @@ static void late(rank_env *env) {
   gloo_status status =
       gloo_recv(env->context, &word, 1, GLOO_INT32, 1, NULL, &error);
   RANK_CHECK(env, status == GLOO_ERR_TIMEOUT);
-  RANK_CHECK(env, strstr(error.message, "within 0.03 s") != NULL);
+  RANK_CHECK(env, strstr(error.message, "after 0.03 s") != NULL);
 }
 
 /* ---- groups -------------------------------------------------------------- */

@@ -397,7 +397,7 @@ static void a_killed_rank_is_named_long_before_the_deadline(void **state) {
     end_by_killing(ranks[victim]);
     for (unsigned r = 0; r < 3; r++) {
       if (r == victim) continue;
-      expect_named(end(ranks[r]), (int)victim, "ended");
+      expect_named(end(ranks[r]), (int)victim, "exited");
     }
     assert_true(uv_hrtime() - began_ns < UINT64_C(20000000000));
   }
@@ -580,7 +580,7 @@ static bool many_hear_of_one_that_differs(void) {
       late = true;
     else if (v.status != GLOO_ERR_MISMATCH ||
              !strstr(v.error.message, "rank 21") ||
-             !strstr(v.error.message, "another transport"))
+             !strstr(v.error.message, "uses transport"))
       fail_msg("rank %u: %s: %s", r, gloo_status_string(v.status),
                v.error.message);
   }
@@ -622,7 +622,7 @@ static bool all_hear_what_rank_0_lacks(void) {
     if (came_late(&v.error))
       late = true;
     else if (v.status != GLOO_ERR_IO ||
-             !strstr(v.error.message, "too many open files"))
+             !strstr(v.error.message, "out of file descriptors"))
       fail_msg("rank %u: %s: %s", r, gloo_status_string(v.status),
                v.error.message);
   }

@@ -124,7 +124,7 @@ static void different(rank_env *env) {
   uint64_t one = 1;
   gloo_error error;
   rank_expect_invalid(env, gloo_window_put(window, 0, 0, &one, 1, &error),
-                      &error, "1 bytes from offset 0");
+                      &error, "1 bytes at offset 0");
   RANK_OK(env, gloo_window_put(window, 0, 0, NULL, 0, NULL));
   for (int i = 1; i < env->size; i++)
     RANK_OK(env,

@@ -176,7 +176,8 @@ static void two_processes_of_one_rank_are_found(void **state) {
   runs[3].rank = 2;
   run_all(runs, 4);
   for (int i = 0; i < 4; i++)
-    expect_failure(&runs[i], GLOO_ERR_BUSY, 2, "rank 2 of 4 is there already");
+    expect_failure(&runs[i], GLOO_ERR_BUSY, 2,
+                   "two processes claim rank 2 of 4");
 }
 
 static void different_sizes_are_found_on_every_rank(void **state) {

@@ -80,7 +80,7 @@ static const bad table[] = {
     {{"0", "2\n", "h", "1"}, {"WORLD_SIZE", "'2\\x0a'"}},
     {{"0", "2", "h", "0"}, {"MASTER_PORT", "'0'", "1 to 65535"}},
     {{"0", "2", "h\n", "1"}, {"MASTER_ADDR", "'h\\x0a'", "a line break"}},
-    {{"0", "1", " h", "1"}, {"MASTER_ADDR", "' h'", "a blank"}},
+    {{"0", "1", " h", "1"}, {"MASTER_ADDR", "' h'", "a space"}},
     {{"1", "2", "tcp://h", "1"}, {"MASTER_ADDR", "'tcp://h'", "a scheme"}},
     {{"1", "2", "h:1", "1"}, {"MASTER_ADDR", "'h:1'", "a port"}},
     {{"1", "2", "127.0.0.1:1", "1"}, {"MASTER_ADDR", "a port"}},

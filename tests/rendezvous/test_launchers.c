@@ -216,7 +216,7 @@ static const bad bads[] = {
      {"'htp://h:1'", "unknown scheme"}},
     {{"GLOO_RANK=0", "GLOO_SIZE=1", "GLOO_STORE=tcp://h"}, {"has no port"}},
     {{"GLOO_RANK=0", "GLOO_SIZE=2", "GLOO_STORE=env:"}, {"'env:'"}},
-    {{TORCHRUN, "GLOO_STORE=tcp:h:1"}, {"tcp:h:1", "no '//'"}},
+    {{TORCHRUN, "GLOO_STORE=tcp:h:1"}, {"tcp:h:1", "'//' must follow"}},
     {{TORCHRUN, "MASTER_ADDR=h", "TORCHELASTIC_USE_AGENT_STORE=True",
       "TORCHELASTIC_RESTART_COUNT=x"},
      {"TORCHELASTIC_RESTART_COUNT is 'x'"}},

@@ -263,7 +263,7 @@ static void rank_0_that_is_killed_is_named(void **state) {
   rank_kill(ranks[0]);
   for (uint32_t r = 1; r < HERE; r++) {
     verdict v = rank_end(ranks[r]);
-    expect(&v, GLOO_ERR_PEER, 0, over_tcp() ? "serves the store" : "ended");
+    expect(&v, GLOO_ERR_PEER, 0, over_tcp() ? "serves the store" : "exited");
     expect_soon(&v, killed_ns);
   }
   job_close(&j);
@@ -391,7 +391,7 @@ static void what_a_lost_host_left_is_refused_on_all_ranks(void **state) {
     snprintf(wills, sizeof wills, "%s/wills", j.directory);
     test_directory_remove(wills);
     j.finishes = finishes;
-    expect_all_refused(&j, "rank 0 of 4 is there already");
+    expect_all_refused(&j, "two processes claim rank 0 of 4");
     job_close(&j);
   }
 }

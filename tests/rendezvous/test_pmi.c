@@ -140,7 +140,7 @@ static int a_child_is_refused(int rank, void *argument) {
     gloo_status tell =
         gli_pmi_tell(GLI_PMI_SIMPLE, "x", out, sizeof out, LONG, NULL);
     exit(join == GLOO_ERR_FORKED && tell == join &&
-                 strstr(error.message, "forked child") != NULL
+                 strstr(error.message, "forked process") != NULL
              ? 0
              : 1);
   }

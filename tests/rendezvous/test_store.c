@@ -133,8 +133,9 @@ static void what_is_too_long_or_missing_is_refused(void **state) {
   expect_invalid(gloo_store_set(NULL, "k", "x", 1, &e), &e, "store is NULL");
   expect_invalid(gloo_store_set(store, "k", NULL, 1, &e), &e, "NULL");
   expect_invalid(gloo_store_get(store, "k", GLOO_TIMEOUT_NOW, NULL, &e), &e,
-                 "value is NULL");
-  expect_invalid(gloo_store_add(store, "k", 1, NULL, &e), &e, "result is NULL");
+                 "`value` must not be NULL");
+  expect_invalid(gloo_store_add(store, "k", 1, NULL, &e), &e,
+                 "`result` must not be NULL");
   expect_invalid(gloo_store_wait(store, NULL, 2, GLOO_TIMEOUT_NOW, &e), &e,
                  "2 keys is NULL");
   expect_invalid(gloo_store_set(store, "k", big, GLOO_STORE_VALUE_MAX + 1, &e),

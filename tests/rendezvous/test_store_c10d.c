@@ -365,12 +365,12 @@ static void lengths_that_cannot_be_are_errors(void **state) {
   for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
     actor a = {0};
     put_u64(reply(act(&a, true)), lengths[i]);
-    expect_wrong(&a, APPEND, GLOO_ERR_INVALID, "at most 8388608");
+    expect_wrong(&a, APPEND, GLOO_ERR_INVALID, "the limit is 8388608");
     memset(&a, 0, sizeof(a));
     visit *v = act(&a, true);
     put_u8(reply(v), 0);
     put_u64(reply(v), lengths[i]);
-    expect_wrong(&a, GET, GLOO_ERR_INVALID, "at most 8388608");
+    expect_wrong(&a, GET, GLOO_ERR_INVALID, "the limit is 8388608");
   }
 }
 

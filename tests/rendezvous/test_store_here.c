@@ -458,7 +458,7 @@ static void another_users_server_is_not_believed(void **state) {
     assert_int_equal(open_at(HERE, 40100, false, -1, &store, &e),
                      GLOO_ERR_AUTH);
     squatter_end(&s);
-    expect_words(e.message, "another user, of user 65534");
+    expect_words(e.message, "another user, user 65534");
     expect_words(e.message, "GLOO_JOB_SECRET");
   }
 }

@@ -312,7 +312,8 @@ static void an_address_that_nobody_has_is_named(void **state) {
       0};
   told t = {SHORT,
             GLOO_ERR_TIMEOUT,
-            {"port 9 of 127.0.0.2 127.0.0.3", "connection refused", "700 ms"}};
+            {"port 9 at any of its addresses: 127.0.0.2 127.0.0.3",
+             "connection refused", "700 ms"}};
   (void)state;
   pmi_run(&(pmi_script){.ranks = 2, .trick = &trick}, rank_1_finds_none, &t,
           NULL);

@@ -2,6 +2,7 @@
  * somebody in between. */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -100,8 +101,20 @@ static void long_values_have_tags_as_well(void **state) {
   gloo_store_destroy(server);
 }
 
+static atomic_int wrong_secrets;
+
+static void count_wrong_secrets(gloo_log_level level, const char *line,
+                                void *user) {
+  (void)level;
+  (void)user;
+  if (strstr(line, "wrong job secret (or a rank of another job)") != NULL)
+    atomic_fetch_add(&wrong_secrets, 1);
+}
+
 static void who_does_not_stays_outside(void **state) {
   (void)state;
+  gloo_log_set_level(GLOO_LOG_DEBUG);
+  gloo_log_set_sink(count_wrong_secrets, NULL);
   gloo_store *server = store_of(secret, 0), *open = store_of(NULL, 0);
   uint16_t port = gloo_store_tcp_port(server);
   expect_refused(NULL, JOB, port, "requires the job secret");
@@ -110,6 +123,9 @@ static void who_does_not_stays_outside(void **state) {
   expect_refused(secret, JOB, gloo_store_tcp_port(open), "did not prove");
   gloo_store_destroy(open);
   gloo_store_destroy(server);
+  gloo_log_set_sink(NULL, NULL);
+  gloo_log_set_level(GLOO_LOG_WARN);
+  assert_true(atomic_load(&wrong_secrets) > 0);
 }
 
 static void the_environment_has_one_as_well(void **state) {

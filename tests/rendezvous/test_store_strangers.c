@@ -279,7 +279,7 @@ static void strangers_are_dropped_and_the_job_goes_on(void **state) {
   assert_int_equal(log_lines, 6 + 4 + 12 + 1);
   /* They cannot fill the log. */
   assert_int_equal(log_warnings, GLI_TCP_LINES_MAX);
-  assert_non_null(strstr(log_last, "refused 13 more clients"));
+  assert_non_null(strstr(log_last, "rejected 13 more clients"));
 }
 
 static void silent_clients_are_dropped(void **state) {

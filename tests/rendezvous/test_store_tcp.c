@@ -117,7 +117,7 @@ static void a_port_in_use_is_named(void **state) {
   assert_int_equal(gloo_store_tcp_create(&options, &second, &e),
                    GLOO_ERR_ADDRESS);
   expect_address(&e, options.port);
-  expect_message(&e, "address already in use");
+  expect_message(&e, "the port is in use, perhaps by an earlier run");
   expect_served(store);
   gloo_store_destroy(store);
 }
@@ -156,7 +156,7 @@ static void a_port_in_use_at_any_address_is_refused(void **state) {
     assert_int_equal(gloo_store_tcp_create(&options, &store, &e),
                      GLOO_ERR_ADDRESS);
     expect_address(&e, port);
-    expect_message(&e, "address already in use");
+    expect_message(&e, "the port is in use, perhaps by an earlier run");
     close(stranger);
     if (gloo_store_tcp_create(&options, &store, &e) != GLOO_OK)
       fail_msg("%s", e.message);
@@ -323,13 +323,13 @@ static void a_server_without_descriptors_says_so(void **state) {
                      GLOO_ERR_IO);
     assert_int_equal(e.rank, -1);
     expect_address(&e, port);
-    expect_message(&e, "too many open files");
+    expect_message(&e, "out of file descriptors");
     expect_message(&e, "ulimit -n");
   }
   expect_served(clients[0]);
   assert_int_equal(gloo_store_get(clients[0], "k", SHORT_TIME, &value, &e),
                    GLOO_ERR_IO);
-  expect_message(&e, "too many open files");
+  expect_message(&e, "out of file descriptors");
   /* When there is room again all is well. */
   gloo_store_destroy(clients[1]);
   another = join(port);

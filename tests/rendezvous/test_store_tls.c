@@ -172,16 +172,16 @@ static void others_stay_outside_and_are_told(void **state) {
   gloo_log_set_level(GLOO_LOG_OFF);
   gloo_store *server = store_of(&by_secret, 0);
   uint16_t port = gloo_store_tcp_port(server);
-  expect_refused(&plain, port, "uses TLS by the job's secret");
+  expect_refused(&plain, port, "uses TLS with the job secret");
   expect_refused(&plain_secret, port, "did not prove");
   expect_refused(&wrong, port, "a different secret");
-  expect_refused(&by_paper_1, port, "uses TLS by the job's secret");
+  expect_refused(&by_paper_1, port, "uses TLS with the job secret");
   gloo_store_destroy(server);
 
   server = store_of(&by_paper_0, 0);
   port = gloo_store_tcp_port(server);
-  expect_refused(&plain, port, "uses TLS by certificates");
-  expect_refused(&by_secret, port, "uses TLS by certificates");
+  expect_refused(&plain, port, "uses TLS with certificates");
+  expect_refused(&by_secret, port, "uses TLS with certificates");
   expect_refused(&(end){.certificate = "stranger"}, port,
                  "rejects this client");
   expect_refused(&(end){.certificate = "expired"}, port, "certificate expired");

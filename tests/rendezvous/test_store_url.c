@@ -54,8 +54,8 @@ static const char *const bads[][2] = {
     {"", "no scheme"},
     {"host", "no scheme"},
     {"://host:1", "no scheme"},
-    {"host:29500", "no '//'"},
-    {"tcp:/host:1", "no '//'"},
+    {"host:29500", "'//' must follow"},
+    {"tcp:/host:1", "'//' must follow"},
     {"http://h:1", "unknown"},
     {"TCP://h:1", "unknown"},
     {"tcp://", "no host"},
@@ -77,7 +77,7 @@ static const char *const bads[][2] = {
     {"file:", "no folder"},
     {"file:///", "no folder"},
     {"file://tmp/a", "three slashes"},
-    {"env:x", "no '//'"},
+    {"env:x", "'//' must follow"},
     {"env://x:1", "nothing may follow"},
 };
 

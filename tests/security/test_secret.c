@@ -403,7 +403,7 @@ static void the_owner_is_this_user_or_root(void **state) {
   setenv("GLOO_JOB_SECRET_FILE", path, 1);
   give(path, STRANGER, 0, 0600);
   expect_refused(GLOO_ERR_INVALID, path, "belongs to user 12345",
-                 "user 0, who runs this");
+                 "user 0, the user of this process");
   assert_int_equal(as_stranger(what_becomes_of_it), 1);
   give(path, STRANGER, 0, 0640);
   assert_int_equal(as_stranger(what_becomes_of_it), 3);

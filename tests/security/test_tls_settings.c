@@ -129,11 +129,11 @@ static void words_that_make_no_sense_are_refused(void **state) {
 static void half_of_what_it_takes_is_refused(void **state) {
   gloo_tls_options o = options_of(NULL, key, NULL);
   (void)state;
-  assert_refused(&o, GLOO_ERR_INVALID, "a key is given",
+  assert_refused(&o, GLOO_ERR_INVALID, "a key is set",
                  "set GLOO_TLS_CERTIFICATE");
   o = options_of(NULL, NULL, NULL);
   o.name = "node";
-  assert_refused(&o, GLOO_ERR_INVALID, "a name is given",
+  assert_refused(&o, GLOO_ERR_INVALID, "a name is set",
                  "set GLOO_TLS_CERTIFICATE");
   o = options_of(rank0, NULL, NULL);
   assert_refused(&o, GLOO_ERR_INVALID, rank0, "GLOO_TLS_AUTHORITY");
@@ -195,12 +195,13 @@ static void bad_files_are_named(void **state) {
       {options_of(absent, NULL, ca), GLOO_ERR_IO, absent, "No such file"},
       {options_of(rank0, absent, ca), GLOO_ERR_IO, absent, "No such file"},
       {options_of(rank0, NULL, absent), GLOO_ERR_IO, absent, "No such file"},
-      {options_of(broken, rank0, ca), GLOO_ERR_INVALID, broken, "PEM"},
-      {options_of(rank0, broken, ca), GLOO_ERR_INVALID, broken, "PEM"},
-      {options_of(rank0, NULL, broken), GLOO_ERR_INVALID, broken, "PEM"},
-      {options_of(empty, rank0, ca), GLOO_ERR_INVALID, empty, "PEM"},
-      {options_of(rank0, empty, ca), GLOO_ERR_INVALID, empty, "PEM"},
-      {options_of(rank0, NULL, empty), GLOO_ERR_INVALID, empty, "PEM"},
+      {options_of(broken, rank0, ca), GLOO_ERR_INVALID, broken, "expected PEM"},
+      {options_of(rank0, broken, ca), GLOO_ERR_INVALID, broken, "expected PEM"},
+      {options_of(rank0, NULL, broken), GLOO_ERR_INVALID, broken,
+       "expected PEM"},
+      {options_of(empty, rank0, ca), GLOO_ERR_INVALID, empty, "expected PEM"},
+      {options_of(rank0, empty, ca), GLOO_ERR_INVALID, empty, "expected PEM"},
+      {options_of(rank0, NULL, empty), GLOO_ERR_INVALID, empty, "expected PEM"},
       {options_of(cert, NULL, ca), GLOO_ERR_INVALID, cert, "key"},
       {options_of(key, key, ca), GLOO_ERR_INVALID, key, "certificate"},
       {options_of(rank0, rank1, ca), GLOO_ERR_INVALID, rank1,

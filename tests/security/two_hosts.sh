@@ -38,7 +38,7 @@ wait $first
 equal "$? $is_in" "0 0" && has "$(cat "$scratch/stranger")" "rank 1: well"
 result "without a secret the stranger is rank 1" "$scratch/all"
 equal "$(grep -c WARN "$scratch/all")" 1 &&
-  has "$(cat "$scratch/all")" "this job is open: its ranks have no secret, and anybody who reaches" &&
+  has "$(cat "$scratch/all")" "can join this job: no job secret is set" &&
   has "$(cat "$scratch/all")" "GLOO_JOB_SECRET to the same value on all ranks (openssl rand -hex 32)"
 result "and rank 0 says so, in one line with a remedy" "$scratch/all"
 

@@ -106,6 +106,19 @@ out=$("$gloo" bench barrier --iterations 1 2>&1)
 has "$out" "1 rank (processes), auto"
 result "gloo bench takes the library's own transport"
 
+out=$(env -i PATH="$PATH" GLOO_LOG_LEVEL=info "$gloo" bench barrier --iterations 1 2>&1)
+has "$out" "no launcher found in the environment: running as a job of one rank"
+result "without a launcher the log says so"
+echo "$out" | grep -qE "transport [a-z]+; 1 rank on (1 core|[0-9]+ cores): "
+result "the log counts ranks and cores"
+says 0 "Shows live activity of the ranks" top --help
+out=$(GLOO_CUDA=1 "$gloo" info 2>&1)
+case $out in
+  *"no NVIDIA driver (libcuda.so.1"* | *"CUDA                 the driver of"* | *"without CUDA"*) true ;;
+  *) false ;;
+esac
+result "a missing NVIDIA driver is named"
+
 # ---- JSON -------------------------------------------------------------------
 
 "$gloo" info --json | "$json" > "$scratch/out"

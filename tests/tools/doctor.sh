@@ -28,6 +28,7 @@ result "variables that are missing"
 
 out=$(RANK=1 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=1 "$gloo" doctor --timeout 0.3)
 equal $? 1 && has "$out" "store      " && has "$out" "cannot connect to the TCP store at 127.0.0.1:1" &&
+  has "$out" "Is rank 0 (or the process that serves the store) running, and is the address right?" &&
   has "$out" "findings   rank 1: "
 result "a store that is not reached"
 

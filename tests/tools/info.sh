@@ -16,7 +16,7 @@ equal $? 0 && has "$out" "
   inproc             yes"
 result "it says which transports can be used"
 if has_linux; then
-  has "$out" "shared memory        at most 64M per rank"
+  has "$out" "shared memory        up to 64M per rank"
   result "it says how much shared memory a rank takes at most"
 else
   has "$out" "

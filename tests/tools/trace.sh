@@ -6,7 +6,7 @@ gloo=$1 json=$2 rank=$3
 # shellcheck source=tests/tools/tap.sh
 . "$(dirname "$0")/tap.sh"
 
-export GLOO_LOG_LEVEL=off
+export GLOO_LOG_LEVEL=warn
 # job DIRECTORY WORDS...: its ranks write their files there.
 job() {
   mkdir "$scratch/$1"
@@ -16,6 +16,9 @@ job() {
 # ---- jobs ----
 
 job late late 2
+has "$(cat "$scratch/said")" "wrote a trace of its last operations to $scratch/late/gloo-trace-rank" &&
+  has "$(cat "$scratch/said")" "(read it with 'gloo trace $scratch/late/gloo-trace-rank"
+result "the log names the file and the command that reads it"
 out=$("$gloo" trace "$scratch"/late/*)
 equal $? 1 && has "$out" "3 of 3 ranks" && has "$out" "rank 2 is behind: ranks 0 and 1 wait in allreduce #6 (1 x int32, sum)" &&
   has "$out" "its last one there is barrier #5" && has "$out" "error on rank "
@@ -23,7 +26,7 @@ result "a rank that is late is named, and its last call"
 
 rm "$scratch"/late/*rank2*
 out=$("$gloo" trace "$scratch"/late/*)
-equal $? 1 && has "$out" "2 of 3 ranks" && has "$out" "no file of rank 2" &&
+equal $? 1 && has "$out" "2 of 3 ranks" && has "$out" "no file from rank 2" &&
   case $out in # by the algorithm, rank 1 waits for rank 2 or for rank 0
     *"rank 2 has no file, and ranks 0 and 1 wait for it in allreduce #6"*) ;;
     *) has "$out" "rank 2 has no file, and rank 0 waits for it in allreduce #6" ;;
@@ -120,7 +123,7 @@ result "refused: files of two jobs"
 
 sed 's/"wall_ns": 1/"wall_ns": 2/' "$whole" > "$scratch/newer"
 out=$("$gloo" trace "$whole" "$scratch/newer")
-has "$out" "newer is newer than " && has "$out" "1 of 3 ranks"
+has "$out" "which is older than $scratch/newer" && has "$out" "1 of 3 ranks"
 result "of two files of a rank the newer counts"
 
 printf '{"gloo_trace": 1, "rank": 0, "size": 1, "wall_ns": 5, "monotonic_ns": 5, "operations": [],

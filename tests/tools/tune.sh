@@ -101,7 +101,7 @@ result "a mistake in the variable is named"
 # shellcheck disable=SC2016
 out=$("$gloo" run -n 3 -- sh -c '[ "$RANK" != 2 ] || export GLOO_ALGORITHM="barrier:0-=all_to_one"
   exec "$0" bench barrier --iterations 1' "$gloo" 2>&1)
-failed $? && equal "$(echo "$out" | grep -c 'rank 2 was given choices of algorithms, unlike rank 0')" 3
+failed $? && equal "$(echo "$out" | grep -c 'rank 2 has choices of algorithms, unlike rank 0')" 3
 result "all ranks say which two have different tables"
 
 out=$(GLOO_ALGORITHM="allreduce:0-=ring" "$gloo" run -n 3 -- "$gloo" bench allreduce --sizes 4,64K --iterations 2)

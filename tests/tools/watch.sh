@@ -186,7 +186,7 @@ if [ "$(id -u)" -eq 0 ] && unshare -m true 2> /dev/null; then
   GLOO_LOG_LEVEL=info unshare -m sh -c 'mount -t tmpfs -o ro none /tmp && unset XDG_RUNTIME_DIR &&
     { [ ! -d /run/user ] || mount -t tmpfs -o ro none /run/user; } && "$@"' sh \
     "$gloo" run -n 2 -- "$rank" well 0 > "$scratch/said" 2>&1
-  equal $? 0 && has "$(cat "$scratch/said")" "cannot be observed by gloo top: no socket in /tmp/gloo_c-0"
+  equal $? 0 && has "$(cat "$scratch/said")" "cannot be observed by gloo top: cannot create a socket in /tmp/gloo_c-0"
   result "$what" "$scratch/said"
 else
   skipped "$what" "it takes root to have none"

@@ -297,7 +297,7 @@ static void answer_rank_0(const uint8_t *key, gli_shm_say say,
 
 static void answer_without_the_right_tag_is_refused(void **state) {
   (void)state;
-  answer_rank_0(NULL, GLI_SHM_ACCEPTED, "does not ask for the job's secret");
+  answer_rank_0(NULL, GLI_SHM_ACCEPTED, "does not require the job secret");
   answer_rank_0(other_key, GLI_SHM_ACCEPTED,
                 "has a different secret than rank 0");
   answer_rank_0(job_key, GLI_SHM_HELLO, "has a different secret than rank 0");

@@ -155,7 +155,7 @@ void gli_describe_timeout(const gli_operation *op, gloo_error *error) {
            "%s timed out%s: rank %u is waiting for %s%s%s",
            gli_describe_call(&op->signature, call), after,
            op->context->root_rank, who, which,
-           unclear ? "; the library cannot tell which of them is wrong" : "");
+           unclear ? "; the library cannot tell which rank is wrong" : "");
   if (n > 0 && !elsewhere && op->signature.collective != GLI_SENDRECV) {
     hint_at_skipped(op, ranks[0], error);
   }

@@ -110,7 +110,7 @@ void gli_error_undecided(gloo_error *error) {
   size_t used = strlen(error->message);
   error->rank = error->root_rank = -1;
   snprintf(error->message + used, sizeof error->message - used,
-           "; the library cannot tell which of the two is wrong");
+           "; the library cannot tell which rank is wrong");
 }
 
 static bool fail_is_same_call(const gli_header *a, const gli_header *b) {
