@@ -237,8 +237,7 @@ static void what_is_no_message_is_reported_on_both_ends(void **state) {
   (void)state;
   static const int none[2] = {-1, -1};
   for (size_t at = 0; at < 4; at++) {
-    const scene s = {
-        .count = 1, .at = at, .expected = "an invalid message"};
+    const scene s = {.count = 1, .at = at, .expected = "an invalid message"};
     run(1, none, &s);
   }
 }
