@@ -13,7 +13,7 @@
 
 #include "core/descriptor.h"
 #include "core/error.h"
-#include "core/lack.h"
+#include "core/exhaustion.h"
 
 static int random_read_file(const char *name, uint8_t *to, size_t bytes) {
   int fd = gli_fd_keep(open(name, O_RDONLY | O_CLOEXEC));
@@ -49,6 +49,6 @@ gloo_status gli_random_draw(void *to, size_t bytes, gloo_error *error) {
   const char *what;
   int code = gli_random(to, bytes, &what);
   if (code == 0) return GLOO_OK;
-  return gli_fail(error, gli_lack_status(code), -1, "no random numbers: %s: %s",
-                  what, gli_lack_text(code));
+  return gli_fail(error, gli_exhaustion_status(code), -1,
+                  "no random numbers: %s: %s", what, gli_exhaustion_text(code));
 }

@@ -253,7 +253,7 @@ GLI_COLD ssize_t gli_conn_read_tls(gli_conn *conn, void *to, size_t bytes) {
 /* ---- waiting, without a set ---------------------------------------------- */
 
 int gli_conn_wait(gli_conn *conn, int events, uint64_t deadline_ns) {
-  if ((events & GLI_READABLE) != 0 && gli_conn_hidden(conn)) return 0;
+  if ((events & GLI_READABLE) != 0 && gli_conn_tls_pending(conn)) return 0;
   bool unsent = gli_conn_unsent(conn);
   if (unsent) events |= GLI_WRITABLE;
   int code = gli_tcp_socket_wait(conn->watch.fd, events, deadline_ns);

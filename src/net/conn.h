@@ -129,8 +129,8 @@ static inline void gli_conn_for(gli_conn *conn, int events) {
 void gli_conn_await(gli_conn *conn);
 
 /* Bytes that TLS has read, which no watch on the socket sees any more. */
-static inline bool gli_conn_hidden(const gli_conn *conn) {
-  return conn->tls != NULL && gli_tls_hidden(conn->tls);
+static inline bool gli_conn_tls_pending(const gli_conn *conn) {
+  return conn->tls != NULL && gli_tls_pending(conn->tls);
 }
 /* Bytes that count as sent and that TLS has kept. */
 static inline bool gli_conn_unsent(const gli_conn *conn) {

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "core/error.h"
-#include "core/lack.h"
+#include "core/exhaustion.h"
 
 /* Interface names of container engines, hypervisors and overlay networks, whose
  * addresses other hosts do not reach, or have themselves. br- are Docker's
@@ -69,9 +69,9 @@ gloo_status gli_interfaces_read(gli_interfaces *out, gloo_error *error) {
   struct ifaddrs *entries;
   size_t n = 0;
   if (getifaddrs(&entries) != 0)
-    return gli_fail(error, gli_lack_status(errno), -1,
+    return gli_fail(error, gli_exhaustion_status(errno), -1,
                     "cannot list the network interfaces: %s",
-                    gli_lack_text(errno));
+                    gli_exhaustion_text(errno));
   for (const struct ifaddrs *e = entries; e != NULL; e = e->ifa_next) n++;
   gli_interface *list = calloc(n > 0 ? n : 1, sizeof *list);
   *out = (gli_interfaces){0, list};

@@ -9,7 +9,7 @@
 
 #include "core/descriptor.h"
 #include "core/error.h"
-#include "core/lack.h"
+#include "core/exhaustion.h"
 #include "core/log.h"
 #include "core/signals.h"
 #include "net/host_name.h"
@@ -130,9 +130,9 @@ static bool lookup_await(lookup *self, int64_t timeout_ns) {
  */
 static int lookup_lack(int rc, int code) {
   if (rc == EAI_MEMORY) return ENOMEM;
-  if (rc == EAI_SYSTEM) return gli_lacking(code) ? code : 0;
+  if (rc == EAI_SYSTEM) return gli_is_exhaustion(code) ? code : 0;
   int probe = gli_socket_open(AF_INET, SOCK_DGRAM);
-  if (probe < 0) return gli_lacking(errno) ? errno : 0;
+  if (probe < 0) return gli_is_exhaustion(errno) ? errno : 0;
   gli_fd_close(probe);
   return 0;
 }
@@ -141,9 +141,9 @@ static gloo_status lookup_explain(const char *what, const char *host, int rc,
                                   int code, gloo_error *error) {
   int lack = lookup_lack(rc, code);
   if (lack != 0)
-    return gli_fail(error, gli_lack_status(lack), -1,
+    return gli_fail(error, gli_exhaustion_status(lack), -1,
                     "cannot look up %s '%.200s': %s", what, host,
-                    gli_lack_text(lack));
+                    gli_exhaustion_text(lack));
   return gli_fail(error, GLOO_ERR_ADDRESS, -1,
                   "%s '%.200s' does not resolve: %s", what, host,
                   rc == EAI_SYSTEM ? strerror(code) : gai_strerror(rc));

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "core/descriptor.h"
-#include "core/lack.h"
+#include "core/exhaustion.h"
 #include "core/text.h"
 #include "net/host_name.h"
 #include "net/published.h"
@@ -93,7 +93,8 @@ int gli_tcp_address_is_here(const struct sockaddr_storage *address,
   if (*here) return 0;
   gli_endpoint_set_port(&at, DISCARD);
   int code = address_source(&at, &from);
-  if (code != 0) return gli_lacking(code) ? code : 0; /* no route: elsewhere */
+  if (code != 0)
+    return gli_is_exhaustion(code) ? code : 0; /* no route: elsewhere */
   *here = gli_endpoint_same_address(&at, &from);
   return 0;
 }

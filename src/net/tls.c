@@ -543,7 +543,7 @@ gloo_status gli_tls_key(gli_tls *tls, gli_key *key, gloo_error *error) {
 
 /* ---- records ------------------------------------------------------------- */
 
-bool gli_tls_hidden(const gli_tls *tls) {
+bool gli_tls_pending(const gli_tls *tls) {
   return tls->ahead_at < tls->ahead_end || tls->ended || tls->code != 0 ||
          SSL_pending(tls->ssl) > 0;
 }

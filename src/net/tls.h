@@ -5,7 +5,7 @@
  * What is written is taken whole or not at all, as far as the caller sees: what
  * the socket refuses of a record is kept here, in its encrypted form, and goes
  * first when the socket takes more. What is read may hold more than the caller
- * asked for, which no eye on the socket sees: look at gli_tls_hidden before
+ * asked for, which no eye on the socket sees: look at gli_tls_pending before
  * waiting.
  *
  * Threads: settings belong to all; a connection to one at a time. Forks: a
@@ -117,7 +117,7 @@ ssize_t gli_tls_receive(gli_tls *tls, const struct iovec *parts, int count);
 /* Bytes have come, or the end, or an error, that no eye on the socket sees any
  * more: receiving again does not say EAGAIN, or says so of a part of a record.
  */
-bool gli_tls_hidden(const gli_tls *tls);
+bool gli_tls_pending(const gli_tls *tls);
 /* Bytes that count as sent and are still here. */
 bool gli_tls_unsent(const gli_tls *tls);
 /* Write them, as far as the socket takes them. False with errno. */

@@ -82,7 +82,7 @@ ssize_t gli_tls_receive(gli_tls *tls, const struct iovec *parts, int count) {
   return gli_tls_send(tls, parts, count);
 }
 
-bool gli_tls_hidden(const gli_tls *tls) {
+bool gli_tls_pending(const gli_tls *tls) {
   (void)tls;
   return false;
 }

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "core/error.h"
-#include "core/lack.h"
+#include "core/exhaustion.h"
 #include "core/log.h"
 #include "security/openssl.h"
 
@@ -105,7 +105,7 @@ static gloo_status file_refused(const char *path, const char *what,
   const char *reason = ERR_reason_error_string(ERR_peek_error());
   if (code != 0)
     return gli_fail(error, GLOO_ERR_IO, -1, "cannot read %s %.160s: %s", what,
-                    path, gli_lack_text(code));
+                    path, gli_exhaustion_text(code));
   return gli_fail(error, GLOO_ERR_INVALID, -1,
                   "cannot load %s %.160s: %s; expected PEM", what, path,
                   reason != NULL ? reason : "no such object in the file");

@@ -10,8 +10,8 @@
 #include "core/cpu.h"
 #include "core/descriptor.h"
 #include "core/error.h"
+#include "core/exhaustion.h"
 #include "core/fork.h"
-#include "core/lack.h"
 #include "core/log.h"
 #include "core/signals.h"
 #include "observe/metrics.h"
@@ -166,12 +166,12 @@ static int observe_accept(char **text, size_t *bytes, bool *lacking) {
        o = o->next) {
     if (o->metrics.fd < 0) continue;
     client = gli_socket_accept(o->metrics.fd);
-    if (client < 0 && gli_lacking(errno)) *lacking = true;
+    if (client < 0 && gli_is_exhaustion(errno)) *lacking = true;
     if (client >= 0) *text = gli_metrics_answer(o->context, bytes);
   }
   if (client < 0 && observer.socket.fd >= 0) {
     client = gli_observe_socket_accept(&observer.socket);
-    if (client < 0 && gli_lacking(errno)) *lacking = true;
+    if (client < 0 && gli_is_exhaustion(errno)) *lacking = true;
   }
   uv_mutex_unlock(&all_lock);
   return client;
@@ -252,9 +252,9 @@ static gloo_status observe_start(gloo_error *error) {
   if (!gli_pipe_open(thread->pipe)) {
     int code = errno;
     free(thread);
-    return gli_fail(error, gli_lack_status(code), -1,
+    return gli_fail(error, gli_exhaustion_status(code), -1,
                     "cannot create a pipe for the metrics thread: %s",
-                    gli_lack_text(code));
+                    gli_exhaustion_text(code));
   }
   gloo_status status = observe_run(thread, error);
   if (status != GLOO_OK) {

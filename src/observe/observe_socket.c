@@ -11,7 +11,7 @@
 
 #include "core/descriptor.h"
 #include "core/error.h"
-#include "core/lack.h"
+#include "core/exhaustion.h"
 #include "core/run_directory.h"
 
 /* ---- file names ---------------------------------------------------------- */
@@ -72,9 +72,9 @@ static bool socket_listen(gli_observe_socket *s, const gli_observe_name *name) {
 }
 
 static gloo_status socket_fail(const char *path, int code, gloo_error *error) {
-  return gli_fail(error, gli_lack_status(code), -1,
+  return gli_fail(error, gli_exhaustion_status(code), -1,
                   "cannot create a socket in %s: %s", path,
-                  gli_lack_text(code));
+                  gli_exhaustion_text(code));
 }
 
 gloo_status gli_observe_socket_open(gli_observe_socket *made,

@@ -13,7 +13,7 @@
 #include "core/descriptor.h"
 #include "core/environment.h"
 #include "core/error.h"
-#include "core/lack.h"
+#include "core/exhaustion.h"
 #include "security/keys.h"
 
 #define PER_USER ".config/gloo_c/secret"
@@ -61,7 +61,7 @@ gloo_status gli_secret_decode(const char *digits, size_t n, const char *from,
 static gloo_status secret_file_failed(const char *from, const char *what,
                                       int code, gloo_error *error) {
   return gli_fail(error, GLOO_ERR_IO, -1, "%s cannot be %s: %s", from, what,
-                  gli_lack_text(code));
+                  gli_exhaustion_text(code));
 }
 
 /* Checks type, owner and mode of a file. The group may read a file of root:

@@ -42,7 +42,7 @@ static void auto_dispose(gli_auto_pair *pair) {
   gli_request_copies_free(&pair->copies);
   pair->queue.head = pair->last = NULL;
   auto_forget_key(pair);
-  gli_owe(&t->base, &pair->base, false);
+  gli_mark_undelivered(&t->base, &pair->base, false);
   auto_link_into(pair, &t->garbage);
 }
 
@@ -497,7 +497,7 @@ void gli_auto_pair_close(gli_pair *base, const gli_send_request *last) {
   if (owes && auto_keep(pair, last)) {
     gli_transport *tcp = t->child[GLI_AUTO_TCP].t;
     pair->linger_until_ns = tcp->ops->now_ns(tcp) + (uint64_t)GLI_LINGER_NS;
-    gli_owe(&t->base, base, true);
+    gli_mark_undelivered(&t->base, base, true);
     return;
   }
   close_child(pair, owes ? NULL : last);

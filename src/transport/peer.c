@@ -4,7 +4,7 @@
 #include <stdarg.h>
 
 #include "core/error.h"
-#include "core/lack.h"
+#include "core/exhaustion.h"
 #include "core/log.h"
 #include "security/trust.h"
 
@@ -124,7 +124,7 @@ static void peer_fail(gli_transport_peer *peer, gloo_status status,
   }
   peer->live = false;
   peer->to_report = true;
-  set->kind->reckon(peer);
+  set->kind->update_undelivered(peer);
   set->to_report = true;
   gli_peers_touch(set);
 }
@@ -139,11 +139,11 @@ void gli_peer_break(gli_transport_peer *peer, gloo_status status,
   va_end(arguments);
 }
 
-void gli_peer_lacks(gli_transport_peer *peer, int code) {
+void gli_peer_fail_resource(gli_transport_peer *peer, int code) {
   if (peer->broken) return;
-  gli_peer_break(peer, gli_lack_status(code), "%s %" PRIu32 ": %s",
+  gli_peer_break(peer, gli_exhaustion_status(code), "%s %" PRIu32 ": %s",
                  peer->set->kind->without, peer->config.peer_rank,
-                 gli_lack_text(code));
+                 gli_exhaustion_text(code));
   peer->cause.rank = peer->cause.root_rank = (int)peer->config.self_rank;
 }
 
@@ -202,7 +202,7 @@ void gli_peers_report(gli_transport_peers *set) {
       continue;
     }
     if (peer->broken) kind->end(peer);
-    kind->reckon(peer);
+    kind->update_undelivered(peer);
     if (peer->closed || !peer->to_tell) continue;
     peer->to_tell = false;
     set->upcalls->failed(peer->config.user, &peer->cause);

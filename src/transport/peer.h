@@ -64,8 +64,8 @@ typedef struct gli_peer_kind {
   void (*begin)(gli_transport_peer *peer);
   /* Checks all of its deadlines, and schedules the next ones. */
   void (*due)(gli_transport_peer *peer, uint64_t now_ns);
-  /* Recomputes whether the pair owes anything (gli_owe), after a change. */
-  void (*reckon)(gli_transport_peer *peer);
+  /* Recomputes whether the pair owes anything (gli_mark_undelivered), after a change. */
+  void (*update_undelivered)(gli_transport_peer *peer);
   /* Stops reading after invalid data. NULL if polls check `live`. */
   void (*ignore)(gli_transport_peer *peer);
   /* Drops the connections of a broken pair. */
@@ -145,7 +145,7 @@ void gli_peer_break(gli_transport_peer *peer, gloo_status status,
                     const char *format, ...) GLI_PRINTF(3, 4);
 /* Breaks the pair because this process lacks a resource (errno); the error
  * names this rank. */
-void gli_peer_lacks(gli_transport_peer *peer, int code);
+void gli_peer_fail_resource(gli_transport_peer *peer, int code);
 /* Breaks the pair after a protocol error: nothing more is read, but the peer
  * can still be notified. */
 void gli_peer_spoil(gli_transport_peer *peer, const char *format, ...)

@@ -191,7 +191,7 @@ typedef struct gli_transport_config {
   struct gli_tls_settings *tls;
   const gli_upcalls *upcalls;
   void *device_user; /* for the accept upcall */
-  uint32_t *owed;    /* see gli_owe */
+  uint32_t *owed;    /* see gli_mark_undelivered */
 } gli_transport_config;
 
 /* ---- the table ----------------------------------------------------------- */
@@ -409,7 +409,8 @@ struct gli_pair {
  * operation is left; at 0 it stops, and calls nothing until the program does.
  * Data that the system or the peer already has is not owed. A broken pair that
  * owed owes the report. */
-static inline void gli_owe(gli_transport *t, gli_pair *pair, bool owes) {
+static inline void gli_mark_undelivered(gli_transport *t, gli_pair *pair,
+                                        bool owes) {
   if (pair->owes == owes) return;
   pair->owes = owes;
   *t->owed += owes ? 1u : UINT32_MAX; /* or one less */

@@ -240,8 +240,8 @@ gloo_status gli_ibv_pair_open(gli_transport *t, const gli_pair_config *config,
 void gli_ibv_pair_move(gli_ibv_pair *pair, gli_ibv_pair **list);
 /* Adds the pair to the list of pairs that have something to send. */
 void gli_ibv_pair_busy(gli_ibv_pair *pair);
-/* Recomputes whether the pair owes anything (gli_owe). */
-void gli_ibv_reckon(gli_ibv_pair *pair);
+/* Recomputes whether the pair owes anything (gli_mark_undelivered). */
+void gli_ibv_update_undelivered(gli_ibv_pair *pair);
 /* Marks the queue pair as failed. The report may be delayed for a moment, in
  * which TCP may provide the reason, or the fact that the peer has left. */
 void gli_ibv_pair_break(gli_ibv_pair *pair, gloo_status status,

@@ -92,7 +92,7 @@ void gli_ibv_pair_close(gli_pair *base, const gli_send_request *last) {
   for (uint32_t n = 0; n < GLI_IBV_LONGS; n++) pair->in[n].used = false;
   pair->to_answer = 0;
   pair->linger_until_ns = gli_ibv_now(pair->t) + (uint64_t)GLI_LINGER_NS;
-  gli_ibv_reckon(pair);
+  gli_ibv_update_undelivered(pair);
   gli_ibv_schedule(pair->t, pair->linger_until_ns);
   gli_ibv_pair_busy(pair);
   gli_ibv_flush(pair);

@@ -60,7 +60,7 @@ static void ibv_decide(gli_ibv_pair *pair, gli_ibv_way way) {
     t->n_by_verbs++;
   }
   ibv_tell(pair);
-  gli_ibv_reckon(pair);
+  gli_ibv_update_undelivered(pair);
   gli_ibv_pair_busy(pair);
 }
 
@@ -152,7 +152,7 @@ static void note_take_offer(gli_ibv_pair *pair, const uint8_t *data,
   }
   pair->connected = true;
   pair->decide_until_ns = gli_ibv_now(pair->t) + (uint64_t)GLI_LINGER_NS;
-  gli_ibv_reckon(pair);
+  gli_ibv_update_undelivered(pair);
   note_send(pair, GLI_IBV_CONNECTED, NOTE_HEAD_BYTES);
   ibv_try(pair);
 }

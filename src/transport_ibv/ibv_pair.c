@@ -160,7 +160,7 @@ void gli_ibv_pairs_due(gli_ibv *t) {
     if (pair->closed)
       gli_ibv_linger_check(pair);
     else
-      gli_ibv_reckon(pair);
+      gli_ibv_update_undelivered(pair);
   }
 }
 
@@ -168,13 +168,13 @@ void gli_ibv_pairs_due(gli_ibv *t) {
 
 /* Recomputes whether the pair owes anything. A peer that has made its offer
  * waits for an answer, which the pair owes for a while, even without polls. */
-void gli_ibv_reckon(gli_ibv_pair *pair) {
+void gli_ibv_update_undelivered(gli_ibv_pair *pair) {
   gli_ibv *t = pair->t;
   bool answers = pair->way == GLI_IBV_UNDECIDED && pair->connected &&
                  !pair->broken && gli_ibv_now(t) < pair->decide_until_ns;
   if (answers) gli_ibv_schedule(t, pair->decide_until_ns);
-  gli_owe(&t->base, &pair->base,
-          pair->tcp != NULL && (pair->closed || answers));
+  gli_mark_undelivered(&t->base, &pair->base,
+                       pair->tcp != NULL && (pair->closed || answers));
 }
 
 void gli_ibv_pair_dispose(gli_ibv_pair *pair) {
@@ -186,7 +186,7 @@ void gli_ibv_pair_dispose(gli_ibv_pair *pair) {
     t->n_others--;
   pair->live = pair->to_tell = false;
   pair->tcp = NULL;
-  gli_ibv_reckon(pair);
+  gli_ibv_update_undelivered(pair);
   gli_wipe(pair->job_key, sizeof pair->job_key);
   gli_ibv_pair_move(pair, pair->undead ? &t->undead : &t->garbage);
 }

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "core/environment.h"
-#include "core/lack.h"
+#include "core/exhaustion.h"
 #include "core/log.h"
 
 enum { CQ_ENTRIES = 16384, GIDS_MAX = 256 };
@@ -212,7 +212,7 @@ static bool port_try_device(gli_ibv_port *port, struct ibv_device *device,
     const char *lacks = port_equip(port);
     if (lacks == NULL) return true;
     snprintf(why, why_bytes, "%s: cannot allocate %s: %s", port->name, lacks,
-             gli_lack_text(errno));
+             gli_exhaustion_text(errno));
     break;
   }
   gli_ibv_port_close(port);

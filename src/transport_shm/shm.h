@@ -182,8 +182,8 @@ gloo_status gli_shm_pair_open(gli_transport *t, const gli_pair_config *config,
 uint32_t gli_shm_data_for(uint64_t used);
 bool gli_shm_pair_up(const gli_pair *pair);
 void gli_shm_set_state(gli_shm_pair *pair, gli_shm_state state);
-/* Recomputes whether the pair owes output (gli_owe). */
-void gli_shm_reckon(gli_shm_pair *pair);
+/* Recomputes whether the pair owes output (gli_mark_undelivered). */
+void gli_shm_update_undelivered(gli_shm_pair *pair);
 /* Drops the connection. */
 void gli_shm_pair_end(gli_transport_peer *peer);
 /* Reports pairs that broke, and frees garbage. */

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "core/descriptor.h"
-#include "core/lack.h"
+#include "core/exhaustion.h"
 #include "core/log.h"
 #include "transport_shm/shm.h"
 
@@ -172,12 +172,12 @@ static void shm_accept_failed(gli_shm *t, int code) {
   if (t->lacking_since_ns == 0) {
     t->lacking_since_ns = now;
     gli_log(GLOO_LOG_WARN, "shm: cannot accept connections for now: %s",
-            gli_lack_text(code));
+            gli_exhaustion_text(code));
   }
-  if (!gli_lacking(code) || is_patient(t, now)) return;
+  if (!gli_is_exhaustion(code) || is_patient(t, now)) return;
   for (gli_transport_peer *peer = t->peers.pairs; peer != NULL;
        peer = peer->next)
-    if (peer->live && !peer->up) gli_peer_lacks(peer, code);
+    if (peer->live && !peer->up) gli_peer_fail_resource(peer, code);
 }
 
 /* Closes the longest silent connection, unless it has just sent its HELLO. */
@@ -217,9 +217,9 @@ static void shm_accept_stranger(gli_shm *t, int fd, int whose) {
   char why[96] = "it belongs to another user";
   if (whose > 0)
     (void)snprintf(why, sizeof why, "cannot determine its user: %s",
-                   gli_lack_text(whose));
+                   gli_exhaustion_text(whose));
   shm_accept_turn_away(
-      t, fd, gli_lacking(whose) ? GLI_SHM_LATER : GLI_SHM_DECLINED, why);
+      t, fd, gli_is_exhaustion(whose) ? GLI_SHM_LATER : GLI_SHM_DECLINED, why);
 }
 
 static void shm_accept_welcome(gli_shm *t, int fd) {
@@ -237,7 +237,7 @@ static void shm_accept_welcome(gli_shm *t, int fd) {
     shm_accept_refuse(
         t, half_open,
         is_patient(t, uv_hrtime()) ? GLI_SHM_LATER : GLI_SHM_DECLINED,
-        gli_lack_text(code));
+        gli_exhaustion_text(code));
     shm_accept_failed(t, code);
     return;
   }

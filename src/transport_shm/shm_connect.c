@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "core/error.h"
-#include "core/lack.h"
+#include "core/exhaustion.h"
 #include "core/log.h"
 #include "memory/sealed.h"
 #include "security/trust.h"
@@ -57,7 +57,7 @@ static void shm_fail_or_retry(gli_shm_pair *pair, int lack, const char *why) {
     return;
   }
   if (pair->lack != 0) { /* the peer may have given up because of it */
-    gli_peer_lacks(&pair->peer, pair->lack);
+    gli_peer_fail_resource(&pair->peer, pair->lack);
     return;
   }
   gli_peer_break(&pair->peer, GLOO_ERR_PEER,
@@ -195,7 +195,7 @@ static void hang_up(gli_shm_pair *pair) {
 /* ---- starting ------------------------------------------------------------ */
 
 static void shm_connect_failed(gli_shm_pair *pair, int code) {
-  if (gli_lacking(code)) {
+  if (gli_is_exhaustion(code)) {
     shm_fail_or_retry(pair, code, "");
     return;
   }
@@ -217,8 +217,8 @@ static int watch_liveness(gli_shm_pair *pair, int fd) {
 
 /* Breaks the pair because the peer's shared memory cannot be mapped. */
 static void cannot_map(gli_shm_pair *pair, int code) {
-  if (gli_lacking(code))
-    gli_peer_lacks(&pair->peer, code);
+  if (gli_is_exhaustion(code))
+    gli_peer_fail_resource(&pair->peer, code);
   else
     shm_connect_impossible(pair, "cannot map its shared memory", code);
 }
@@ -233,8 +233,8 @@ void gli_shm_begin(gli_shm_pair *pair) {
   int whose = gli_shm_same_user(fd, t->here.user);
   if (whose != 0) {
     close(fd);
-    if (gli_lacking(whose))
-      gli_peer_lacks(&pair->peer, whose);
+    if (gli_is_exhaustion(whose))
+      gli_peer_fail_resource(&pair->peer, whose);
     else if (whose < 0)
       shm_connect_impossible(pair, "another user listens on its socket", 0);
     else
@@ -420,7 +420,7 @@ bool gli_shm_join(gli_shm_pair *pair, gli_shm_note *hello, int socket) {
   gli_shm_set_state(pair, GLI_SHM_OFFERED);
   if (sent == 0 && code == 0) return true;
   if (code != 0) {
-    gli_peer_lacks(&pair->peer, code);
+    gli_peer_fail_resource(&pair->peer, code);
     return true;
   }
   /* The peer has closed, but all its records can be read. */

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "core/error.h"
-#include "core/lack.h"
+#include "core/exhaustion.h"
 #include "core/log.h"
 #include "core/random.h"
 #include "memory/sealed.h"
@@ -63,10 +63,11 @@ static gloo_status no_ring(const gli_pair_config *config, int code,
         "no shared memory for rank %" PRIu32
         ": too little memory is left on this host or in its control group",
         config->peer_rank);
-  return gli_fail(
-      error, gli_lacking(code) ? gli_lack_status(code) : GLOO_ERR_NO_MEMORY, -1,
-      "no shared memory for rank %" PRIu32 ": %s: %s", config->peer_rank, what,
-      gli_lack_text(code));
+  return gli_fail(error,
+                  gli_is_exhaustion(code) ? gli_exhaustion_status(code)
+                                          : GLOO_ERR_NO_MEMORY,
+                  -1, "no shared memory for rank %" PRIu32 ": %s: %s",
+                  config->peer_rank, what, gli_exhaustion_text(code));
 }
 
 gloo_status gli_shm_pair_open(gli_transport *base,
@@ -123,10 +124,10 @@ static bool is_up_or_ended(gli_shm_state state) {
 
 /* A pair that is not connected yet owes the records in its ring, because the
  * peer gets the ring with the connection. */
-void gli_shm_reckon(gli_shm_pair *pair) {
+void gli_shm_update_undelivered(gli_shm_pair *pair) {
   bool in_ring = !is_up_or_ended(pair->state) && pair->out.next != 0;
   bool owes = in_ring || pair->peer.closed || pair->peer.to_report;
-  gli_owe(&pair->t->peers.base, &pair->peer.base, owes);
+  gli_mark_undelivered(&pair->t->peers.base, &pair->peer.base, owes);
 }
 
 static void leave_up(gli_shm_pair *pair) {
@@ -164,10 +165,10 @@ void gli_shm_set_state(gli_shm_pair *pair, gli_shm_state state) {
     pair->t->connecting--;
   pair->state = state;
   pair->peer.up = state == GLI_SHM_UP && enter_up(pair);
-  gli_shm_reckon(pair);
+  gli_shm_update_undelivered(pair);
   if (state != GLI_SHM_UP || pair->peer.up) return;
   pair->state = GLI_SHM_ENDED;
-  gli_peer_lacks(&pair->peer, ENOMEM);
+  gli_peer_fail_resource(&pair->peer, ENOMEM);
 }
 
 bool gli_shm_pair_up(const gli_pair *base) {
@@ -188,7 +189,7 @@ void gli_shm_pair_dispose(gli_shm_pair *pair) {
   gli_request_free_all(&pair->queue);
   pair->peer.to_report = false;
   gli_wipe(&pair->peer.key, sizeof pair->peer.key);
-  gli_owe(&pair->t->peers.base, &pair->peer.base, false);
+  gli_mark_undelivered(&pair->t->peers.base, &pair->peer.base, false);
   pair->t->peers.to_report = true;
   gli_peer_move(&pair->peer, &pair->t->peers.garbage);
 }

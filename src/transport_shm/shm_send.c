@@ -57,7 +57,7 @@ GLI_COLD static bool send_early(gli_shm_pair *pair, gli_header *header,
   if (!pair->peer.live || pair->peer.departed || pair->queue.head != NULL)
     return false;
   if (!send_longer(pair, header, payload)) return false;
-  gli_shm_reckon(pair);
+  gli_shm_update_undelivered(pair);
   return true;
 }
 
@@ -94,7 +94,7 @@ GLI_COLD static gli_post post_early(gli_shm_pair *pair,
   if (pair->peer.departed) return GLI_POST_DONE;
   if (!pair->peer.live) return GLI_POST_IN_PROGRESS;
   gli_post posted = shm_send_post(pair, request);
-  gli_shm_reckon(pair);
+  gli_shm_update_undelivered(pair);
   return posted;
 }
 
@@ -189,7 +189,7 @@ void gli_shm_pair_close(gli_pair *base, const gli_send_request *last) {
   gli_shm_pair *pair = (gli_shm_pair *)base;
   gli_shm *t = pair->t;
   gli_peer_leave(&pair->peer);
-  gli_shm_reckon(pair);
+  gli_shm_update_undelivered(pair);
   gli_shm_revoke(&pair->out);
   if (shm_worth_lingering(pair, last)) {
     uint64_t now_ns = uv_hrtime();

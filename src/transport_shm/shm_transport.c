@@ -7,7 +7,7 @@
 #include <time.h>
 
 #include "core/error.h"
-#include "core/lack.h"
+#include "core/exhaustion.h"
 #include "memory/region.h"
 #include "memory/sealed.h"
 #include "transport_shm/memory.h"
@@ -72,8 +72,8 @@ static void shm_peer_due(gli_transport_peer *peer, uint64_t now_ns) {
   gli_shm_linger_check(pair, now_ns);
 }
 
-static void shm_peer_reckon(gli_transport_peer *peer) {
-  gli_shm_reckon((gli_shm_pair *)peer);
+static void shm_peer_update_undelivered(gli_transport_peer *peer) {
+  gli_shm_update_undelivered((gli_shm_pair *)peer);
 }
 
 static void shm_peer_dispose(gli_transport_peer *peer) {
@@ -84,7 +84,7 @@ static const gli_peer_kind shm_peers = {
     .without = "no shared memory with rank",
     .begin = shm_peer_begin,
     .due = shm_peer_due,
-    .reckon = shm_peer_reckon,
+    .update_undelivered = shm_peer_update_undelivered,
     .end = gli_shm_pair_end,
     .dispose = shm_peer_dispose,
 };
@@ -119,10 +119,12 @@ static gloo_status shm_open_endpoint(const gli_transport_config *config,
   int code = shm_open_parts(t, &what);
   if (code != 0) {
     shm_transport_release(t);
-    return gli_fail(
-        error, gli_lacking(code) ? gli_lack_status(code) : GLOO_ERR_UNSUPPORTED,
-        -1, "shared memory between processes is not available: %s: %s", what,
-        gli_lack_text(code));
+    return gli_fail(error,
+                    gli_is_exhaustion(code) ? gli_exhaustion_status(code)
+                                            : GLOO_ERR_UNSUPPORTED,
+                    -1,
+                    "shared memory between processes is not available: %s: %s",
+                    what, gli_exhaustion_text(code));
   }
   *transport = &t->peers.base;
   return GLOO_OK;

@@ -15,7 +15,7 @@
 #include <sys/uio.h>
 
 #include "core/descriptor.h"
-#include "core/lack.h"
+#include "core/exhaustion.h"
 #include "core/log.h"
 #include "core/random.h"
 #include "net/socket.h"
@@ -322,11 +322,12 @@ static void half_open_ready(void *owner, int events) {
 static void half_open_ended(void *owner, int code) {
   gli_tcp_half_open *half_open = owner;
   const gli_conn *conn = half_open->conn;
-  if (gli_lacking(code)) gli_tcp_listener_lacks(half_open->t, code);
-  half_open_refuse(half_open, code == EBADMSG && conn->tls != NULL
-                                  ? gli_tls_why(conn->tls)
-                              : gli_lacking(code) ? gli_lack_text(code)
-                                                  : "it closed the connection");
+  if (gli_is_exhaustion(code))
+    gli_tcp_listener_fail_resource(half_open->t, code);
+  half_open_refuse(half_open,
+                   code == EBADMSG && conn->tls != NULL ? gli_tls_why(conn->tls)
+                   : gli_is_exhaustion(code) ? gli_exhaustion_text(code)
+                                             : "it closed the connection");
 }
 
 static const gli_conn_calls half_open_calls = {.greets = half_open_secured,
@@ -437,7 +438,7 @@ static void tcp_accept_welcome(gli_tcp *t, int fd) {
   if (code != 0) {
     gli_conn_free(conn);
     free(half_open);
-    gli_tcp_listener_lacks(t, code);
+    gli_tcp_listener_fail_resource(t, code);
     return;
   }
   half_open->t = t;
@@ -453,7 +454,7 @@ static void tcp_accept_welcome(gli_tcp *t, int fd) {
 void gli_tcp_listener_ready(void *owner, int events) {
   gli_tcp *t = owner;
   if ((events & GLI_UNWATCHED) != 0) {
-    gli_tcp_listener_lacks(t, t->listener.code);
+    gli_tcp_listener_fail_resource(t, t->listener.code);
     return;
   }
   for (int i = 0; i < ACCEPTS_PER_TURN; i++) {
@@ -472,7 +473,7 @@ void gli_tcp_listener_ready(void *owner, int events) {
     }
     if (gli_would_block(errno)) return;
     if (errno == ECONNABORTED || errno == EINTR) continue;
-    gli_tcp_listener_lacks(t, errno);
+    gli_tcp_listener_fail_resource(t, errno);
     return;
   }
 }

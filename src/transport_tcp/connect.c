@@ -79,7 +79,8 @@ static void attempt_secure(gli_tcp_attempt *attempt) {
     conn->plain = gli_tcp_reply_first();
     (void)gli_conn_shake_hands(conn, false);
   } else {
-    gli_tcp_attempt_in_vain(attempt, error.message, "a local resource ran out");
+    gli_tcp_attempt_failed_because(attempt, error.message,
+                                   "a local resource ran out");
   }
 }
 
@@ -99,27 +100,28 @@ static void attempt_say_hello(gli_tcp_attempt *attempt) {
   gloo_error error;
   if ((pair->peer.asks || hello.tls != GLI_TLS_NONE) &&
       gli_random_draw(hello.nonce, sizeof hello.nonce, &error) != GLOO_OK) {
-    gli_tcp_attempt_in_vain(attempt, error.message, "a local resource ran out");
+    gli_tcp_attempt_failed_because(attempt, error.message,
+                                   "a local resource ran out");
     return;
   }
   gli_tcp_hello_encode(&hello, attempt->hello);
   if (!attempt_send(attempt, attempt->hello, sizeof attempt->hello)) return;
   pair->peer.greeted = true;
   gli_conn_for(attempt->conn, GLI_READABLE);
-  gli_tcp_attempt_greets(attempt);
+  gli_tcp_attempt_hello_sent(attempt);
   if (hello.tls != GLI_TLS_NONE) attempt_secure(attempt);
 }
 
 /* ---- the challenge to our hello ------------------------------------------ */
 
 static void connect_nonsense(gli_tcp_attempt *attempt) {
-  gli_tcp_attempt_wrong(
+  gli_tcp_attempt_bad_peer(
       attempt, "sent an invalid answer; another program may listen there");
 }
 
 static void connect_denied(gli_tcp_attempt *attempt, bool peer_asks) {
   const gli_tcp_pair *pair = attempt->stream->pair;
-  gli_tcp_attempt_denied(
+  gli_tcp_attempt_rejected(
       attempt, "%s",
       gli_trust_differs(pair->peer.config.self_rank, pair->peer.asks, peer_asks)
           .text);
@@ -153,7 +155,8 @@ static void tcp_connect_challenged(gli_tcp_attempt *attempt) {
   } else if (!pair->peer.asks && !attempt->conn->secured) {
     connect_denied(attempt, true);
   } else if (connect_tags(attempt, &challenge, &tags, &error) != GLOO_OK) {
-    gli_tcp_attempt_in_vain(attempt, error.message, "a local resource ran out");
+    gli_tcp_attempt_failed_because(attempt, error.message,
+                                   "a local resource ran out");
   } else if (!gli_tags_equal(challenge.tag, tags.acceptor)) {
     connect_denied(attempt, true);
   } else {
@@ -188,7 +191,7 @@ static void tcp_connect_accepted(gli_tcp_attempt *attempt,
           ? reply->streams >= 1 && reply->streams <= pair->stream_capacity
           : reply->streams == pair->streams;
   if (!sensible || reply->key != pair->peer.config.local_key) {
-    gli_tcp_attempt_wrong(
+    gli_tcp_attempt_bad_peer(
         attempt, "answered with %s; another job may use its port",
         sensible ? "a wrong key" : "a wrong number of streams");
     return;
@@ -208,7 +211,7 @@ static void come_later(gli_tcp_attempt *attempt) {
   if (doublings > LATER_DOUBLINGS) doublings = LATER_DOUBLINGS;
   stream->failing_since_ns = 0;
   stream->lack = 0;
-  gli_tcp_attempt_again(attempt, uv_hrtime() + (later_ns << doublings));
+  gli_tcp_attempt_retry_at(attempt, uv_hrtime() + (later_ns << doublings));
 }
 
 static void tcp_connect_answered(gli_tcp_attempt *attempt) {
@@ -225,26 +228,27 @@ static void tcp_connect_answered(gli_tcp_attempt *attempt) {
   }
   switch ((gli_tcp_answer)reply.answer) {
     case GLI_TCP_OTHER_VERSION:
-      gli_tcp_attempt_wrong(attempt,
-                            "uses version %" PRIu32
-                            " of the TCP protocol, this rank %d; use the same "
-                            "release of gloo_c on all ranks",
-                            reply.version, GLI_TCP_VERSION);
+      gli_tcp_attempt_bad_peer(
+          attempt,
+          "uses version %" PRIu32
+          " of the TCP protocol, this rank %d; use the same "
+          "release of gloo_c on all ranks",
+          reply.version, GLI_TCP_VERSION);
       return;
     case GLI_TCP_ACCEPTED:
       tcp_connect_accepted(attempt, &reply);
       return;
     case GLI_TCP_USE_MINE:
-      gli_tcp_attempt_again(attempt, uv_hrtime() + ask_again_ns);
+      gli_tcp_attempt_retry_at(attempt, uv_hrtime() + ask_again_ns);
       return;
     case GLI_TCP_LATER:
       if (connect_has_proved(attempt))
         come_later(attempt);
       else
-        gli_tcp_attempt_later(attempt);
+        gli_tcp_attempt_postpone(attempt);
       return;
     case GLI_TCP_OTHER_TLS:
-      gli_tcp_attempt_denied(
+      gli_tcp_attempt_rejected(
           attempt, "%s",
           gli_tls_differs(gli_tls_settings_kind(pair->t->tls),
                           reply.streams <= GLI_TLS_BY_CERTIFICATE
@@ -253,8 +257,9 @@ static void tcp_connect_answered(gli_tcp_attempt *attempt) {
               .text);
       return;
     case GLI_TCP_TAKEN:
-      gli_tcp_attempt_in_vain(attempt, "it is already connected to this rank",
-                              "two processes may have the same rank");
+      gli_tcp_attempt_failed_because(attempt,
+                                     "it is already connected to this rank",
+                                     "two processes may have the same rank");
       return;
     case GLI_TCP_DENIED:
       if (attempt->proved)
@@ -263,8 +268,8 @@ static void tcp_connect_answered(gli_tcp_attempt *attempt) {
         connect_nonsense(attempt);
       return;
     default:
-      gli_tcp_attempt_in_vain(attempt, "it does not know this context",
-                              "it has left, or belongs to another job");
+      gli_tcp_attempt_failed_because(attempt, "it does not know this context",
+                                     "it has left, or belongs to another job");
   }
 }
 
@@ -287,7 +292,7 @@ static bool reply_receive(gli_tcp_attempt *attempt, bool broken) {
       errno = gli_tcp_socket_error(conn->watch.fd);
     }
     if (got < 0 && errno == EBADMSG && conn->secured) {
-      gli_tcp_attempt_denied(attempt, "%s", gli_tls_why(conn->tls));
+      gli_tcp_attempt_rejected(attempt, "%s", gli_tls_why(conn->tls));
       return false;
     }
     if (got < 0) {
@@ -295,9 +300,9 @@ static bool reply_receive(gli_tcp_attempt *attempt, bool broken) {
       return false;
     }
     if (got == 0) {
-      gli_tcp_attempt_in_vain(attempt,
-                              "it closed the connection instead of answering",
-                              "it may have exited");
+      gli_tcp_attempt_failed_because(
+          attempt, "it closed the connection instead of answering",
+          "it may have exited");
       return false;
     }
     attempt->reply_bytes += (size_t)got;
@@ -328,7 +333,7 @@ static void attempt_ended(void *owner, int code) {
   gli_tcp_attempt *attempt = owner;
   const gli_tls *tls = attempt->conn->tls;
   if (code == EBADMSG && tls != NULL)
-    gli_tcp_attempt_denied(attempt, "%s", gli_tls_why(tls));
+    gli_tcp_attempt_rejected(attempt, "%s", gli_tls_why(tls));
   else
     gli_tcp_attempt_failed(attempt, code);
 }

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "core/descriptor.h"
-#include "core/lack.h"
+#include "core/exhaustion.h"
 #include "net/socket.h"
 
 #define CONNECT_LIMIT_S 10
@@ -55,7 +55,7 @@ static void attempt_note_code(gli_tcp_attempt *attempt, int code) {
   attempt_note(
       attempt, GLI_ATTEMPT_FAILED, code, strerror(code),
       refused ? "it may have exited" : "check the network between the hosts");
-  if (gli_lacking(code)) attempt->stream->lack = code;
+  if (gli_is_exhaustion(code)) attempt->stream->lack = code;
 }
 
 static bool attempt_is_of_this_host(const gli_tcp *t, const gli_endpoint *at) {
@@ -188,7 +188,7 @@ static void dial_round_over(gli_tcp_stream *stream, uint64_t now_ns) {
     return;
   }
   if (stream->lack != 0) /* which the peer may have given up on meanwhile */
-    gli_peer_lacks(&pair->peer, stream->lack);
+    gli_peer_fail_resource(&pair->peer, stream->lack);
   else
     dial_break(stream, wrong);
 }
@@ -257,8 +257,8 @@ void gli_tcp_attempt_failed(gli_tcp_attempt *attempt, int code) {
   dial_after_failure(attempt);
 }
 
-void gli_tcp_attempt_in_vain(gli_tcp_attempt *attempt, const char *why,
-                             const char *guess) {
+void gli_tcp_attempt_failed_because(gli_tcp_attempt *attempt, const char *why,
+                                    const char *guess) {
   attempt_note(attempt, GLI_ATTEMPT_FAILED, 0, why, guess);
   dial_after_failure(attempt);
 }
@@ -272,14 +272,16 @@ static void attempt_give_up(gli_tcp_attempt *attempt, const char *format,
   dial_after_failure(attempt);
 }
 
-void gli_tcp_attempt_wrong(gli_tcp_attempt *attempt, const char *format, ...) {
+void gli_tcp_attempt_bad_peer(gli_tcp_attempt *attempt, const char *format,
+                              ...) {
   va_list arguments;
   va_start(arguments, format);
   attempt_give_up(attempt, format, arguments);
   va_end(arguments);
 }
 
-void gli_tcp_attempt_denied(gli_tcp_attempt *attempt, const char *format, ...) {
+void gli_tcp_attempt_rejected(gli_tcp_attempt *attempt, const char *format,
+                              ...) {
   va_list arguments;
   attempt->denied = true;
   va_start(arguments, format);
@@ -287,7 +289,7 @@ void gli_tcp_attempt_denied(gli_tcp_attempt *attempt, const char *format, ...) {
   va_end(arguments);
 }
 
-void gli_tcp_attempt_later(gli_tcp_attempt *attempt) {
+void gli_tcp_attempt_postpone(gli_tcp_attempt *attempt) {
   gli_tcp_stream *stream = attempt->stream;
   attempt_note(attempt, GLI_ATTEMPT_FAILED, 0, "it is not ready yet",
                "it may take long to start");
@@ -296,14 +298,14 @@ void gli_tcp_attempt_later(gli_tcp_attempt *attempt) {
   dial_go_on(stream, uv_hrtime());
 }
 
-void gli_tcp_attempt_greets(gli_tcp_attempt *attempt) {
+void gli_tcp_attempt_hello_sent(gli_tcp_attempt *attempt) {
   gli_tcp_dial *dial = attempt->stream->dial;
   dial->next_ns = uv_hrtime() + answer_head_start_ns;
   dial_settle(attempt->stream);
 }
 
 /* Attempts elsewhere that have not said hello are of no use any more. */
-void gli_tcp_attempt_again(gli_tcp_attempt *attempt, uint64_t due_ns) {
+void gli_tcp_attempt_retry_at(gli_tcp_attempt *attempt, uint64_t due_ns) {
   gli_tcp_dial *dial = attempt->stream->dial;
   attempt_close(attempt);
   attempt->state = GLI_ATTEMPT_IDLE;
@@ -346,7 +348,7 @@ static void dial_lacks_memory(gli_tcp_stream *stream, uint64_t now_ns) {
   if (stream->failing_since_ns == 0) stream->failing_since_ns = now_ns;
   if (now_ns - stream->failing_since_ns >= patience_ns) {
     stream->due_ns = 0;
-    gli_peer_lacks(&stream->pair->peer, ENOMEM);
+    gli_peer_fail_resource(&stream->pair->peer, ENOMEM);
     return;
   }
   stream->due_ns = now_ns + (backoff_ns << BACKOFF_DOUBLINGS);

@@ -50,23 +50,23 @@ struct gli_tcp_dial {
 
 /* The attempt has come to nothing: by a code from errno, or for a reason. */
 void gli_tcp_attempt_failed(gli_tcp_attempt *attempt, int code);
-void gli_tcp_attempt_in_vain(gli_tcp_attempt *attempt, const char *why,
-                             const char *guess);
+void gli_tcp_attempt_failed_because(gli_tcp_attempt *attempt, const char *why,
+                                    const char *guess);
 /* So that there is no use in trying again. `why` continues "rank N (address)".
  */
-void gli_tcp_attempt_wrong(gli_tcp_attempt *attempt, const char *format, ...)
+void gli_tcp_attempt_bad_peer(gli_tcp_attempt *attempt, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 /* The same, for want of a secret that both ends have. */
-void gli_tcp_attempt_denied(gli_tcp_attempt *attempt, const char *format, ...)
+void gli_tcp_attempt_rejected(gli_tcp_attempt *attempt, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 /* The peer is there, and is to be asked again. */
-void gli_tcp_attempt_again(gli_tcp_attempt *attempt, uint64_t due_ns);
+void gli_tcp_attempt_retry_at(gli_tcp_attempt *attempt, uint64_t due_ns);
 /* It says so, and has not shown that it is the peer: another address may be
  * its.
  */
-void gli_tcp_attempt_later(gli_tcp_attempt *attempt);
+void gli_tcp_attempt_postpone(gli_tcp_attempt *attempt);
 /* The hello is sent. */
-void gli_tcp_attempt_greets(gli_tcp_attempt *attempt);
+void gli_tcp_attempt_hello_sent(gli_tcp_attempt *attempt);
 
 /* All attempts of a stream are over, if there are any. */
 void gli_tcp_dial_drop(gli_tcp_stream *stream);

@@ -76,7 +76,7 @@ void gli_tcp_pair_queue_last(gli_tcp_pair *pair) {
 void gli_tcp_stream_shut(gli_tcp_stream *stream) {
   if (gli_tcp_stream_is_shut(stream)) return;
   if (gli_conn_shut(stream->conn, stream->write_error != 0))
-    gli_tcp_reckon(stream->pair);
+    gli_tcp_update_undelivered(stream->pair);
   else
     gli_conn_for(stream->conn, GLI_READABLE | GLI_WRITABLE);
 }
@@ -107,7 +107,7 @@ void gli_tcp_pair_close(gli_pair *base, const gli_send_request *last) {
     gli_tcp_pair_dispose(pair);
     return;
   }
-  gli_tcp_reckon(pair);
+  gli_tcp_update_undelivered(pair);
   pair->peer.linger_until_ns = uv_hrtime() + (uint64_t)GLI_TCP_LINGER_NS;
   gli_peers_schedule(&t->peers, pair->peer.linger_until_ns);
   gli_tcp_pair_queue_last(pair);

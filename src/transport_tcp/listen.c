@@ -5,8 +5,8 @@
 
 #include "core/descriptor.h"
 #include "core/error.h"
+#include "core/exhaustion.h"
 #include "core/host_identity.h"
-#include "core/lack.h"
 #include "core/log.h"
 #include "net/host_name.h"
 #include "net/ports.h"
@@ -52,9 +52,9 @@ static int tcp_listen_in(gli_endpoint *at, const gli_ports *ports) {
 static gloo_status tcp_cannot_listen(const gli_endpoint *at,
                                      const gli_ports *ports, int code,
                                      gloo_error *error) {
-  if (gli_lacking(code))
-    return gli_fail(error, gli_lack_status(code), -1, "cannot listen: %s",
-                    gli_lack_text(code));
+  if (gli_is_exhaustion(code))
+    return gli_fail(error, gli_exhaustion_status(code), -1, "cannot listen: %s",
+                    gli_exhaustion_text(code));
   char text[GLI_ENDPOINT_TEXT_BYTES], range[GLI_PORTS_TEXT_BYTES];
   bool ranged = gli_ports_ranged(ports, range);
   gli_endpoint bare = *at;
@@ -298,19 +298,21 @@ static bool is_unconnected(const gli_tcp_pair *pair) {
   return false;
 }
 
-void gli_tcp_listener_lacks(gli_tcp *t, int code) {
+void gli_tcp_listener_fail_resource(gli_tcp *t, int code) {
   uint64_t now = uv_hrtime();
   gli_tcp_listener_pause(t);
-  t->lack = gli_lacking(code) ? code : 0;
+  t->lack = gli_is_exhaustion(code) ? code : 0;
   if (t->lacking_since_ns == 0) {
     t->lacking_since_ns = now;
     gli_log(GLOO_LOG_WARN, "tcp: cannot accept connections for now: %s",
-            gli_lack_text(code));
+            gli_exhaustion_text(code));
   }
-  if (!gli_lacking(code) || now - t->lacking_since_ns < patience_ns) return;
+  if (!gli_is_exhaustion(code) || now - t->lacking_since_ns < patience_ns)
+    return;
   for (gli_transport_peer *peer = t->peers.pairs; peer != NULL;
        peer = peer->next)
-    if (is_unconnected((const gli_tcp_pair *)peer)) gli_peer_lacks(peer, code);
+    if (is_unconnected((const gli_tcp_pair *)peer))
+      gli_peer_fail_resource(peer, code);
 }
 
 void gli_tcp_listener_due(gli_tcp *t, uint64_t now_ns) {

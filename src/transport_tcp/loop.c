@@ -55,7 +55,7 @@ int gli_tcp_poll(gli_transport *base) {
       atomic_load_explicit(&t->peers.needs_poll, memory_order_relaxed);
   if (needed) atomic_store(&t->peers.needs_poll, false);
   gli_tcp_stream_read_held(t);
-  if (t->hidden != NULL) gli_tcp_read_hidden(t);
+  if (t->tls_pending != NULL) gli_tcp_read_tls_pending(t);
   if (needed || (!has_looked(t) && !poll_directly(t))) {
     t->direct = 0;
     tcp_meet_deadlines(t);
@@ -101,7 +101,7 @@ static void stream_ready(void *owner, int events) {
 
 /* The system does not watch it any more. */
 static void stream_unwatched(void *owner, int code) {
-  gli_peer_lacks(&((gli_tcp_stream *)owner)->pair->peer, code);
+  gli_peer_fail_resource(&((gli_tcp_stream *)owner)->pair->peer, code);
 }
 
 static const gli_conn_calls stream_calls = {.ready = stream_ready,
@@ -133,5 +133,5 @@ void gli_tcp_stream_up(gli_tcp_stream *stream, gli_conn *conn) {
   gli_conn_for(conn, used ? GLI_READABLE : 0);
   gli_tcp_stream_note_queued(stream);
   if (used) gli_tcp_stream_flush(stream);
-  gli_tcp_stream_note_hidden(stream);
+  gli_tcp_stream_note_tls_pending(stream);
 }

@@ -105,11 +105,11 @@ static bool tcp_pair_owes(const gli_tcp_stream *stream) {
   return stream->state != GLI_TCP_ENDED && !gli_tcp_stream_is_shut(stream);
 }
 
-void gli_tcp_reckon(gli_tcp_pair *pair) {
+void gli_tcp_update_undelivered(gli_tcp_pair *pair) {
   bool any = pair->peer.to_report || (pair->peer.closed && pair->streams == 0);
   for (uint32_t i = 0; i < pair->streams && !any; i++)
     any = tcp_pair_owes(&pair->stream[i]);
-  gli_owe(&pair->t->peers.base, &pair->peer.base, any);
+  gli_mark_undelivered(&pair->t->peers.base, &pair->peer.base, any);
 }
 
 /* ---- ending ------------------------------------------------------------- */
@@ -127,6 +127,6 @@ void gli_tcp_pair_dispose(gli_tcp_pair *pair) {
   pair->last = NULL;
   gli_wipe(&pair->peer.key, sizeof pair->peer.key);
   pair->peer.to_report = false;
-  gli_owe(&pair->t->peers.base, &pair->peer.base, false);
+  gli_mark_undelivered(&pair->t->peers.base, &pair->peer.base, false);
   gli_peer_move(&pair->peer, &pair->t->peers.garbage);
 }

@@ -6,7 +6,7 @@
 #include <sys/uio.h>
 
 #include "core/descriptor.h"
-#include "core/lack.h"
+#include "core/exhaustion.h"
 #include "net/socket.h"
 #include "transport_tcp/dial.h"
 #include "transport_tcp/tcp.h"
@@ -28,12 +28,12 @@ bool gli_tcp_stream_take_peeked(gli_tcp_stream *stream) {
   return true;
 }
 
-void gli_tcp_stream_forget_hidden(gli_tcp_stream *stream) {
-  gli_tcp_stream **link = &stream->pair->t->hidden;
-  if (!stream->hidden) return;
-  while (*link != stream) link = &(*link)->next_hidden;
-  *link = stream->next_hidden;
-  stream->hidden = false;
+void gli_tcp_stream_clear_tls_pending(gli_tcp_stream *stream) {
+  gli_tcp_stream **link = &stream->pair->t->tls_pending;
+  if (!stream->tls_pending) return;
+  while (*link != stream) link = &(*link)->next_tls_pending;
+  *link = stream->next_tls_pending;
+  stream->tls_pending = false;
 }
 
 void gli_tcp_stream_end(gli_tcp_stream *stream) {
@@ -42,7 +42,7 @@ void gli_tcp_stream_end(gli_tcp_stream *stream) {
   if (t->newest == stream) t->newest = NULL;
   if (t->looked == stream) t->looked = NULL;
   if (t->held == stream) t->held = NULL;
-  gli_tcp_stream_forget_hidden(stream);
+  gli_tcp_stream_clear_tls_pending(stream);
   /* Closing with unread data would reset the connection. */
   (void)gli_tcp_stream_take_peeked(stream);
   stream->peeked = 0;
@@ -55,7 +55,7 @@ void gli_tcp_stream_end(gli_tcp_stream *stream) {
   stream->queue = (gli_request_queue){NULL, NULL};
   free(stream->rest);
   stream->rest = NULL;
-  gli_tcp_reckon(stream->pair);
+  gli_tcp_update_undelivered(stream->pair);
 }
 
 static bool stream_is_last(const gli_tcp_stream *stream) {
@@ -91,7 +91,7 @@ void gli_tcp_stream_lost(gli_tcp_stream *stream, int code) {
   /* A peer that ends a stream before this side has is closed, too, or gone. It
    * reads no other stream any more, and answers no hello for one. */
   if (pair->peer.closed && !gli_tcp_stream_is_shut(stream) &&
-      !gli_lacking(code)) {
+      !gli_is_exhaustion(code)) {
     gli_tcp_pair_dispose(pair);
     return;
   }
@@ -103,8 +103,8 @@ void gli_tcp_stream_lost(gli_tcp_stream *stream, int code) {
   if (code == 0) code = stream->write_error;
   char stuck[GLI_OBSTACLE_BYTES];
   (void)gli_tcp_stream_stuck(stream, stuck);
-  if (gli_lacking(code))
-    gli_peer_lacks(&pair->peer, code);
+  if (gli_is_exhaustion(code))
+    gli_peer_fail_resource(&pair->peer, code);
   else if (code == EBADMSG && stream->conn != NULL && stream->conn->tls != NULL)
     gli_peer_break(&pair->peer, GLOO_ERR_PROTOCOL, "rank %" PRIu32 " (%s) %s",
                    pair->peer.config.peer_rank, pair->peer_text,

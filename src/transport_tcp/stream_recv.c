@@ -11,8 +11,8 @@
 
 #include "core/crc32c.h"
 #include "core/descriptor.h"
+#include "core/exhaustion.h"
 #include "core/hints.h"
-#include "core/lack.h"
 #include "net/socket.h"
 #include "transport/sink.h"
 #include "transport_tcp/tcp.h"
@@ -328,28 +328,29 @@ static void tcp_read_failed(gli_tcp_stream *stream, bool broken) {
 
 /* ---- bytes that TLS has ------------------------------------------------- */
 
-static bool tcp_recv_hides(const gli_tcp_stream *stream) {
-  return tcp_recv_readable(stream) && gli_conn_hidden(stream->conn);
+static bool tcp_recv_has_tls_pending(const gli_tcp_stream *stream) {
+  return tcp_recv_readable(stream) && gli_conn_tls_pending(stream->conn);
 }
 
-void gli_tcp_stream_note_hidden(gli_tcp_stream *stream) {
+void gli_tcp_stream_note_tls_pending(gli_tcp_stream *stream) {
   gli_tcp *t = stream->pair->t;
-  gli_tcp_stream **end = &t->hidden;
-  if (stream->hidden || !tcp_recv_hides(stream)) return;
-  while (*end != NULL) end = &(*end)->next_hidden;
+  gli_tcp_stream **end = &t->tls_pending;
+  if (stream->tls_pending || !tcp_recv_has_tls_pending(stream)) return;
+  while (*end != NULL) end = &(*end)->next_tls_pending;
   *end = stream;
-  stream->hidden = true;
-  stream->next_hidden = NULL;
+  stream->tls_pending = true;
+  stream->next_tls_pending = NULL;
   gli_peers_touch(&t->peers);
 }
 
 /* Each one once: what is still hidden then has its turn in the next poll. */
-void gli_tcp_read_hidden(gli_tcp *t) {
+void gli_tcp_read_tls_pending(gli_tcp *t) {
   unsigned n = 0;
-  for (gli_tcp_stream *s = t->hidden; s != NULL; s = s->next_hidden) n++;
-  while (n-- > 0 && t->hidden != NULL) {
-    gli_tcp_stream *stream = t->hidden;
-    gli_tcp_stream_forget_hidden(stream);
+  for (gli_tcp_stream *s = t->tls_pending; s != NULL; s = s->next_tls_pending)
+    n++;
+  while (n-- > 0 && t->tls_pending != NULL) {
+    gli_tcp_stream *stream = t->tls_pending;
+    gli_tcp_stream_clear_tls_pending(stream);
     if (tcp_recv_readable(stream)) gli_tcp_stream_read(stream, false);
   }
 }
@@ -377,7 +378,8 @@ static void stream_read_turn(gli_tcp_stream *stream, bool broken) {
       return;
     }
     stream->pair->heard += (size_t)got;
-    if ((size_t)got < asked && !broken && (!secured || !tcp_recv_hides(stream)))
+    if ((size_t)got < asked && !broken &&
+        (!secured || !tcp_recv_has_tls_pending(stream)))
       return;
     if ((size_t)got >= budget) return;
     budget -= (size_t)got;
@@ -389,7 +391,7 @@ static void stream_read_turn(gli_tcp_stream *stream, bool broken) {
 void gli_tcp_stream_read(gli_tcp_stream *stream, bool broken) {
   const gli_tcp *t = stream->pair->t;
   stream_read_turn(stream, broken);
-  if (t->tls != NULL) gli_tcp_stream_note_hidden(stream);
+  if (t->tls != NULL) gli_tcp_stream_note_tls_pending(stream);
 }
 
 /* ---- one message, without a poll ----------------------------------------- */
@@ -406,8 +408,8 @@ static void nothing_taken(gli_tcp_stream *stream, ssize_t got) {
   if (got == 0) return;
   if (gli_would_block(errno))
     stream->pair->t->looked = stream;
-  else if (gli_lacking(errno))
-    gli_peer_lacks(&stream->pair->peer, errno);
+  else if (gli_is_exhaustion(errno))
+    gli_peer_fail_resource(&stream->pair->peer, errno);
   else if (stream->write_error == 0)
     stream->write_error = errno;
 }
@@ -427,7 +429,7 @@ bool gli_tcp_take_now(gli_pair *base, const gli_header *expected,
   size_t bytes = GLI_HEADER_BYTES + (size_t)expected->length;
   ssize_t got = read_or_peek(stream, t->buffer, bytes);
   if (got <= 0) nothing_taken(stream, got);
-  if (t->tls != NULL) gli_tcp_stream_note_hidden(stream);
+  if (t->tls != NULL) gli_tcp_stream_note_tls_pending(stream);
   if (got <= 0) return false;
   pair->heard += (size_t)got;
   gli_header *header = &stream->header; /* of none that is under way */

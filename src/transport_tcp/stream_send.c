@@ -8,8 +8,8 @@
 
 #include "core/crc32c.h"
 #include "core/descriptor.h"
+#include "core/exhaustion.h"
 #include "core/hints.h"
-#include "core/lack.h"
 #include "net/socket.h"
 #include "transport_tcp/tcp.h"
 
@@ -104,7 +104,7 @@ bool gli_tcp_stream_keeps(const gli_tcp_stream *stream) {
 /* What TLS has kept is owed. True: there is some. */
 GLI_COLD static bool tcp_send_keeps(gli_tcp_stream *stream) {
   if (!gli_tcp_stream_keeps(stream)) return false;
-  gli_tcp_reckon(stream->pair);
+  gli_tcp_update_undelivered(stream->pair);
   gli_conn_for(stream->conn, GLI_READABLE | GLI_WRITABLE);
   return true;
 }
@@ -120,8 +120,8 @@ static void write_failed(gli_tcp_stream *stream, int code) {
     gli_tcp_stream_lost(stream, code);
     return;
   }
-  if (gli_lacking(code)) {
-    gli_peer_lacks(&stream->pair->peer, code);
+  if (gli_is_exhaustion(code)) {
+    gli_peer_fail_resource(&stream->pair->peer, code);
     return;
   }
   stream->write_error = code;
@@ -198,7 +198,7 @@ GLI_COLD static void keep_rest(gli_tcp_stream *stream, const gli_header *header,
   size_t left = GLI_HEADER_BYTES + length - written;
   stream->rest = malloc(left);
   if (stream->rest == NULL) {
-    gli_peer_lacks(&stream->pair->peer, ENOMEM);
+    gli_peer_fail_resource(&stream->pair->peer, ENOMEM);
     return;
   }
   gli_header_encode(header, bytes);
@@ -209,7 +209,7 @@ GLI_COLD static void keep_rest(gli_tcp_stream *stream, const gli_header *header,
   if (of_payload > 0)
     memcpy(stream->rest + of_header, payload + length - of_payload, of_payload);
   stream->rest_bytes = left;
-  gli_tcp_reckon(stream->pair);
+  gli_tcp_update_undelivered(stream->pair);
   wait_writable(stream);
 }
 
@@ -229,7 +229,7 @@ bool gli_tcp_stream_send_now(gli_tcp_stream *stream, const gli_header *header,
 static void drop_rest(gli_tcp_stream *stream) {
   free(stream->rest);
   stream->rest = NULL;
-  gli_tcp_reckon(stream->pair);
+  gli_tcp_update_undelivered(stream->pair);
 }
 
 void gli_tcp_stream_drop(gli_tcp_stream *stream) {
@@ -248,7 +248,7 @@ static bool flush_kept(gli_tcp_stream *stream) {
     write_failed(stream, errno);
     return false;
   }
-  gli_tcp_reckon(stream->pair);
+  gli_tcp_update_undelivered(stream->pair);
   return !tcp_send_keeps(stream);
 }
 

@@ -84,8 +84,8 @@ struct gli_tcp_stream {
   size_t peeked;   /* bytes that were read, but are still in the socket */
   /* In the transport's list of streams of which TLS has bytes that no eye on
    * the socket sees any more. */
-  bool hidden;
-  gli_tcp_stream *next_hidden;
+  bool tls_pending;
+  gli_tcp_stream *next_tls_pending;
 
   bool checked; /* as its pair: payloads have checksums */
   uint32_t sum, expected_sum;
@@ -134,7 +134,7 @@ typedef struct gli_tcp {
   unsigned direct;        /* polls in a row that looked at one stream alone */
   /* Where take_now found nothing, since the last poll. */
   gli_tcp_stream *looked;
-  gli_tcp_stream *hidden; /* those that are, the first to be read first */
+  gli_tcp_stream *tls_pending; /* those that are, the first to be read first */
 
   gli_watch listener;
   uint64_t listener_due_ns;  /* end of a pause; 0: not paused */
@@ -184,7 +184,7 @@ void gli_tcp_listener_resume(gli_tcp *t);
 /* It cannot be accepted at all, for `code` from errno. Connections that wait in
  * the system have their chance for a while; then pairs that are not connected
  * fail. */
-void gli_tcp_listener_lacks(gli_tcp *t, int code);
+void gli_tcp_listener_fail_resource(gli_tcp *t, int code);
 void gli_tcp_listener_due(gli_tcp *t, uint64_t now_ns);
 
 /* accept.c */
@@ -217,8 +217,8 @@ gli_tcp_stream *gli_tcp_pair_stream(gli_tcp_pair *pair,
                                     const gli_header *header);
 /* Stream 0 is up: both sides know the number of streams. */
 void gli_tcp_pair_agree(gli_tcp_pair *pair, uint32_t streams, bool initiator);
-/* Something changed that decides whether the pair owes anything (gli_owe). */
-void gli_tcp_reckon(gli_tcp_pair *pair);
+/* Something changed that decides whether the pair owes anything (gli_mark_undelivered). */
+void gli_tcp_update_undelivered(gli_tcp_pair *pair);
 /* Drops all connections. */
 void gli_tcp_pair_end(gli_transport_peer *peer);
 /* Drop all connections and have the memory freed. */
@@ -231,7 +231,7 @@ static inline bool gli_tcp_stream_is_shut(const gli_tcp_stream *stream) {
 }
 void gli_tcp_stream_end(gli_tcp_stream *stream);
 /* Nothing of it is to be read. */
-void gli_tcp_stream_forget_hidden(gli_tcp_stream *stream);
+void gli_tcp_stream_clear_tls_pending(gli_tcp_stream *stream);
 /* Remove from the socket what was read already; false with errno (0: the
  * connection has ended). */
 bool gli_tcp_stream_take_peeked(gli_tcp_stream *stream);
@@ -261,11 +261,11 @@ void gli_tcp_stream_read(gli_tcp_stream *stream, bool broken);
 bool gli_tcp_take_now(gli_pair *pair, const gli_header *expected,
                       gli_taken *taken);
 /* TLS has bytes for it: they are to be read in the next poll. */
-void gli_tcp_stream_note_hidden(gli_tcp_stream *stream);
+void gli_tcp_stream_note_tls_pending(gli_tcp_stream *stream);
 /* Go on with what take_now has read. */
 void gli_tcp_stream_read_held(gli_tcp *t);
 /* ... and with what TLS has. */
-void gli_tcp_read_hidden(gli_tcp *t);
+void gli_tcp_read_tls_pending(gli_tcp *t);
 
 /* obstacle.c */
 bool gli_tcp_obstacle(const gli_pair *pair, gli_obstacle *obstacle);

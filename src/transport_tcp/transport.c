@@ -4,7 +4,7 @@
 
 #include "core/descriptor.h"
 #include "core/error.h"
-#include "core/lack.h"
+#include "core/exhaustion.h"
 #include "net/socket.h"
 #include "transport_tcp/dial.h"
 #include "transport_tcp/tcp.h"
@@ -33,9 +33,9 @@ static gloo_status tcp_open_parts(gli_tcp *t, gloo_error *error) {
   if (gli_tcp_wake_open(t))
     t->events = gli_events_open(tcp_transport_touched, t);
   if (t->events == NULL)
-    return gli_fail(error, gli_lack_status(errno), -1,
+    return gli_fail(error, gli_exhaustion_status(errno), -1,
                     "the TCP transport cannot watch sockets: %s",
-                    gli_lack_text(errno));
+                    gli_exhaustion_text(errno));
   return GLOO_OK;
 }
 
@@ -66,8 +66,8 @@ static void tcp_peer_due(gli_transport_peer *peer, uint64_t now_ns) {
     gli_tcp_pair_hung_up(pair, "");
 }
 
-static void tcp_peer_reckon(gli_transport_peer *peer) {
-  gli_tcp_reckon((gli_tcp_pair *)peer);
+static void tcp_peer_update_undelivered(gli_transport_peer *peer) {
+  gli_tcp_update_undelivered((gli_tcp_pair *)peer);
 }
 
 static void tcp_peer_ignore(gli_transport_peer *peer) {
@@ -86,7 +86,7 @@ static const gli_peer_kind tcp_peers = {
     .without = "no connection with rank",
     .begin = tcp_peer_begin,
     .due = tcp_peer_due,
-    .reckon = tcp_peer_reckon,
+    .update_undelivered = tcp_peer_update_undelivered,
     .ignore = tcp_peer_ignore,
     .end = gli_tcp_pair_end,
     .dispose = tcp_peer_dispose,

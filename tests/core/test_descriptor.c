@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "core/descriptor.h"
-#include "core/lack.h"
+#include "core/exhaustion.h"
 
 static bool is_ours(int fd) {
   int flags = fcntl(fd, F_GETFD);
@@ -81,15 +81,15 @@ static void a_lack_says_what_to_do(void **state) {
   (void)state;
   static const int own[] = {EMFILE, ENFILE, ENOMEM, ENOBUFS, ENOSPC};
   for (size_t i = 0; i < sizeof own / sizeof own[0]; i++) {
-    assert_true(gli_lacking(own[i]));
-    assert_non_null(strchr(gli_lack_text(own[i]), ';'));
+    assert_true(gli_is_exhaustion(own[i]));
+    assert_non_null(strchr(gli_exhaustion_text(own[i]), ';'));
   }
-  assert_non_null(strstr(gli_lack_text(EMFILE), "ulimit -n"));
-  assert_int_equal(gli_lack_status(EMFILE), GLOO_ERR_IO);
-  assert_int_equal(gli_lack_status(ENOMEM), GLOO_ERR_NO_MEMORY);
+  assert_non_null(strstr(gli_exhaustion_text(EMFILE), "ulimit -n"));
+  assert_int_equal(gli_exhaustion_status(EMFILE), GLOO_ERR_IO);
+  assert_int_equal(gli_exhaustion_status(ENOMEM), GLOO_ERR_NO_MEMORY);
   static const int others[] = {0, EAGAIN, ECONNREFUSED, ECONNRESET, EPIPE};
   for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
-    assert_false(gli_lacking(others[i]));
+    assert_false(gli_is_exhaustion(others[i]));
 }
 
 static void the_upper_half_is_scarce(void **state) {

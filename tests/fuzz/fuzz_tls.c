@@ -224,7 +224,7 @@ static bool side_receive(int e, size_t bytes, uint8_t how) {
     side_reach(e, 2, "");
   } else if (errno == EAGAIN) {
     fuzz_check(!s->over && s->read_code == 0, "the end is the end");
-    fuzz_check(!gli_tls_hidden(s->tls) && !wire_has_bytes(e),
+    fuzz_check(!gli_tls_pending(s->tls) && !wire_has_bytes(e),
                "all was read before more is waited for");
   } else {
     fuzz_check(!s->over, "the end is no error");
@@ -253,7 +253,7 @@ static void side_go_on(int e) {
   tls_side *s = &side[e];
   side_flush(e);
   if (s->step == GLI_TLS_WAITS) side_shake_hands(e);
-  for (int turn = 0; wire_has_news(e) || gli_tls_hidden(s->tls); turn++) {
+  for (int turn = 0; wire_has_news(e) || gli_tls_pending(s->tls); turn++) {
     fuzz_check(turn < TURNS_MAX, "to read comes to an end");
     if (!side_receive(e, 16384, 0)) break;
   }

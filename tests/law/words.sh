@@ -50,6 +50,14 @@ src/algorithms src/engine/memory|loans?|uint32_t loan;|put
 src/plan src/algorithms|lend(s|ing)?|/* lends it */|expose for a put
 src|GLI_(ROLE_(VIEW|LEND|FILL)|FORM_(REFERENCE|PLACED))|GLI_ROLE_LEND|GLI_ROLE_EXPOSE_GET, ..._EXPOSE_PUT, ..._PUT, GLI_FORM_RKEY, ..._PUT_DONE
 src/rendezvous/join|cards?|record *card;|address record
+src|gli_tcp_attempt_(in_vain|greets|denied|wrong|again|later)|gli_tcp_attempt_wrong(attempt, "x");|..._failed_because, ..._hello_sent, ..._rejected, ..._bad_peer, ..._retry_at, ..._postpone
+src|gli_(peer|tcp_listener|tcp_pair)_lacks|gli_peer_lacks(peer, ENOMEM);|..._fail_resource
+src|gli_lacking|gli_lacking(errno)|gli_is_exhaustion
+src|gli_lack_(status|text)|gli_lack_text(errno)|gli_exhaustion_...
+src|gli_owe|gli_owe(t, pair, true);|gli_mark_undelivered
+src|([a-z_]+_)?reckon|gli_tcp_reckon(pair);|..._update_undelivered
+src|gli_[a-z_]+_hidden|gli_tls_hidden(tls)|..._pending
+src/transport_tcp|(next_)?hidden|bool hidden;|tls_pending
 END
 
 # The pattern may have bars of its own: the fields are the first, the last two,

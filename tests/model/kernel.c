@@ -11,8 +11,8 @@ struct gli_events {
 };
 static gli_events sets[2] = {{0}, {1}};
 
-static void host_reckon(gli_transport_peer *peer) {
-  gli_shm_reckon((gli_shm_pair *)peer);
+static void host_update_undelivered(gli_transport_peer *peer) {
+  gli_shm_update_undelivered((gli_shm_pair *)peer);
 }
 
 static void host_due(gli_transport_peer *peer, uint64_t now_ns) {
@@ -26,7 +26,7 @@ static void host_dispose(gli_transport_peer *peer) {
 static const gli_peer_kind host_peers = {
     .without = "no shared memory with rank",
     .due = host_due,
-    .reckon = host_reckon,
+    .update_undelivered = host_update_undelivered,
     .end = gli_shm_pair_end,
     .dispose = host_dispose,
 };

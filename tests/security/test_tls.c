@@ -337,7 +337,7 @@ static void who_connects_speaks_first(void **state) {
     char text[8];
     assert_int_equal(send(here->wire, "gloo_c<", 7, 0), 7);
     assert_int_equal(gli_tls_shake_hands(here->tls), GLI_TLS_WAITS);
-    assert_false(gli_tls_hidden(here->tls));
+    assert_false(gli_tls_pending(here->tls));
     assert_int_equal(recv(here->fd, text, sizeof text, 0), 7);
     assert_true(ends_shake_hands(&ends));
     ends_close(&ends);
@@ -430,7 +430,7 @@ static int hear_all(gli_tls *tls, size_t room, uint8_t *heard, size_t *bytes) {
     if (got == 0) return 0;
     if (got < 0) return errno;
     *bytes += (size_t)got;
-    if (!gli_tls_hidden(tls)) return EAGAIN;
+    if (!gli_tls_pending(tls)) return EAGAIN;
   }
 }
 
@@ -503,7 +503,7 @@ static void a_replayed_record_is_noticed(void **state) {
   for (int i = 0; i < 2; i++)
     assert_int_equal(send(hearer->wire, record, (size_t)bytes, 0), bytes);
   assert_int_equal(ends_receive(hearer->tls, &byte, 1), 1);
-  assert_true(gli_tls_hidden(hearer->tls));
+  assert_true(gli_tls_pending(hearer->tls));
   assert_int_equal(ends_receive(hearer->tls, &byte, 1), -1);
   assert_int_equal(errno, EBADMSG);
   ends_close(&ends);
@@ -520,7 +520,7 @@ static void an_error_is_not_hidden_by_what_came_before(void **state) {
   assert_int_equal(ends_send(teller->tls, "wrong", 5), 5);
   (void)ends_carry(&ends);
   assert_int_equal(ends_receive(hearer->tls, heard, sizeof heard), 5);
-  assert_true(gli_tls_hidden(hearer->tls));
+  assert_true(gli_tls_pending(hearer->tls));
   assert_int_equal(ends_receive(hearer->tls, heard, sizeof heard), -1);
   assert_int_equal(errno, EBADMSG);
   ends_close(&ends);

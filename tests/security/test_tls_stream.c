@@ -128,7 +128,7 @@ static void flow_send(flow *f) {
 static void flow_receive(flow *f) {
   struct iovec parts[PARTS_MAX];
   int n;
-  if (!readable(f->fd) && !gli_tls_hidden(f->to)) return;
+  if (!readable(f->fd) && !gli_tls_pending(f->to)) return;
   size_t all =
       draw_parts(f->heard + f->received, f->bytes - f->received + 9, parts, &n);
   ssize_t got = gli_tls_receive(f->to, parts, n);
@@ -320,16 +320,16 @@ static void hidden_bytes_are_told_of(void **state) {
   tls_ends ends = open_on(fds);
   gli_tls *from = ends.end[HERE].tls, *to = ends.end[THERE].tls;
   for (int i = 0; i < 3; i++) assert_int_equal(ends_send(from, "two", 2), 2);
-  assert_false(gli_tls_hidden(to));
+  assert_false(gli_tls_pending(to));
   for (int i = 0; i < 6; i++) {
     assert_int_equal(ends_receive(to, &byte, 1), 1);
     assert_int_equal(byte, "tw"[i % 2]);
     assert_false(readable(ends.end[THERE].fd));
-    assert_int_equal(gli_tls_hidden(to), i < 5);
+    assert_int_equal(gli_tls_pending(to), i < 5);
   }
   assert_int_equal(ends_receive(to, &byte, 1), -1);
   assert_int_equal(errno, EAGAIN);
-  assert_false(gli_tls_hidden(to));
+  assert_false(gli_tls_pending(to));
   ends_close(&ends);
 }
 
@@ -351,7 +351,7 @@ static void bytes_behind_the_handshake_are_told_of(void **state) {
   assert_int_equal(ends_send(here->tls, "early", 5), 5);
   (void)ends_carry(&ends);
   assert_int_equal(gli_tls_shake_hands(there->tls), GLI_TLS_DONE);
-  assert_true(gli_tls_hidden(there->tls));
+  assert_true(gli_tls_pending(there->tls));
   assert_false(readable(there->fd));
   assert_int_equal(ends_receive(there->tls, heard, sizeof heard), 5);
   assert_memory_equal(heard, "early", 5);

@@ -4,7 +4,7 @@
 
 #include "core/descriptor.h"
 #include "core/error.h"
-#include "core/lack.h"
+#include "core/exhaustion.h"
 #include "engine/drive/drive.h"
 #include "engine/engine.h"
 #include "engine/life/life.h"
@@ -181,9 +181,9 @@ static gloo_status notices_open_event(gloo_device *device, gloo_error *error) {
                     "(no_helper) to make the descriptor readable");
   if (!gli_pipe_open(device->event.fds)) {
     int code = errno;
-    return gli_fail(error, gli_lack_status(code), -1,
+    return gli_fail(error, gli_exhaustion_status(code), -1,
                     "gloo_device_get_fd: cannot create a pipe: %s",
-                    gli_lack_text(code));
+                    gli_exhaustion_text(code));
   }
   device->event.open = true;
   notices_tell_all(device);

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "core/error.h"
-#include "core/lack.h"
+#include "core/exhaustion.h"
 #include "engine/failure/failure.h"
 #include "engine/match/match.h"
 #include "engine/memory/memory.h"
@@ -105,10 +105,10 @@ static bool describe_lack(const gli_operation *op, gloo_error *error) {
   size_t n = gli_operation_waits(op, GLI_SILENT, GLI_WITH_US, ranks, ROOM);
   const gli_link *link = find_lacking(op, ranks, n, &code);
   if (link == NULL) return false;
-  gli_fail(error, gli_lack_status(code), (int)op->context->root_rank,
+  gli_fail(error, gli_exhaustion_status(code), (int)op->context->root_rank,
            "%s timed out: rank %u cannot connect to rank %u: %s",
            gli_describe_call(&op->signature, call), op->context->root_rank,
-           link->rank, gli_lack_text(code));
+           link->rank, gli_exhaustion_text(code));
   return true;
 }
 

@@ -117,7 +117,7 @@ struct gloo_device {
   union {
     struct {
       /* Pending output that no operation waits for: control messages, and what
-       * the transport owes (gli_owe). The helper polls while it is not 0. */
+       * the transport owes (gli_mark_undelivered). The helper polls while it is not 0. */
       uint32_t owed;
       uint16_t teardowns_pending; /* not 0 if a context waits for
                                      gli_context_finish_teardown */

@@ -12,8 +12,8 @@
 #include "core/descriptor.h"
 #include "core/environment.h"
 #include "core/error.h"
+#include "core/exhaustion.h"
 #include "core/host_identity.h"
-#include "core/lack.h"
 #include "net/host_name.h"
 #include "net/lookup.h"
 
@@ -99,10 +99,10 @@ static gloo_status host_route(const char *host, const gli_retry *retry,
     code = own_address(a, text);
   freeaddrinfo(list);
   if (code == 0) return GLOO_OK;
-  if (gli_lacking(code))
-    return gli_fail(error, gli_lack_status(code), -1,
+  if (gli_is_exhaustion(code))
+    return gli_fail(error, gli_exhaustion_status(code), -1,
                     "cannot create a socket to find the route to '%.200s': %s",
-                    host, gli_lack_text(code));
+                    host, gli_exhaustion_text(code));
   return gli_fail(error, GLOO_ERR_ADDRESS, -1,
                   "no address of this host reaches '%.200s': %s", host,
                   strerror(code));

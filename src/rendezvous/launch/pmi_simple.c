@@ -20,7 +20,7 @@
 
 #include "core/descriptor.h"
 #include "core/environment.h"
-#include "core/lack.h"
+#include "core/exhaustion.h"
 #include "core/signals.h"
 #include "core/text.h"
 #include "rendezvous/launch/pmi_line.h"
@@ -200,9 +200,9 @@ static gloo_status simple_take(int fd, gloo_error *error) {
       address.ss_family == AF_UNIX) {
     simple.fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
     if (simple.fd >= 0) return GLOO_OK;
-    return gli_fail(error, gli_lack_status(errno), -1,
+    return gli_fail(error, gli_exhaustion_status(errno), -1,
                     "cannot duplicate the descriptor of the launcher: %s",
-                    gli_lack_text(errno));
+                    gli_exhaustion_text(errno));
   }
   return gli_fail(error, GLOO_ERR_INVALID, -1,
                   "the environment variable PMI_FD names descriptor %d for the "

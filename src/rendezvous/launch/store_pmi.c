@@ -7,7 +7,7 @@
 #include <string.h>
 #include <uv.h>
 
-#include "core/lack.h"
+#include "core/exhaustion.h"
 #include "core/random.h"
 #include "core/text.h"
 #include "net/published.h"
@@ -153,9 +153,9 @@ static gloo_status place_name(gli_pmi_place *place, gloo_error *error) {
   const char *what;
   int code = gli_random(bytes, sizeof bytes, &what);
   if (code != 0)
-    return gli_fail(error, gli_lack_status(code), -1,
+    return gli_fail(error, gli_exhaustion_status(code), -1,
                     "cannot draw a random job name: %s: %s", what,
-                    gli_lack_text(code));
+                    gli_exhaustion_text(code));
   for (size_t i = 0; i < sizeof bytes; i++)
     snprintf(place->job + 2 * i, 3, "%02x", (unsigned)bytes[i]);
   return GLOO_OK;

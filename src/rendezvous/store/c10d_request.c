@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/lack.h"
+#include "core/exhaustion.h"
 #include "core/random.h"
 #include "core/text.h"
 #include "rendezvous/store/value.h"
@@ -22,9 +22,9 @@ gloo_status gli_c10d_tag_make(const gli_c10d_store *self, gli_c10d_tag *tag,
   int code = gli_random(tag->bytes + GLI_C10D_MARK_BYTES,
                         sizeof tag->bytes - GLI_C10D_MARK_BYTES, &what);
   if (code == 0) return GLOO_OK;
-  return gli_fail(error, gli_lack_status(code), -1,
+  return gli_fail(error, gli_exhaustion_status(code), -1,
                   "cannot draw a random number for a request to %s: %s: %s",
-                  self->base.label, what, gli_lack_text(code));
+                  self->base.label, what, gli_exhaustion_text(code));
 }
 
 static bool c10d_marked(const void *data, size_t bytes) {

@@ -10,7 +10,7 @@
 #include <uv.h>
 
 #include "core/descriptor.h"
-#include "core/lack.h"
+#include "core/exhaustion.h"
 #include "core/signals.h"
 #include "core/text.h"
 #include "rendezvous/store/file_store.h"
@@ -32,7 +32,7 @@ static gloo_status file_io_failed(const gli_file_dir *dir, const char *what,
   return gli_fail(error, GLOO_ERR_IO, -1,
                   "cannot %s key '%s' in the file store in %.200s: %s", what,
                   gli_quote(key).text, dir->path,
-                  lacks ? gli_lack_text(reason)
+                  lacks ? gli_exhaustion_text(reason)
                         : uv_strerror(uv_translate_sys_error(reason)));
 }
 

@@ -13,7 +13,7 @@
 #include <uv.h>
 
 #include "core/descriptor.h"
-#include "core/lack.h"
+#include "core/exhaustion.h"
 #include "core/text.h"
 #include "rendezvous/store/file_store.h"
 #include "rendezvous/store/store.h"
@@ -29,7 +29,7 @@ static gloo_status file_open_failed(const char *path, const char *what,
   bool lacks = reason == EMFILE || reason == ENFILE;
   return gli_fail(error, GLOO_ERR_IO, -1,
                   "the file store in %.300s: cannot %s: %s", path, what,
-                  lacks ? gli_lack_text(reason)
+                  lacks ? gli_exhaustion_text(reason)
                         : uv_strerror(uv_translate_sys_error(reason)));
 }
 

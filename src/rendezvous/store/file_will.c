@@ -13,8 +13,8 @@
 #include <uv.h>
 
 #include "core/descriptor.h"
+#include "core/exhaustion.h"
 #include "core/host_identity.h"
-#include "core/lack.h"
 #include "core/log.h"
 #include "core/random.h"
 #include "rendezvous/store/file_store.h"
@@ -36,9 +36,9 @@ struct gli_file_will {
 
 static gloo_status file_will_failed(const gli_file_dir *dir, const char *what,
                                     int reason, gloo_error *error) {
-  return gli_fail(error, gli_lack_status(reason), -1,
+  return gli_fail(error, gli_exhaustion_status(reason), -1,
                   "the file store in %.300s: cannot %s: %s", dir->path, what,
-                  gli_lack_text(reason));
+                  gli_exhaustion_text(reason));
 }
 
 static int wills_open(const gli_file_dir *dir) {

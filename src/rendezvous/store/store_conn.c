@@ -7,7 +7,7 @@
 #include <uv.h>
 
 #include "core/descriptor.h"
-#include "core/lack.h"
+#include "core/exhaustion.h"
 #include "core/signals.h"
 #include "net/tcp_address.h"
 
@@ -176,9 +176,10 @@ gloo_status gli_store_conn_explain(const gli_store_conn *self,
     (void)snprintf(named, sizeof named, "%s at %s", words->server, at.text);
     name = named;
   }
-  if (code > 0 && gli_lacking(code))
-    return gli_fail(error, gli_lack_status(code), -1,
-                    "cannot connect to %s: %s", name, gli_lack_text(code));
+  if (code > 0 && gli_is_exhaustion(code))
+    return gli_fail(error, gli_exhaustion_status(code), -1,
+                    "cannot connect to %s: %s", name,
+                    gli_exhaustion_text(code));
   switch (code) {
     case GLI_CONN_LATE:
       return gli_fail(error, GLOO_ERR_PEER, -1, "%s did not answer in time",

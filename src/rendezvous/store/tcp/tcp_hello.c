@@ -6,7 +6,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 
-#include "core/lack.h"
+#include "core/exhaustion.h"
 #include "core/log.h"
 #include "core/random.h"
 #include "core/text.h"
@@ -29,10 +29,10 @@ void gli_tcp_service_lacks(const gli_tcp_service *service, gloo_error *error) {
              service->address, gli_tcp_sessions_max(), most);
     return;
   }
-  gli_fail(error, gli_lack_status(service->lack), -1,
+  gli_fail(error, gli_exhaustion_status(service->lack), -1,
            "the TCP store at %s (served by rank 0 if gloo_init opened it) "
            "cannot accept another client: %s%s",
-           service->address, gli_lack_text(service->lack), most);
+           service->address, gli_exhaustion_text(service->lack), most);
 }
 
 static void hello_refuse(gli_session *session, const gloo_error *error) {
@@ -107,10 +107,10 @@ static bool hello_came_from(const gli_session *session, bool *here,
     code = errno;
   if (code == 0) code = gli_tcp_address_is_here(&its, here);
   if (code != 0) {
-    gli_fail(error, gli_lack_status(code), -1,
+    gli_fail(error, gli_exhaustion_status(code), -1,
              "the TCP store at %s cannot determine whether this client is on "
              "its host: %s",
-             session->service->address, gli_lack_text(code));
+             session->service->address, gli_exhaustion_text(code));
     return false;
   }
   gli_endpoint from, to;
@@ -129,10 +129,10 @@ static bool hello_is_strange(const gli_session *session, gloo_error *error) {
   bool here = true;
   if (!service->own_user || who->own) return false;
   if (who->local && who->code != 0) {
-    gli_fail(error, gli_lack_status(who->code), -1,
+    gli_fail(error, gli_exhaustion_status(who->code), -1,
              "the TCP store at %s has no secret and cannot determine the user "
              "of this client: %s",
-             service->address, gli_lack_text(who->code));
+             service->address, gli_exhaustion_text(who->code));
     return true;
   }
   if (who->local) {

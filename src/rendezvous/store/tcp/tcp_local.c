@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include "core/descriptor.h"
+#include "core/exhaustion.h"
 #include "core/host_identity.h"
-#include "core/lack.h"
 #include "core/log.h"
 #include "core/siphash.h"
 #include "net/endpoint.h"
@@ -64,7 +64,7 @@ void gli_tcp_local_whose(const gli_tcp_process *process,
                          char text[GLI_TCP_WHOSE_BYTES]) {
   if (process->code != 0)
     (void)snprintf(text, GLI_TCP_WHOSE_BYTES, "an unknown user (%s)",
-                   gli_lack_text(process->code));
+                   gli_exhaustion_text(process->code));
   else if (process->overflow)
     (void)snprintf(
         text, GLI_TCP_WHOSE_BYTES,
@@ -217,7 +217,7 @@ static bool local_try(gli_tcp_local_way *way, const local_name *name,
   int fd = local_connect_by(name);
   if (fd < 0) {
     if (gli_would_block(errno)) way->code = EAGAIN;
-    if (!gli_lacking(errno) && errno != EAFNOSUPPORT) return false;
+    if (!gli_is_exhaustion(errno) && errno != EAFNOSUPPORT) return false;
     way->code = errno;
     return true;
   }

@@ -12,8 +12,8 @@
 
 #include "core/bytes.h"
 #include "core/descriptor.h"
+#include "core/exhaustion.h"
 #include "core/fork.h"
-#include "core/lack.h"
 #include "core/log.h"
 #include "core/signals.h"
 #include "core/text.h"
@@ -120,11 +120,11 @@ static void server_accept_failed(gli_tcp_server *server, int code) {
             server->service.address,
             server->service.full ? "its clients use half of its limit on open "
                                    "files; raise that limit (ulimit -n)"
-                                 : gli_lack_text(code));
+                                 : gli_exhaustion_text(code));
     server->said_lack = true;
   }
   if (now - server->lacking_since_ns < PATIENCE_NS) return;
-  if (gli_lacking(code) && server->spare >= 0) refuse_one(server, code);
+  if (gli_is_exhaustion(code) && server->spare >= 0) refuse_one(server, code);
 }
 
 /* Returns true if a connection is pending. Without a free descriptor accept()
@@ -155,7 +155,7 @@ static void on_connection(void *owner, int events) {
     }
     if (gli_would_block(code)) return;
     if (code == ECONNABORTED || code == EINTR) continue;
-    if (gli_lacking(code)) {
+    if (gli_is_exhaustion(code)) {
       if (!server_is_called(door)) return;
       if (gli_strangers_give_way(service)) continue;
     }
@@ -204,7 +204,7 @@ static void server_serve(void *argument) {
     sleep_until_ready(server);
     server->touched = false;
     gli_events_poll(server->service.events);
-    gli_sessions_read_hidden(&server->service);
+    gli_sessions_read_tls_pending(&server->service);
     uint64_t now = uv_hrtime();
     gli_sessions_expire(&server->service, now);
     do gli_sessions_sweep(&server->service);
@@ -434,7 +434,7 @@ static int listen_at_port(gli_tcp_server *server, gli_tcp_addresses *addresses,
   for (size_t i = 0; i < addresses->n; i++) {
     *about = addresses->list[i];
     code = server_listen_at(server, about, privately);
-    if (code == 0 || code == EADDRINUSE || gli_lacking(code)) break;
+    if (code == 0 || code == EADDRINUSE || gli_is_exhaustion(code)) break;
   }
   return code;
 }
@@ -476,9 +476,10 @@ static gloo_status listen_anywhere(gli_tcp_server *server,
   if (status != GLOO_OK) return status;
   int code = listen_at_ports(server, &addresses, &ports, &about);
   if (code == 0) return GLOO_OK;
-  if (gli_lacking(code))
-    return gli_fail(error, gli_lack_status(code), -1,
-                    "the TCP store cannot listen: %s", gli_lack_text(code));
+  if (gli_is_exhaustion(code))
+    return gli_fail(error, gli_exhaustion_status(code), -1,
+                    "the TCP store cannot listen: %s",
+                    gli_exhaustion_text(code));
   if (gli_ports_ranged(&ports, range) && code == EADDRINUSE)
     return gli_fail(error, GLOO_ERR_ADDRESS, -1,
                     "the TCP store cannot listen on %s: all ports of "
@@ -645,9 +646,9 @@ gloo_status gli_tcp_server_create(const gloo_store_tcp_options *options,
   gloo_status status = server_trust(server, trust, tls, error);
   int code = status == GLOO_OK ? server_open_parts(server) : 0;
   if (code != 0)
-    status = gli_fail(error, gli_lack_status(code), -1,
+    status = gli_fail(error, gli_exhaustion_status(code), -1,
                       "cannot start the server of a TCP store: %s",
-                      gli_lack_text(code));
+                      gli_exhaustion_text(code));
   if (status == GLOO_OK) status = listen_anywhere(server, options, error);
   if (status == GLOO_OK) {
     memcpy(server->service.address, gli_tcp_address_name(&server->address).text,

@@ -11,7 +11,7 @@
 
 #include "core/bytes.h"
 #include "core/descriptor.h"
-#include "core/lack.h"
+#include "core/exhaustion.h"
 #include "core/log.h"
 #include "rendezvous/store/store_conn.h"
 
@@ -85,7 +85,7 @@ static void await_progress(gli_session *session) {
 /* ---- reading ------------------------------------------------------------ */
 
 static void session_look_later(gli_session *session) {
-  if (gli_conn_hidden(&session->conn)) session->service->hides = true;
+  if (gli_conn_tls_pending(&session->conn)) session->service->hides = true;
 }
 
 static bool session_expects(const gli_session *session) {
@@ -318,7 +318,7 @@ static void session_ended(void *owner, int code) {
   else if (conn->tls != NULL && !conn->secured)
     gli_session_drop(session, "it disconnected during the TLS handshake");
   else
-    gli_session_drop(session, gli_lack_text(code));
+    gli_session_drop(session, gli_exhaustion_text(code));
 }
 
 static const gli_conn_calls session_calls = {
@@ -326,14 +326,14 @@ static const gli_conn_calls session_calls = {
 
 /* Reads requests that TLS has already decrypted. Sessions in other states keep
  * theirs. */
-void gli_sessions_read_hidden(gli_tcp_service *service) {
+void gli_sessions_read_tls_pending(gli_tcp_service *service) {
   if (!service->hides) return;
   service->hides = false;
   for (gli_session *s = service->sessions; s != NULL; s = s->next) {
     bool reads = s->state == GLI_SESSION_READY ||
                  s->state == GLI_SESSION_HELLO ||
                  s->state == GLI_SESSION_PARKED;
-    if (!reads || !gli_conn_hidden(&s->conn)) continue;
+    if (!reads || !gli_conn_tls_pending(&s->conn)) continue;
     session_ready(s, GLI_READABLE);
   }
 }

@@ -137,7 +137,7 @@ void gli_sessions_note_due(gli_tcp_service *service, uint64_t due_ns);
 void gli_sessions_expire(gli_tcp_service *service, uint64_t now_ns);
 
 /* Reads the requests that TLS has decrypted already. */
-void gli_sessions_read_hidden(gli_tcp_service *service);
+void gli_sessions_read_tls_pending(gli_tcp_service *service);
 
 /* Frees the closed sessions, after executing the wills of lost clients. */
 void gli_sessions_sweep(gli_tcp_service *service);

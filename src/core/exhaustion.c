@@ -1,14 +1,14 @@
-#include "core/lack.h"
+#include "core/exhaustion.h"
 
 #include <errno.h>
 #include <stddef.h>
 #include <string.h>
 
-static const struct lack {
+static const struct exhaustion {
   int code;
   gloo_status status;
   const char *text;
-} lacks[] = {
+} exhaustions[] = {
     {EMFILE, GLOO_ERR_IO,
      "this process is out of file descriptors; raise its limit on open files "
      "(ulimit -n)"},
@@ -31,22 +31,22 @@ static const struct lack {
      "fs.epoll.max_user_watches)"},
 };
 
-static const struct lack *lack_find(int code) {
-  for (size_t i = 0; i < sizeof lacks / sizeof lacks[0]; i++)
-    if (lacks[i].code == code) return &lacks[i];
+static const struct exhaustion *exhaustion_find(int code) {
+  for (size_t i = 0; i < sizeof exhaustions / sizeof exhaustions[0]; i++)
+    if (exhaustions[i].code == code) return &exhaustions[i];
   return NULL;
 }
 
-bool gli_lacking(int code) {
-  return lack_find(code) != NULL;
+bool gli_is_exhaustion(int code) {
+  return exhaustion_find(code) != NULL;
 }
 
-gloo_status gli_lack_status(int code) {
-  const struct lack *lack = lack_find(code);
-  return lack != NULL ? lack->status : GLOO_ERR_IO;
+gloo_status gli_exhaustion_status(int code) {
+  const struct exhaustion *exhaustion = exhaustion_find(code);
+  return exhaustion != NULL ? exhaustion->status : GLOO_ERR_IO;
 }
 
-const char *gli_lack_text(int code) {
-  const struct lack *lack = lack_find(code);
-  return lack != NULL ? lack->text : strerror(code);
+const char *gli_exhaustion_text(int code) {
+  const struct exhaustion *exhaustion = exhaustion_find(code);
+  return exhaustion != NULL ? exhaustion->text : strerror(code);
 }
