@@ -1,5 +1,5 @@
 /* Alternative names of network interfaces (ip link property add dev X altname
- * Y). Up to 127 characters, where a name has 15. */
+ * Y). They have up to 127 characters; ordinary names have at most 15. */
 #ifndef GLI_NET_ALTERNATIVE_NAME_H
 #define GLI_NET_ALTERNATIVE_NAME_H
 

@@ -1,5 +1,6 @@
-/* By netlink: if_nametoindex takes names of up to 15 characters alone. Kernels
- * before 5.5 have no alternative names, and answer with an error. */
+/* Look-up by netlink, because if_nametoindex takes names of up to 15 characters
+ * only. Kernels before 5.5 have no alternative names and answer with an
+ * error. */
 #include "net/alternative_name.h"
 
 #include <linux/netlink.h>
@@ -9,7 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* A kernel of before 5.5 that the headers are of. */
+/* Headers of kernels before 5.5 lack the constant. */
 #ifndef IFLA_ALT_IFNAME
 #define IFLA_ALT_IFNAME 53
 #endif
@@ -21,8 +22,7 @@ typedef struct name_question {
   char name[GLI_ALTERNATIVE_NAME_BYTES];
 } name_question;
 
-/* The beginning of the answer is enough: it holds the index of the interface.
- */
+/* The beginning of an answer, which holds the index of the interface. */
 typedef struct name_answer {
   struct nlmsghdr message;
   struct ifinfomsg link;
@@ -44,8 +44,8 @@ static bool name_ask(int fd, const char *alternative) {
                 (const struct sockaddr *)&kernel, sizeof kernel) >= 0;
 }
 
-/* The kernel has answered before the question's call returns. 0: none has it.
- */
+/* Returns the interface's index, or 0 if no interface has the name. The kernel
+ * has queued its answer by the time sendto returns. */
 static unsigned name_hear(int fd) {
   name_answer a;
   struct sockaddr_nl from = {.nl_pid = 1};

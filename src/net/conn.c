@@ -94,7 +94,7 @@ void gli_conn_close(gli_conn *conn) {
   if (conn->watch.set != NULL) {
     gli_watch_close(&conn->watch);
   } else if (conn->watch.fd >= 0) {
-    /* A copy in a forked child must not keep the connection. */
+    /* shutdown ends the connection even if a forked child has a copy. */
     (void)shutdown(conn->watch.fd, SHUT_RDWR);
     gli_conn_forked(conn);
   }
@@ -123,7 +123,7 @@ bool gli_conn_shut(gli_conn *conn, bool lost) {
   return true;
 }
 
-/* An end that the owner did not ask for. */
+/* Ends the connection, and notifies the owner because it did not ask for it. */
 static void conn_fail(gli_conn *conn, int code) {
   gli_conn_end(conn, code);
   if (conn->calls != NULL) conn->calls->ended(conn->owner, code);
@@ -143,8 +143,8 @@ bool gli_conn_ends(const gli_conn *conn, gli_endpoint *self,
          getpeername(conn->watch.fd, &peer->any, &peer_bytes) == 0;
 }
 
-/* A connect to a local port at which nothing listens can choose this very port
- * as its own and reach itself. */
+/* A connect to a local port without a listener can choose this very port as its
+ * source port and reach itself. */
 static bool conn_reached_itself(const gli_conn *conn) {
   gli_endpoint self, peer;
   return gli_conn_ends(conn, &self, &peer) && gli_endpoint_equal(&self, &peer);
@@ -168,7 +168,7 @@ gloo_status gli_conn_secure(gli_conn *conn, gli_tls_settings *settings,
   return status;
 }
 
-/* The other end answers in plain: it does not come to TLS. */
+/* Returns true, and drops TLS, if the other end answers in plaintext. */
 static bool conn_is_plain(gli_conn *conn) {
   uint8_t first;
   if (conn->plain < 0) return false;
@@ -214,8 +214,7 @@ void gli_conn_await(gli_conn *conn) {
   gli_conn_for(conn, GLI_READABLE | (gli_conn_unsent(conn) ? GLI_WRITABLE : 0));
 }
 
-/* Writes the part of a greeting that TLS has kept: owners send a greeting in
- * one call. */
+/* Writes the part of a greeting, sent in one call, that TLS has buffered. */
 static void conn_greeting(gli_conn *conn, int events) {
   if ((events & GLI_WRITABLE) != 0 && gli_conn_unsent(conn)) {
     if (!gli_conn_flush(conn)) {
@@ -244,7 +243,7 @@ static void conn_ready(void *owner, int events) {
 
 /* ---- bytes --------------------------------------------------------------- */
 
-/* Apart from gli_conn_read, which is not to have the struct on its stack. */
+/* A separate function keeps the struct off the stack of gli_conn_read. */
 GLI_COLD ssize_t gli_conn_read_tls(gli_conn *conn, void *to, size_t bytes) {
   struct iovec part = {to, bytes};
   return gli_tls_receive(conn->tls, &part, 1);

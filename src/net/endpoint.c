@@ -32,7 +32,7 @@ bool gli_endpoint_from_socket(const struct sockaddr *from, socklen_t bytes,
   return bytes >= gli_endpoint_bytes(endpoint);
 }
 
-/* The name of an interface of this host, or its number. */
+/* Parses the name of an interface of this host, or its number. */
 static bool endpoint_read_scope(const char *text, uint32_t *scope) {
   *scope = if_nametoindex(text);
   if (*scope != 0) return true;
@@ -150,7 +150,7 @@ void gli_endpoint_unmap(gli_endpoint *endpoint) {
   *endpoint = plain;
 }
 
-/* "%eth0", or "%7" if the interface does not exist any more. */
+/* Formats a scope as "%eth0", or as "%7" if the interface no longer exists. */
 static void endpoint_scope_text(uint32_t scope, char text[IF_NAMESIZE + 12]) {
   char name[IF_NAMESIZE];
   text[0] = '\0';

@@ -1,6 +1,5 @@
-/* The next poll passes changes to the system, so that changes that cancel each
- * other cost nothing: a sending stream wants to write every now and then. Linux
- * only. */
+/* Watches on Linux. The next poll passes changes to the kernel, so changes that
+ * cancel each other cost nothing: senders often wait for room only briefly. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stddef.h>
@@ -14,11 +13,11 @@
 #include "net/events.h"
 
 struct gli_events {
-  int epoll; /* -1: abandoned */
+  int epoll; /* -1 if abandoned */
   void (*touched)(void *user);
   void *user;
   gli_watch *changed;
-  int next, n; /* of the batch: to be called next, all */
+  int next, n; /* next event of the batch, and their number */
   struct epoll_event batch[GLI_EVENTS_MAX];
 };
 
@@ -69,7 +68,7 @@ static void events_epoll_unlist(gli_watch *watch) {
   watch->link = NULL;
 }
 
-/* 0, or errno. */
+/* Passes a change to epoll. Returns 0, or errno. */
 static int events_epoll_tell(gli_watch *watch) {
   if (watch->known == watch->events) return 0;
   int operation = watch->known == 0    ? EPOLL_CTL_ADD
@@ -80,14 +79,15 @@ static int events_epoll_tell(gli_watch *watch) {
   if ((watch->events & GLI_WRITABLE) != 0) event.events |= EPOLLOUT;
   int epoll = watch->set->epoll;
   bool told = epoll_ctl(epoll, operation, watch->fd, &event) == 0;
-  /* A watch without events is not called, even if the system reports some. */
+  /* A failed removal is harmless: a watch without events is never called. */
   if (!told && operation != EPOLL_CTL_DEL) return errno;
   watch->known = watch->events;
   return 0;
 }
 
-/* Changes in the meantime wait for the next poll: the owner of a refused watch
- * may ask again. */
+/* Passes all changes to epoll, and returns the number of refusals. Changes that
+ * callbacks make wait for the next poll: owners of refused watches may
+ * retry. */
 static int tell_all(gli_events *set) {
   int refused = 0;
   gli_watch *watch, *list = set->changed;
@@ -134,8 +134,8 @@ bool gli_watch_now(gli_watch *watch, int events) {
   return false;
 }
 
-/* Also where the descriptor is closed next: if the child of a fork has it too,
- * the system would go on watching it. */
+/* Removes the descriptor explicitly even if it is closed next: if a forked
+ * child has a copy, epoll would continue to watch it. */
 int gli_watch_release(gli_watch *watch) {
   gli_events *set = watch->set;
   int fd = watch->fd;
@@ -149,7 +149,7 @@ int gli_watch_release(gli_watch *watch) {
   return fd;
 }
 
-/* A copy of a socket in a forked child must not keep the connection. */
+/* shutdown ends the connection even if a forked child has a copy. */
 void gli_watch_close(gli_watch *watch) {
   if (watch->fd < 0) return;
   bool ours = watch->set->epoll >= 0;
@@ -166,7 +166,7 @@ static int events_epoll_happened(const gli_watch *watch, uint32_t seen) {
   if ((seen & EPOLLOUT) != 0) events |= GLI_WRITABLE;
   events &= watch->events;
   if ((seen & EPOLLERR) != 0) return watch->events | GLI_BROKEN;
-  /* An end is found by reading or writing, whatever one waits for. */
+  /* Reading and writing both find the end: report what is waited for. */
   if ((seen & EPOLLHUP) != 0 && events == 0) return watch->events;
   return events;
 }

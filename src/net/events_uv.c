@@ -1,6 +1,6 @@
-/* Where there is no epoll. libuv keeps its own account of what the system
- * knows, and is told of changes at once; when memory or descriptors run out it
- * may end the program, which is why Linux does without (docs/adr/0032). */
+/* Watches on systems without epoll. libuv tracks what the system watches, and
+ * learns of changes immediately. It may abort the program when memory or
+ * descriptors run out, so Linux does not use it (docs/adr/0032). */
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -13,11 +13,11 @@ struct gli_events {
   uv_loop_t loop;
   void (*touched)(void *user);
   void *user;
-  int happened; /* in this poll */
+  int happened; /* number of watches called in this poll */
   bool abandoned;
 };
 
-/* libuv's codes are those of errno, below zero. */
+/* Sets errno to libuv's code, which is a negated errno. Returns true for 0. */
 static bool events_uv_fine(int code) {
   if (code == 0) return true;
   errno = -code;
@@ -43,7 +43,7 @@ void gli_events_abandon(gli_events *set) {
 
 void gli_events_close(gli_events *set) {
   if (set == NULL) return;
-  uv_run(&set->loop, UV_RUN_DEFAULT); /* until all handles are closed */
+  uv_run(&set->loop, UV_RUN_DEFAULT); /* runs until all handles are closed */
   (void)uv_loop_close(&set->loop);
   free(set);
 }
@@ -64,7 +64,7 @@ static void on_poll(uv_poll_t *poll, int status, int events) {
   gli_watch *watch = poll->data;
   watch->set->happened++;
   if (status < 0) {
-    /* libuv has stopped watching; without an answer it goes on. */
+    /* libuv has stopped watching after the error; start again. */
     events = watch->events | GLI_BROKEN;
     (void)uv_poll_start(poll, watch->events, on_poll);
   }
@@ -96,7 +96,7 @@ bool gli_watch_now(gli_watch *watch, int events) {
   return true;
 }
 
-/* libuv refuses only invalid descriptors. */
+/* The result is ignored: libuv refuses only invalid descriptors. */
 void gli_watch_for(gli_watch *watch, int events) {
   if (watch->events == events) return;
   (void)gli_watch_now(watch, events);
@@ -113,8 +113,8 @@ int gli_watch_release(gli_watch *watch) {
   return fd;
 }
 
-/* A copy of a socket in a forked child must not keep the connection. In that
- * child the descriptor may be closed already. */
+/* shutdown ends the connection even if a forked child has a copy. In the child
+ * the descriptor may be closed already. */
 void gli_watch_close(gli_watch *watch) {
   if (watch->handle == NULL) return;
   int fd = gli_watch_release(watch);

@@ -26,7 +26,7 @@ bool gli_host_name_is_own(const char *name) {
          strcasecmp(name, "localhost") != 0;
 }
 
-/* Whether `word` is in `name`, in capitals or not. */
+/* Returns true if `name` contains `word`, ignoring case. */
 static bool name_has(const char *name, const char *word) {
   size_t bytes = strlen(word);
   for (; strlen(name) >= bytes; name++)

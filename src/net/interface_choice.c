@@ -11,7 +11,7 @@ enum { CHOICE_PART_BYTES = GLI_ALTERNATIVE_NAME_BYTES };
 
 /* ---- reading ------------------------------------------------------------- */
 
-/* "10.0.0.0/8", "fe80::/10", or an address alone. False: it is neither. */
+/* Parses "10.0.0.0/8", "fe80::/10", or an address. Returns false on failure. */
 static bool choice_read_block(const char *text, gli_choice_item *item) {
   char figures[64];
   unsigned all;
@@ -52,8 +52,7 @@ static gloo_status choice_wrong(const char *text, const char *origin,
                   text, origin, what, part);
 }
 
-/* The next item, without blanks around it, in `part`; NULL: there are no more.
- */
+/* Copies the next item, trimmed, to `part`. Returns NULL at the end. */
 static const char *choice_next(const char *at, char part[CHOICE_PART_BYTES],
                                bool *fits) {
   while (*at == ' ' || *at == '\t' || *at == ',') at++;
@@ -97,7 +96,8 @@ gloo_status gli_choice_read(const char *text, const char *origin,
 
 /* ---- matching ------------------------------------------------------------ */
 
-/* "eth0" is the whole name of eth0 and of what the system calls eth0:1. */
+/* Returns true if `item` is the whole name: "eth0" is that of eth0 and
+ * eth0:1. */
 static bool choice_whole_name(const char *item, const char *name) {
   size_t bytes = strlen(item);
   if (strncmp(item, name, bytes) != 0) return false;
@@ -110,7 +110,7 @@ static bool choice_names_one(const char *item, const gli_interfaces *all) {
   return false;
 }
 
-/* An interface's own name goes first. */
+/* The name of an interface takes precedence over an alternative name. */
 void gli_choice_resolve(gli_choice *choice, const gli_interfaces *all) {
   for (uint32_t i = 0; i < choice->n; i++) {
     gli_choice_item *item = &choice->item[i];

@@ -1,4 +1,4 @@
-/* POSIX has no flags of interfaces. */
+/* POSIX defines no interface flags (IFF_UP). */
 #define _DEFAULT_SOURCE
 #include "net/interfaces.h"
 
@@ -12,9 +12,9 @@
 #include "core/error.h"
 #include "core/exhaustion.h"
 
-/* Interface names of container engines, hypervisors and overlay networks, whose
- * addresses other hosts do not reach, or have themselves. br- are Docker's
- * networks; br0 may be the host's own. */
+/* Name prefixes of interfaces of container engines, hypervisors and overlay
+ * networks. Other hosts cannot reach their addresses, or use the same ones. br-
+ * is Docker's; br0 may be the host's own bridge. */
 static const char *const internal_names[] = {
     "docker",  "br-",    "virbr",   "veth",  "cni",    "flannel", "cali",
     "tunl",    "cilium", "lxc",     "lxd",   "podman", "vmnet",   "vnet",
@@ -36,7 +36,7 @@ static bool interface_endpoint(const struct sockaddr *address,
   return bytes != 0 && gli_endpoint_from_socket(address, bytes, endpoint);
 }
 
-/* Without a netmask a network has one address. */
+/* Returns the length of the prefix; that of an address without a netmask. */
 static uint8_t interface_prefix(const struct ifaddrs *entry,
                                 const gli_endpoint *own) {
   gli_endpoint mask, ones = *own;
@@ -94,7 +94,7 @@ const gli_interface *gli_interfaces_find(const gli_interfaces *interfaces,
   for (size_t i = 0; i < interfaces->n; i++) {
     const gli_endpoint *at = &interfaces->list[i].at;
     if (!gli_endpoint_same_address(at, address)) continue;
-    /* Interfaces may share a link-local address. */
+    /* Several interfaces may have the same link-local address. */
     if (at->any.sa_family != AF_INET6 || address->v6.sin6_scope_id == 0 ||
         at->v6.sin6_scope_id == address->v6.sin6_scope_id)
       return &interfaces->list[i];
@@ -110,7 +110,7 @@ static bool interface_named_before(const gli_interfaces *all, size_t i) {
   return false;
 }
 
-/* One interface with all its addresses; false when it does not fit. */
+/* Appends an interface with its addresses. Returns false if it does not fit. */
 static bool interface_append(const gli_interfaces *all, size_t i, char *text,
                              size_t room) {
   char one[GLI_INTERFACES_TEXT_BYTES], address[GLI_ENDPOINT_TEXT_BYTES];

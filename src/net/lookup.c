@@ -16,7 +16,7 @@
 
 #define SECOND_NS UINT64_C(1000000000)
 #define NEVER UINT64_MAX
-/* A name that is known takes milliseconds. */
+/* A look-up from a cache or a local server takes milliseconds. */
 #define LEAST_NS INT64_C(200000000)
 
 static uint64_t lookup_now_ns(void) {
@@ -27,15 +27,15 @@ static uint64_t lookup_now_ns(void) {
 
 /* ---- one look-up --------------------------------------------------------- */
 
-/* Shared by the thread that asks and the one that waits: the last one to let go
- * frees it. */
+/* State of the resolving and the waiting thread. The last to finish frees
+ * it. */
 typedef struct lookup {
   pthread_mutex_t lock;
   pthread_cond_t answered;
   bool done, abandoned;
-  int rc, code; /* of getaddrinfo, and errno */
+  int rc, code; /* results of getaddrinfo: its status, and errno */
   struct addrinfo hints, *list;
-  char *port; /* behind `host` */
+  char *port; /* stored after `host` */
   char host[];
 } lookup;
 
@@ -101,7 +101,7 @@ static bool lookup_start(lookup *self) {
   return rc == 0;
 }
 
-/* Returns false if the time is up; `self` is then the thread's. */
+/* Returns false after the timeout; the resolving thread then owns `self`. */
 static bool lookup_await(lookup *self, int64_t timeout_ns) {
   struct timespec until;
 #if defined(__APPLE__)
@@ -125,9 +125,9 @@ static bool lookup_await(lookup *self, int64_t timeout_ns) {
   return done;
 }
 
-/* errno, if a look-up failed for want of something here; else 0. The resolver
- * does not always tell: without a descriptor for a question, no server answers.
- */
+/* Returns the errno of a local resource that ran out during a look-up, or 0.
+ * The resolver does not always report it: without a descriptor for its query it
+ * fails as if no server had answered, so try to open a socket. */
 static int lookup_lack(int rc, int code) {
   if (rc == EAI_MEMORY) return ENOMEM;
   if (rc == EAI_SYSTEM) return gli_is_exhaustion(code) ? code : 0;

@@ -1,5 +1,5 @@
-/* Names of hosts, within a time; and trying again what may work a little later.
- */
+/* Resolution of host names within a time limit, and retries of operations that
+ * may succeed a little later. */
 #ifndef GLI_NET_LOOKUP_H
 #define GLI_NET_LOOKUP_H
 
@@ -11,43 +11,43 @@
 
 /* ---- one look-up --------------------------------------------------------- */
 
-/* All addresses of `host`, for sockets of `type`, with a port in figures;
- * `list` is for freeaddrinfo. Ends in time, but has a fifth of a second in any
- * case (below 0: no limit). The system's resolver can take minutes and cannot
- * be stopped, so it runs in a thread of its own, which is left alone when the
- * time is over, and ends, with its descriptors, when the resolver does. An
- * address in figures needs neither. Without a thread to be had, the look-up
- * takes as long as it takes.
+/* Resolves `host` to all its addresses, for sockets of `type`; `port` is
+ * numeric, and freeaddrinfo frees `list`. Returns within the timeout, which is
+ * at least 200 ms; below 0 means no limit. The system's resolver can take
+ * minutes and cannot be stopped, so it runs in a detached thread, which is
+ * abandoned at the timeout and ends, with its descriptors, when the resolver
+ * returns. A numeric address needs no thread. If no thread can be created, the
+ * look-up has no time limit.
  *
  * GLOO_ERR_ADDRESS: "host 'x' does not resolve: ..."; GLOO_ERR_IO,
- * GLOO_ERR_NO_MEMORY: this process lacks what it takes. `what` is how the
- * sentence begins: "the TCP store's host". */
+ * GLOO_ERR_NO_MEMORY: a local resource ran out. `what` begins the sentence:
+ * "the TCP store's host". */
 gloo_status gli_look_up(const char *what, const char *host, const char *port,
                         int type, int64_t timeout_ns, struct addrinfo **list,
                         gloo_error *error);
 
 /* ---- trying again -------------------------------------------------------- */
 
-/* Names that are not known yet, routes that are not up, servers that do not
- * listen yet. The pauses begin short: of two jobs that start at one port, both
- * then see that the other is there. */
+/* State of retries, for names that do not resolve yet, routes that are not up
+ * yet, and servers that do not listen yet. The pauses start short, so that two
+ * jobs that start on one port both detect each other. */
 typedef struct gli_retry {
   uint64_t began_ns, deadline_ns;
   unsigned pause_ms;
   bool told;
 } gli_retry;
 
-/* `timeout_ns`: below 0: for ever. */
+/* Starts the time limit; `timeout_ns` below 0 means none. */
 gli_retry gli_retry_begin(int64_t timeout_ns);
 
-/* What is left of it; 0: nothing, -1: there is no limit. */
+/* Returns the remaining time: 0 if none is left, -1 if there is no limit. */
 int64_t gli_retry_left(const gli_retry *retry);
 
-/* Wait for a while after an attempt failed. False: the time is over. `cause`
- * (may be NULL) is logged the first time. */
+/* Pauses after a failed attempt. Returns false, without a pause, after the
+ * deadline. The first `cause` (may be NULL) is logged. */
 bool gli_retry_pause(gli_retry *retry, const gloo_error *cause);
 
-/* Look up again and again. */
+/* Repeats the look-up until it succeeds or the time limit expires. */
 gloo_status gli_look_up_patiently(const char *what, const char *host,
                                   const char *port, int type, gli_retry *retry,
                                   struct addrinfo **list, gloo_error *error);

@@ -6,9 +6,10 @@
 
 #if GLI_LINUX
 
-/* /proc/net/tcp and tcp6: "SL: ADDRESS:PORT PEER:PORT STATE TX:RX TR:WHEN
- * RETRANSMITS USER ...", all in hexadecimal but the user. An address is one or
- * four words, each as the machine holds the bytes that stand in a packet. */
+/* Lines of /proc/net/tcp and tcp6 are "SL: ADDRESS:PORT PEER:PORT STATE TX:RX
+ * TR:WHEN RETRANSMITS USER ...", hexadecimal except for the user. An address is
+ * one or four words, each in network byte order but printed as a native
+ * integer. */
 enum { LISTENS = 0x0a };
 
 static bool holder_parse(const char *line, gli_endpoint *at, uint32_t *user) {

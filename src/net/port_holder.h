@@ -7,9 +7,9 @@
 
 #include "net/endpoint.h"
 
-/* The user of a socket that listens at this address and port, or at the port of
- * all addresses. False where there is none, or the system does not say: Linux
- * does. */
+/* Finds the user of a socket that listens on this address and port, or on this
+ * port of all addresses. Returns false if there is none, and always except on
+ * Linux. */
 bool gli_port_holder(const gli_endpoint *at, uint32_t *user);
 
 #endif

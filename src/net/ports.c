@@ -8,7 +8,7 @@
 #include "core/environment.h"
 #include "core/error.h"
 
-/* Digits only, 1 to 65535; what follows them in *end. */
+/* Parses a port of digits only, 1 to 65535; *end is the text after it. */
 static bool ports_read_one(const char *text, uint16_t *port, const char **end) {
   uint32_t value = 0;
   const char *at = text;
@@ -38,7 +38,7 @@ gloo_status gli_ports_read(uint16_t port, gli_ports *ports, gloo_error *error) {
                     "GLOO_PORT_RANGE is \"%.64s\", expected two ports from 1 "
                     "to 65535, the lower one first, such as 29500-29600",
                     text);
-  /* Ranks of one host that start together do not ask for the same one. */
+  /* Ranks of one host that start together begin at different ports. */
   ports->start = (uint32_t)getpid();
   return GLOO_OK;
 }

@@ -12,7 +12,7 @@ static void published_add(gli_endpoints *list, const gli_endpoint *endpoint) {
   if (list->n < GLI_PUBLISHED_MAX) (void)gli_endpoints_add(list, endpoint);
 }
 
-/* Has the interface of a link-local address no other? */
+/* Returns true if an interface with a link-local address has no others. */
 static bool published_only_link_local(const gli_interfaces *all,
                                       const gli_interface *one) {
   for (size_t i = 0; i < all->n; i++)
@@ -22,8 +22,8 @@ static bool published_only_link_local(const gli_interfaces *all,
   return true;
 }
 
-/* By the order of the choice. Link-local addresses where nothing else is meant.
- */
+/* Adds the addresses in the order of the choice. Of an interface selected by
+ * name, link-local addresses are added only if it has no others. */
 static void published_choose(const gli_choice *choice,
                              const gli_interfaces *all, gli_endpoints *own) {
   for (uint32_t i = 0; i < choice->n; i++)
@@ -52,7 +52,7 @@ static published_kind published_kind_of(const gli_interface *one) {
   return one->internal ? PUBLISHED_INTERNAL : PUBLISHED_USUAL;
 }
 
-/* Adds the addresses of one kind, beginning with the interface of `first`. */
+/* Adds the addresses of one kind, starting with the interface of `first`. */
 static void published_add_kind(const gli_interfaces *all, published_kind kind,
                                const gli_choice *without,
                                const gli_interface *first, gli_endpoints *own) {
@@ -66,7 +66,8 @@ static void published_add_kind(const gli_interfaces *all, published_kind kind,
     }
 }
 
-/* Where the store's host is this one, so are all ranks: loopback is enough. */
+/* Adds addresses without a choice by the user. If the store's host is this one,
+ * all ranks are on it, and loopback suffices. */
 static void published_usual(const gli_interfaces *all,
                             const gli_choice *without,
                             const gli_endpoint *towards, gli_endpoints *own) {
@@ -88,7 +89,7 @@ static void published_usual(const gli_interfaces *all,
 
 /* ---- the variables ------------------------------------------------------- */
 
-/* A list of names and addresses. */
+/* Resolves a list of names and addresses. */
 static gloo_status published_resolve(const char *variable, const char *text,
                                      gli_endpoints *out, gloo_error *error) {
   char name[GLI_HOST_NAME_BYTES];
@@ -151,7 +152,7 @@ gloo_status gli_published_given(gli_published *out, gloo_error *error) {
   return status;
 }
 
-/* ---- all together -------------------------------------------------------- */
+/* ---- finding ------------------------------------------------------------- */
 
 static gloo_status published_none(const char *text, const char *origin,
                                   const gli_choice *choice,

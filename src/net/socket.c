@@ -1,4 +1,4 @@
-/* The one file about TCP sockets with differences between systems. */
+/* TCP sockets. All differences between systems are in this file. */
 #if GLI_LINUX
 #define _GNU_SOURCE
 #endif
@@ -23,10 +23,10 @@
 
 enum { KEEPALIVE_IDLE_S = 15, KEEPALIVE_INTERVAL_S = 5, KEEPALIVE_PROBES = 6 };
 
-/* A host that vanished is noticed while a connection is idle. The kernel
- * answers probes for a process that is merely busy; TCP_USER_TIMEOUT would not
- * spare that one (it also counts time with a closed window), so a vanished host
- * with data under way is left to the deadlines of operations. */
+/* Keepalive detects a vanished host while the connection is idle. The kernel of
+ * a busy process still answers its probes. TCP_USER_TIMEOUT would break such
+ * connections, because it also counts time with a closed window. A host that
+ * vanishes while data is in flight is left to the deadlines of operations. */
 void gli_tcp_socket_tune(int fd) {
   gli_socket_tune(fd, KEEPALIVE_IDLE_S, KEEPALIVE_INTERVAL_S, KEEPALIVE_PROBES);
 }
@@ -41,17 +41,17 @@ void gli_tcp_socket_set_control(int fd, const char *control) {
 #endif
 }
 
-/* There is no network whose congestion could be controlled. What a system does
- * against it by default may hold packets back (BBR paces them) or grow slowly;
- * reno does neither as long as nothing is lost, and every system with a choice
- * has it. */
+/* Loopback has no congestion to control. The system's default algorithm may
+ * hold packets back (BBR paces them) or open the window slowly. Reno does
+ * neither while no packet is lost, and every system with a choice has it. */
 void gli_tcp_socket_tune_local(int fd) {
   gli_tcp_socket_set_control(fd, "reno");
 }
 
-/* Linux goes on pacing a connection that BBR has begun to pace, whatever
- * controls it later. Of others nothing is left; and what a connection agrees on
- * with a peer when it is made (DCTCP does) stays as the system wants it. */
+/* Replaces BBR only. Linux continues to pace a connection that BBR has started
+ * to pace, even after its algorithm is changed. Other algorithms leave no such
+ * state. What an algorithm negotiates with the peer during the handshake (DCTCP
+ * does) stays as the system configures it. */
 void gli_tcp_socket_tune_listener(int fd, char control[GLI_TCP_CONTROL_BYTES]) {
   memset(control, 0, GLI_TCP_CONTROL_BYTES);
 #if GLI_LINUX
@@ -99,7 +99,7 @@ ssize_t gli_tcp_socket_send(int fd, const struct iovec *parts, int count) {
   const int flags = 0;
 #endif
   ssize_t bytes;
-  if (count == 1) { /* the system has less to look at */
+  if (count == 1) { /* send is cheaper than sendmsg */
     do bytes = send(fd, parts->iov_base, parts->iov_len, flags);
     while (bytes < 0 && errno == EINTR);
     return bytes;
@@ -129,9 +129,10 @@ ssize_t gli_tcp_socket_read(int fd, void *buffer, size_t bytes) {
   return tcp_socket_receive(fd, buffer, bytes, 0);
 }
 
-/* Linux acknowledges what is read unless it expects an answer to do so. It goes
- * on expecting one after every answer, and acknowledges each second message of
- * 536 bytes or more as it comes: its sender waits for that. */
+/* Linux delays the acknowledgement of data that was read if it expects an
+ * answer to carry it. It expects one again after every answer, and otherwise
+ * acknowledges immediately only every second message of 536 bytes or more. The
+ * sender waits for the acknowledgement, so request it with TCP_QUICKACK. */
 ssize_t gli_tcp_socket_skip(int fd, void *room, size_t bytes) {
 #if GLI_LINUX
   const int yes = 1;

@@ -48,7 +48,7 @@ gloo_status gli_tcp_resolve(const char *store, const char *host, uint16_t port,
                   gli_quote(host).text);
 }
 
-/* ---- where to listen ----------------------------------------------------- */
+/* ---- listening addresses ------------------------------------------------- */
 
 static void address_add(gli_tcp_addresses *addresses,
                         const gli_endpoint *endpoint) {
@@ -70,7 +70,7 @@ bool gli_tcp_address_is_wildcard(const struct sockaddr_storage *address) {
   return gli_endpoint_is_wildcard(&endpoint);
 }
 
-/* A datagram socket that is connected sends nothing, but has an address. */
+/* Gets the source address for `to`. A connect of datagrams sends no packet. */
 static int address_source(const gli_endpoint *to, gli_endpoint *from) {
   socklen_t bytes = sizeof *from;
   int fd = gli_socket_open(to->any.sa_family, SOCK_DGRAM);
@@ -85,7 +85,7 @@ static int address_source(const gli_endpoint *to, gli_endpoint *from) {
 
 int gli_tcp_address_is_here(const struct sockaddr_storage *address,
                             bool *here) {
-  enum { DISCARD = 9 }; /* some systems connect to no port 0 */
+  enum { DISCARD = 9 }; /* some systems refuse to connect to port 0 */
   gli_endpoint at, from;
   memcpy(&at, address, sizeof at);
   gli_endpoint_unmap(&at);
@@ -94,7 +94,7 @@ int gli_tcp_address_is_here(const struct sockaddr_storage *address,
   gli_endpoint_set_port(&at, DISCARD);
   int code = address_source(&at, &from);
   if (code != 0)
-    return gli_is_exhaustion(code) ? code : 0; /* no route: elsewhere */
+    return gli_is_exhaustion(code) ? code : 0; /* without a route: elsewhere */
   *here = gli_endpoint_same_address(&at, &from);
   return 0;
 }

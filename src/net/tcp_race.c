@@ -31,7 +31,7 @@ static void race_begin(race *r, size_t i) {
   if (code != 0) race_fail(r, i, code);
 }
 
-/* Returns the index of an address that has connected, or -1. Sleeps for at most
+/* Returns the index of a connected address, or -1. Sleeps for at most
  * `left_ns`, and at most a second. */
 static int race_look(race *r, int64_t left_ns) {
   struct pollfd ready[GLI_TCP_RACE_MAX];
@@ -59,7 +59,7 @@ static bool race_is_on(const race *r) {
 }
 
 static int race_run(race *r, uint64_t deadline_ns) {
-  uint64_t turn = 0; /* when the next one has its */
+  uint64_t turn = 0; /* time to start the next attempt */
   size_t begun = 0;
   for (;;) {
     bool on = race_is_on(r);

@@ -1,4 +1,4 @@
-/* The race of connection attempts to several addresses. */
+/* Overlapping connection attempts to several addresses (happy eyeballs). */
 #ifndef GLI_NET_TCP_RACE_H
 #define GLI_NET_TCP_RACE_H
 
@@ -9,11 +9,11 @@
 
 #define GLI_TCP_RACE_MAX 16
 
-/* Connects to the addresses in turn, each started before the one before it has
- * failed (RFC 8305), and returns the index of the first that answers; all
- * connections are closed again. Skips addresses with failed[i] set, and sets it
- * for those that fail. -1: all have failed, or the time is up; then *code is
- * the cause of the last failure (errno, or ETIMEDOUT). */
+/* Connects to the addresses in turn, starting each attempt before the previous
+ * one has failed (RFC 8305). Returns the index of the first that answers, after
+ * closing all connections. Skips addresses with failed[i] set, and sets it for
+ * those that fail. Returns -1 if all have failed or the time is up; *code then
+ * is the cause of the last failure (errno, or ETIMEDOUT). */
 int gli_tcp_race(const struct sockaddr_storage *addresses, size_t n,
                  uint64_t deadline_ns, bool *failed, int *code);
 

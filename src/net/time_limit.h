@@ -4,10 +4,10 @@
 
 #include <stdint.h>
 
-/* An absolute time of uv_hrtime; never reached when it is GLI_NEVER. */
+/* The deadline that never passes. Deadlines are absolute times of uv_hrtime. */
 #define GLI_NEVER UINT64_MAX
 
-/* Returns the moment `timeout_ns` (below 0: GLI_NEVER) from now. */
+/* Returns the time `timeout_ns` from now, or GLI_NEVER if it is below 0. */
 uint64_t gli_deadline_after(int64_t timeout_ns);
 
 /* Returns the time left until the deadline: 0 if it has passed, -1 for

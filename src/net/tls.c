@@ -17,17 +17,17 @@
 #include "net/tls_context.h"
 #include "security/openssl.h"
 
-/* RFC 8446, section 5.5: with one key of AES-GCM no more than 2^24.5 long
- * records are to be encrypted. OpenSSL does not count them. */
+/* RFC 8446, section 5.5, limits one AES-GCM key to 2^24.5 full-size records.
+ * OpenSSL does not count them. */
 #if !defined(GLI_TLS_RECORDS_PER_KEY)
 #define GLI_TLS_RECORDS_PER_KEY (1u << 23)
 #endif
 
 enum {
-  RECORD_BYTES = 16384,    /* the longest that TLS has */
-  TOGETHER_BYTES = 131072, /* written at once */
-  AHEAD_BYTES = 4096,      /* read at once, as long as little comes */
-  AHEAD_MAX_BYTES = 65536, /* ... and where much does */
+  RECORD_BYTES = 16384,    /* maximum of TLS */
+  TOGETHER_BYTES = 131072, /* maximum written in one system call */
+  AHEAD_BYTES = 4096,      /* read in one system call at first */
+  AHEAD_MAX_BYTES = 65536, /* maximum, after a full read */
   TLS_WHY_BYTES = 160
 };
 
@@ -35,33 +35,33 @@ struct gli_tls {
   gli_tls_settings *settings;
   SSL *ssl;
   int fd;
-  gli_key key; /* of BY_SECRET */
-  /* Of BY_CERTIFICATE, what the other end's has to be for: this URI, or one of
-   * these addresses; "": that is looked at later. */
+  gli_key key; /* key of BY_SECRET */
+  /* With BY_CERTIFICATE: the other end's certificate must be for this URI or
+   * one of these addresses; "" if it is checked later. */
   char uri[32];
   gli_endpoints at;
-  bool belongs; /* it is */
-  bool begun;   /* it has been called once */
-  bool ready;   /* the handshake is over */
+  bool belongs; /* true if it is */
+  bool begun;   /* true after the first call of gli_tls_shake_hands */
+  bool ready;   /* true after the handshake */
 
   /* Results of OpenSSL's calls. */
-  bool blocked;   /* the last one went as far as there are bytes */
-  bool drained;   /* nothing more is in the socket, as far as this call knows */
-  bool ended;     /* the other end says no more */
-  int code;       /* errno; no call succeeds any more */
-  int write_code; /* ... that writes: what came before can be read */
-  int alert;      /* by which the other end has refused to go on; -1: none */
-  unsigned records;        /* written with the present key */
-  char why[TLS_WHY_BYTES]; /* with EBADMSG */
+  bool blocked;   /* true if the last call stopped for lack of input */
+  bool drained;   /* true if this call has emptied the socket */
+  bool ended;     /* true if the other end sends no more */
+  int code;       /* errno after which every call fails */
+  int write_code; /* errno after which only writing fails */
+  int alert; /* alert by which the other end refused to continue; -1 if none */
+  unsigned records;        /* number of records written with the current key */
+  char why[TLS_WHY_BYTES]; /* description of EBADMSG */
 
-  /* Encrypted: what was read ahead of OpenSSL, and what the socket has refused.
-   */
+  /* Buffers of encrypted bytes: input read ahead of OpenSSL, and output that
+   * the socket has not accepted yet. */
   uint8_t *ahead;
   size_t ahead_at, ahead_end, ahead_room;
   uint8_t *kept;
   size_t kept_at, kept_end, kept_room;
-  bool more;    /* records follow, which are to be written together */
-  bool refused; /* the socket has not taken all */
+  bool more;    /* true if more records follow, to be written together */
+  bool refused; /* true if the socket has not accepted everything */
 };
 
 /* ---- the socket ---------------------------------------------------------- */
@@ -82,12 +82,12 @@ static bool tls_keep(gli_tls *tls, const uint8_t *data, size_t bytes) {
   return true;
 }
 
-/* Takes all of it, so that OpenSSL never has to be called again with the same
- * bytes. After an error it goes nowhere: callers look at `write_code`, and
- * OpenSSL, which would try to write the news of a new key again whenever it is
- * to read, can read what has come. Records of one message are written
- * together: a system call for each, and the other end waking up for each, would
- * take as long as to encrypt it. */
+/* Accepts all bytes, so that OpenSSL never has to be called again with the same
+ * ones. After an error it discards them and callers check `write_code`:
+ * OpenSSL, which retries to write a key update before each read, can then still
+ * read the data that has arrived. The records of one message are written
+ * together, because a system call and a wake-up of the other end for each would
+ * cost as much as its encryption. */
 static int tls_bio_write(BIO *bio, const char *data, int bytes) {
   gli_tls *tls = BIO_get_data(bio);
   const uint8_t *from = (const uint8_t *)data;
@@ -109,7 +109,7 @@ static int tls_bio_write(BIO *bio, const char *data, int bytes) {
   return left == 0 || tls_keep(tls, from, left) ? bytes : -1;
 }
 
-/* Where a read fills all the room, there will be more. */
+/* Grows the buffer after a read that filled it, because more is likely. */
 static bool tls_ahead_grow(gli_tls *tls) {
   size_t room = tls->ahead_room == 0 ? AHEAD_BYTES : AHEAD_MAX_BYTES;
   bool filled = tls->ahead_end == tls->ahead_room;
@@ -126,7 +126,7 @@ static bool tls_ahead_grow(gli_tls *tls) {
   return true;
 }
 
-/* All that it had is used. False: there is nothing more, or it has failed. */
+/* Refills the empty buffer. Returns false without input, or on failure. */
 static bool tls_ahead_fill(gli_tls *tls) {
   if (tls->drained || tls->ended || !tls_ahead_grow(tls)) return false;
   ssize_t got = gli_socket_receive(tls->fd, tls->ahead, tls->ahead_room);
@@ -162,8 +162,8 @@ static long tls_bio_control(BIO *bio, int command, long number, void *data) {
   return command == BIO_CTRL_FLUSH ? 1 : 0;
 }
 
-/* Between gli_openssl_begin and gli_openssl_end, which several threads may be
- * at once. */
+/* Returns the method of our BIO. Several threads may call this at once, between
+ * gli_openssl_begin and gli_openssl_end. */
 static const BIO_METHOD *tls_bio_method(void) {
   static _Atomic(BIO_METHOD *) method;
   BIO_METHOD *known = atomic_load(&method);
@@ -179,7 +179,7 @@ static const BIO_METHOD *tls_bio_method(void) {
   return known;
 }
 
-/* ---- what has failed ----------------------------------------------------- */
+/* ---- failures ------------------------------------------------------------ */
 
 static void tls_fail(gli_tls *tls, const char *what, const char *detail) {
   tls->code = EBADMSG;
@@ -187,7 +187,7 @@ static void tls_fail(gli_tls *tls, const char *what, const char *detail) {
            detail[0] != '\0' ? ": " : "", detail);
 }
 
-/* Of the alerts one says no more than that the other end has said all. */
+/* Records alerts. close_notify only says that the other end sends no more. */
 static void tls_heard(const SSL *ssl, int where, int value) {
   gli_tls *tls = SSL_get_app_data(ssl);
   int alert = value & 0xff;
@@ -198,7 +198,7 @@ static void tls_heard(const SSL *ssl, int where, int value) {
     tls->alert = alert;
 }
 
-/* Returns the meaning of the other end's alert. */
+/* Describes the other end's alert. */
 static void tls_refused(gli_tls *tls, int alert) {
   bool secret = tls->settings->kind == GLI_TLS_BY_SECRET;
   const char *text = ERR_reason_error_string(
@@ -221,8 +221,8 @@ static void tls_changed(gli_tls *tls) {
   tls_fail(tls, "data was modified in transit", "");
 }
 
-/* After a call of OpenSSL's that has not succeeded, nor met with the end or an
- * error of the socket. */
+/* Describes the failure of an OpenSSL call that met neither the end of the
+ * stream nor a socket error. */
 static void tls_explain(gli_tls *tls) {
   unsigned long code = ERR_peek_last_error();
   int reason = ERR_GET_REASON(code);
@@ -231,7 +231,7 @@ static void tls_explain(gli_tls *tls) {
   bool of_tls = ERR_GET_LIB(code) == ERR_LIB_SSL;
   if (tls->alert >= 0) {
     tls_refused(tls, tls->alert);
-  } else if (tls->ready) { /* it spoke TLS well enough before */
+  } else if (tls->ready) { /* the other end has spoken TLS before */
     tls_changed(tls);
   } else if (!of_tls) {
     tls_fail(tls, "does not speak TLS correctly", text != NULL ? text : "");
@@ -256,9 +256,10 @@ static void tls_explain(gli_tls *tls) {
   }
 }
 
-/* ---- keys that both ends know -------------------------------------------- */
+/* ---- pre-shared keys ----------------------------------------------------- */
 
-/* The key is that of one connection, so there is no need to say which. */
+/* Identity of the pre-shared key, the same for all: a connection has one
+ * key. */
 static const unsigned char tls_identity[] = "gloo_c";
 
 static SSL_SESSION *tls_session_of_key(SSL *ssl, const gli_key *key) {
@@ -280,7 +281,7 @@ static int tls_use_key(SSL *ssl, const EVP_MD *md, const unsigned char **id,
   *session = NULL;
   *id = tls_identity;
   *id_bytes = sizeof tls_identity - 1;
-  if (md != NULL && !EVP_MD_is_a(md, "SHA2-256")) return 1; /* without it */
+  if (md != NULL && !EVP_MD_is_a(md, "SHA2-256")) return 1; /* no key */
   *session = tls_session_of_key(ssl, &tls->key);
   return *session != NULL;
 }
@@ -296,12 +297,12 @@ static int tls_find_key(SSL *ssl, const unsigned char *id, size_t id_bytes,
   return *session != NULL;
 }
 
-/* ---- whose certificate it is --------------------------------------------- */
+/* ---- owners of certificates ---------------------------------------------- */
 
 #define RANK_URI "gloo:rank/"
 
-/* Its URIs that begin with "gloo:", and whether `wanted` is one of them; NULL:
- * that of any rank. */
+/* Result of a search of a certificate's URIs: `any` if one begins with "gloo:",
+ * `found` if one is `wanted`, or that of any rank if that is NULL. */
 typedef struct tls_uris {
   bool any;
   bool found;
@@ -342,8 +343,9 @@ static bool tls_has_name(X509 *certificate, const char *name) {
                          X509_CHECK_FLAG_NEVER_CHECK_SUBJECT, NULL) == 1;
 }
 
-/* With "gloo:" URIs one of them has to be `uri` (NULL: any will do). False
- * leaves a reason. */
+/* Returns true if the certificate has the right owner. If it has "gloo:" URIs,
+ * one must be `uri` (or any rank's if `uri` is NULL); otherwise it must have
+ * the name or an address. Stores a reason before it returns false. */
 static bool tls_belongs(gli_tls *tls, X509 *certificate, const char *uri,
                         const char *name, const gli_endpoint *at, uint32_t n) {
   tls_uris uris = {false, false};
@@ -366,7 +368,7 @@ static bool tls_belongs(gli_tls *tls, X509 *certificate, const char *uri,
   return is;
 }
 
-/* Its own certificate is the last that OpenSSL has looked at. */
+/* Checks the peer's own certificate, which OpenSSL verifies last. */
 static int tls_verify(int good, X509_STORE_CTX *verifying) {
   int index = SSL_get_ex_data_X509_STORE_CTX_idx();
   gli_tls *tls =
@@ -414,8 +416,8 @@ bool gli_tls_is_member(gli_tls *tls, const gli_endpoint *at) {
 
 /* ---- opening and closing ------------------------------------------------- */
 
-/* By a key that both know, the end that accepts asks for no certificate, and
- * the one that connects takes none for an answer. */
+/* With a pre-shared key, the accepting end requests no certificate, and the
+ * connecting end accepts none in place of the key. */
 static void tls_set_role(gli_tls *tls, bool accepts) {
   SSL *ssl = tls->ssl;
   bool secret = tls->settings->kind == GLI_TLS_BY_SECRET;
@@ -488,7 +490,7 @@ void gli_tls_destroy(gli_tls *tls) {
 
 static gli_tls_step tls_handshake_failed(gli_tls *tls) {
   if (tls->code == 0) tls->code = tls->write_code;
-  if (tls->code == 0) tls->code = ECONNRESET; /* it has ended */
+  if (tls->code == 0) tls->code = ECONNRESET; /* the stream has ended */
   errno = tls->code;
   return GLI_TLS_FAILED;
 }
@@ -527,7 +529,7 @@ const char *gli_tls_why(const gli_tls *tls) {
   return tls->why;
 }
 
-/* ---- what follows from it ----------------------------------------------- */
+/* ---- exported keys ------------------------------------------------------- */
 
 gloo_status gli_tls_key(gli_tls *tls, gli_key *key, gloo_error *error) {
   static const char label[] = "EXPORTER-gloo_c";
@@ -572,8 +574,8 @@ bool gli_tls_flush(gli_tls *tls) {
 /* Progress of a message that is sent in parts. */
 typedef struct tls_place {
   const struct iovec *part;
-  int left;  /* parts, with this one */
-  size_t at; /* in it */
+  int left;  /* number of parts left, including this one */
+  size_t at; /* offset in this part */
 } tls_place;
 
 /* Returns the content of the next record: long parts in place, short ones
@@ -605,8 +607,9 @@ static int tls_write_error(const gli_tls *tls) {
   return tls->write_code != 0 ? tls->write_code : tls->code;
 }
 
-/* The key that comes next follows from the present one, by what OpenSSL looks
- * up when it writes. Where that may not be done now, it is done later. */
+/* Writes with a new key, which OpenSSL derives from the current one by
+ * algorithms that it fetches at that time. If OpenSSL cannot be used that way
+ * now, the change of keys is postponed. */
 static bool tls_write_with_next_key(gli_tls *tls, const uint8_t *data,
                                     size_t bytes, size_t *written) {
   if (gli_openssl_begin(NULL) != GLOO_OK)
@@ -658,7 +661,7 @@ ssize_t gli_tls_send(gli_tls *tls, const struct iovec *parts, int count) {
   return total;
 }
 
-/* True when some came. */
+/* Returns true if it has read any bytes. */
 static bool tls_read(gli_tls *tls, uint8_t *to, size_t room, size_t *got) {
   (void)ERR_set_mark();
   bool good = SSL_read_ex(tls->ssl, to, room, got) == 1;

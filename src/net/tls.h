@@ -1,15 +1,14 @@
-/* TLS 1.3 over a socket that does not block: one end of one connection. It goes
- * by OpenSSL, of which nothing is seen here. A build without OpenSSL
- * (tls_absent.c) cannot make the settings, and so has no connection.
+/* TLS 1.3 on a non-blocking socket: one end of one connection. It uses OpenSSL,
+ * which this header hides. A build without OpenSSL (tls_absent.c) cannot create
+ * settings, and so has no connections.
  *
- * What is written is taken whole or not at all, as far as the caller sees: what
- * the socket refuses of a record is kept here, in its encrypted form, and goes
- * first when the socket takes more. What is read may hold more than the caller
- * asked for, which no eye on the socket sees: look at gli_tls_pending before
- * waiting.
+ * Writes take all of the data or none, as seen by the caller: the part of a
+ * record that the socket does not accept is buffered in encrypted form, and
+ * sent first when the socket accepts more. Reads may take more from the socket
+ * than the caller requests: check gli_tls_pending before waiting.
  *
- * Threads: settings belong to all; a connection to one at a time. Forks: a
- * child may destroy what its parent made. */
+ * Threads: settings may be shared; one thread at a time uses a connection.
+ * Forks: a child may destroy the objects of its parent. */
 #ifndef GLI_NET_TLS_H
 #define GLI_NET_TLS_H
 
@@ -26,37 +25,37 @@
 
 /* ---- settings ------------------------------------------------------------ */
 
-/* The credentials of an end, and those that it asks for. */
+/* Credentials of an end, and those that it requires of the other end. */
 typedef enum gli_tls_kind {
-  GLI_TLS_NONE, /* there is no TLS */
+  GLI_TLS_NONE, /* plaintext */
   GLI_TLS_BY_SECRET,
   GLI_TLS_BY_CERTIFICATE
 } gli_tls_kind;
 
 typedef struct gli_tls_settings gli_tls_settings;
 
-/* By what `given` says (NULL: nothing), and the environment. *settings is NULL
- * where there is to be no TLS; else it is one hold. Errors: gloo_c/tls.h. */
+/* Reads the settings from `given` (may be NULL) and the environment. *settings
+ * is held by the caller, NULL if TLS is off. Errors: gloo_c/tls.h. */
 gloo_status gli_tls_settings_read(const gloo_tls_options *given,
                                   gli_tls_settings **settings,
                                   gloo_error *error);
-/* For a client of a server that is no part of the library: by certificates, of
- * the authorities that the system has where GLOO_TLS_AUTHORITY names none. This
- * end shows a certificate where GLOO_TLS_CERTIFICATE names one. */
+/* Reads the settings for a client of a server outside the library: it requires
+ * a certificate, of the system's authorities unless GLOO_TLS_AUTHORITY is set,
+ * and presents one if GLOO_TLS_CERTIFICATE is set. */
 gloo_status gli_tls_settings_read_client(gli_tls_settings **settings,
                                          gloo_error *error);
 gli_tls_settings *gli_tls_settings_hold(gli_tls_settings *settings);
-/* NULL is allowed, here and above. */
+/* Drops a reference. NULL is allowed, here and above. */
 void gli_tls_settings_release(gli_tls_settings *settings);
 
-/* NULL: none. */
+/* Returns GLI_TLS_NONE for NULL. */
 gli_tls_kind gli_tls_settings_kind(const gli_tls_settings *settings);
 
-/* GLOO_ERR_AUTH, if that needs a job's secret and there is none. */
+/* Returns GLOO_ERR_AUTH if the kind requires a job secret and none is set. */
 gloo_status gli_tls_suffices(gli_tls_kind kind, bool has_secret,
                              gloo_error *error);
 
-/* In words: "TLS by certificates". */
+/* Returns a description such as "TLS by certificates". */
 const char *gli_tls_kind_text(gli_tls_kind kind);
 
 /* Describes a difference between the kinds of both ends, as the end of a
@@ -70,60 +69,56 @@ gli_tls_text gli_tls_differs(gli_tls_kind own, gli_tls_kind other);
 
 typedef struct gli_tls gli_tls;
 
-/* The socket stays the caller's. `key`: what both ends know, of BY_SECRET; not
- * looked at otherwise. */
+/* Opens one end of a connection. The caller keeps the socket. `key` is shared
+ * by both ends; it is used with BY_SECRET only. */
 gloo_status gli_tls_open(gli_tls_settings *settings, int fd, bool accepts,
                          const gli_key *key, gli_tls **tls, gloo_error *error);
-/* Says nothing to the other end. NULL is allowed. */
+/* Frees a connection without notifying the other end. NULL is allowed. */
 void gli_tls_destroy(gli_tls *tls);
 
-/* Go on with the handshake, as far as it goes without waiting. The end that
- * connects begins it, and reads nothing the first time: what is there by then
- * is no answer to that. */
+/* Continues the handshake as far as possible without waiting. The first call of
+ * the connecting end reads nothing: no earlier data can be an answer. */
 typedef enum gli_tls_step {
   GLI_TLS_DONE,
-  GLI_TLS_WAITS, /* for the other end, and for the socket if it is unsent */
-  GLI_TLS_FAILED /* why: errno, or EBADMSG; see gli_tls_why */
+  GLI_TLS_WAITS, /* for the other end, and for the socket if unsent */
+  GLI_TLS_FAILED /* with errno; see gli_tls_why for EBADMSG */
 } gli_tls_step;
 gli_tls_step gli_tls_shake_hands(gli_tls *tls);
 
-/* After EBADMSG, what is wrong: as the end of a sentence that begins with the
+/* Returns the cause of EBADMSG, as the end of a sentence that begins with the
  * other end, such as "has a certificate that has expired". */
 const char *gli_tls_why(const gli_tls *tls);
 
-/* Before the handshake: its certificate has to be that of this rank, which
- * listens there. Where it is not both ends hear of that. Nothing is asked for
- * where ends know each other by the secret. */
+/* Requires, before the handshake, the certificate of this rank, which listens
+ * at these addresses. Otherwise both ends fail. No effect with BY_SECRET. */
 void gli_tls_expect_rank(gli_tls *tls, uint32_t rank, const gli_endpoint *at,
                          uint32_t n);
 
-/* After it: is it that of this host, to which this end has connected, or whose
- * name was looked up (NULL: not)? True where ends know each other by the
- * secret. False leaves a reason. */
+/* Returns true if the certificate is that of the host to which this end has
+ * connected, or whose `name` was looked up (may be NULL), after the handshake.
+ * Always true with BY_SECRET. Stores a reason before it returns false. */
 bool gli_tls_is_host(gli_tls *tls, const char *name, const gli_endpoint *at);
-/* ... or that of any rank? */
+/* Returns true if the certificate is that of any rank. */
 bool gli_tls_is_member(gli_tls *tls, const gli_endpoint *at);
 
-/* Exports a key that the two ends of this connection alone have; after the
- * handshake. */
+/* Exports a key that only these two ends have, after the handshake. */
 gloo_status gli_tls_key(gli_tls *tls, gli_key *key, gloo_error *error);
 
-/* As sendmsg and recvmsg: -1 with errno, 0 when the other end says no more.
- * Small parts that are sent go into one record. EBADMSG: what came was not what
- * the other end sent. */
+/* Like sendmsg and recvmsg: return -1 with errno, or 0 if the other end sends
+ * no more. Small parts share a record. EBADMSG: the data was changed. */
 ssize_t gli_tls_send(gli_tls *tls, const struct iovec *parts, int count);
 ssize_t gli_tls_receive(gli_tls *tls, const struct iovec *parts, int count);
 
-/* Bytes have come, or the end, or an error, that no eye on the socket sees any
- * more: receiving again does not say EAGAIN, or says so of a part of a record.
- */
+/* Returns true if input, the end of the stream or an error is buffered, so the
+ * socket does not become readable for it. Receiving then fails with EAGAIN only
+ * if a part of a record is all that has arrived. */
 bool gli_tls_pending(const gli_tls *tls);
-/* Bytes that count as sent and are still here. */
+/* Returns true if bytes that count as sent are still buffered. */
 bool gli_tls_unsent(const gli_tls *tls);
-/* Write them, as far as the socket takes them. False with errno. */
+/* Writes them, as far as the socket accepts them. Returns false with errno. */
 bool gli_tls_flush(gli_tls *tls);
 
-/* Tell the other end that nothing more is sent. It may be unsent then. */
+/* Notifies the other end that no more is sent. The notice may be unsent. */
 void gli_tls_shut(gli_tls *tls);
 
 #endif

@@ -1,5 +1,4 @@
-/* Where OpenSSL was not there, or not wanted, when the library was built: there
- * are no settings, so no connection is ever opened. */
+/* TLS of a build without OpenSSL, which cannot create settings. */
 #include <errno.h>
 
 #include "core/error.h"

@@ -1,4 +1,4 @@
-/* Protocol, ciphers, and the files of a certificate. */
+/* OpenSSL contexts: version, ciphers, and the files of a certificate. */
 #include "net/tls_context.h"
 
 #include <errno.h>
@@ -16,8 +16,8 @@
 #include "core/log.h"
 #include "security/openssl.h"
 
-/* Both go by SHA-256, as a key that both ends know has to. The second is for
- * processors that have no instructions for the first. */
+/* Both suites use SHA-256, which pre-shared keys require. The second suite is
+ * faster on processors without AES instructions. */
 #define SUITES "TLS_AES_128_GCM_SHA256:TLS_CHACHA20_POLY1305_SHA256"
 const unsigned char gli_tls_cipher[2] = {0x13, 0x01};
 
@@ -32,14 +32,14 @@ typedef struct file_stamp {
 } file_stamp;
 
 struct gli_tls_context {
-  /* Threads that share the settings begin connections at the same time. Held
-   * between gli_openssl_begin and gli_openssl_end only, so free in a child. */
+  /* Serialises the opening of connections. Held between gli_openssl_begin and
+   * gli_openssl_end only, so it is free in a forked child. */
   pthread_mutex_t lock;
   SSL_CTX *openssl;
   file_stamp stamps[FILES];
 };
 
-/* ---- whether files have changed ------------------------------------------ */
+/* ---- changes of files ---------------------------------------------------- */
 
 static file_stamp file_stamp_of(const char *path) {
   file_stamp stamp;
@@ -63,7 +63,7 @@ static bool file_stamps_equal(const file_stamp *a, const file_stamp *b) {
          a->changed.tv_nsec == b->changed.tv_nsec;
 }
 
-/* Have they changed since the last time? */
+/* Returns true if the files have changed since the last call. */
 static bool files_look(const gli_tls_settings *settings, file_stamp *stamps) {
   const char *const paths[FILES] = {settings->certificate, settings->key,
                                     settings->authority};
@@ -78,13 +78,14 @@ static bool files_look(const gli_tls_settings *settings, file_stamp *stamps) {
 
 /* ---- files --------------------------------------------------------------- */
 
-/* Whoever knows the password of a key. */
+/* Argument of context_password, which sets `asked`. */
 typedef struct context_asks {
   const gli_tls_settings *settings;
   bool asked;
 } context_asks;
 
-/* OpenSSL would ask at the terminal. */
+/* Calls the user's function for the password of a key. Without this callback
+ * OpenSSL would prompt on the terminal. */
 static int context_password(char *text, int room, int writes, void *user) {
   context_asks *asks = user;
   const gli_tls_settings *settings = asks->settings;
@@ -95,8 +96,7 @@ static int context_password(char *text, int room, int writes, void *user) {
   return bytes <= room ? bytes : -1;
 }
 
-/* Describes the fault of a file, in the library's words and OpenSSL's, whose
- * first error is the most specific. */
+/* Describes the fault of a file. OpenSSL's first error is the most specific. */
 static gloo_status file_refused(const char *path, const char *what,
                                 gloo_error *error) {
   struct stat info;
@@ -179,7 +179,7 @@ static gloo_status context_load(SSL_CTX *context,
 
 /* ---- contexts ------------------------------------------------------------ */
 
-/* No sessions are kept: every connection has keys that no other has. */
+/* Creates a context. There is no session resumption: keys are never reused. */
 static SSL_CTX *context_new(void) {
   SSL_CTX *context = SSL_CTX_new(TLS_method());
   if (context == NULL) return NULL;
@@ -242,8 +242,8 @@ void gli_tls_context_destroy(gli_tls_context *context) {
   free(context);
 }
 
-/* What cannot be used now leaves what could be before: who writes one file
- * after the other is seen between them. */
+/* Reloads changed files. On failure the previous certificate stays: a renewal
+ * that replaces one file after the other may be seen half done. */
 static void context_refresh(const gli_tls_settings *settings) {
   gli_tls_context *context = settings->context;
   SSL_CTX *made;

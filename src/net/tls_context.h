@@ -1,4 +1,4 @@
-/* OpenSSL's side of the settings: for the files of this folder that use it. */
+/* OpenSSL's part of the settings, private to the files of this folder. */
 #ifndef GLI_NET_TLS_CONTEXT_H
 #define GLI_NET_TLS_CONTEXT_H
 
@@ -6,11 +6,11 @@
 
 struct ssl_st; /* SSL */
 
-/* A new connection by these settings, and by their files as they are now.
- * Between gli_openssl_begin and gli_openssl_end. NULL: out of memory. */
+/* Creates a connection, after reloading changed files of the settings, between
+ * gli_openssl_begin and gli_openssl_end. Returns NULL if out of memory. */
 struct ssl_st *gli_tls_context_connection(const gli_tls_settings *settings);
 
-/* The cipher that both ends have at least. */
+/* Cipher suite that both ends always support. */
 extern const unsigned char gli_tls_cipher[2];
 
 #endif

@@ -10,7 +10,7 @@
 
 /* ---- reading ------------------------------------------------------------- */
 
-/* Copies the first of them that is set. Returns false if out of memory. */
+/* Copies the first string that is set. Returns false if out of memory. */
 static bool settings_keep(const char *given, const char *otherwise,
                           char **kept) {
   const char *said = given != NULL ? given : otherwise;
@@ -38,7 +38,7 @@ static gloo_status settings_fill(gli_tls_settings *made,
   return GLOO_OK;
 }
 
-/* Is what ranks are to know one another by complete? */
+/* Sets the kind. Returns an error if a certificate or authority is missing. */
 static gloo_status settings_check(gli_tls_settings *made, gloo_error *error) {
   made->kind =
       made->certificate != NULL ? GLI_TLS_BY_CERTIFICATE : GLI_TLS_BY_SECRET;
@@ -117,7 +117,7 @@ void gli_tls_settings_release(gli_tls_settings *settings) {
     settings_free(settings);
 }
 
-/* ---- what they say ------------------------------------------------------- */
+/* ---- descriptions -------------------------------------------------------- */
 
 gli_tls_kind gli_tls_settings_kind(const gli_tls_settings *settings) {
   return settings != NULL ? settings->kind : GLI_TLS_NONE;
