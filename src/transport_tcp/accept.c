@@ -1,14 +1,13 @@
-/* Incoming connections, until they have said which rank they are from, and in a
- * job with a secret also proved that they know it. A half-open connection may
- * send one hello, the handshake of TLS where that is used, and one proof when
- * it is asked for that, and nothing else, and there are few of them at a time:
- * strangers cost little and disturb no rank. Nothing is opened or changed for
- * one before its proof.
+/* Incoming connections, until they have named their rank, and in a job with a
+ * secret also proved that they know it. A half-open connection may send one
+ * hello, its TLS handshake if TLS is used, and one proof when challenged, and
+ * nothing else. Their number is limited, so that strangers cost little and
+ * disturb no rank. Before its proof, a connection opens and changes nothing.
  *
- * Where there are too many, or descriptors are scarce, the one that has been
- * silent for longest gives way at once: what it holds up may be a peer. One
- * that has got further has named a context of ours and its rank in it, and has
- * a moment to prove that, unless others have named the same. */
+ * When there are too many, or descriptors are scarce, the connection that has
+ * been silent for longest is closed at once, because it may block a peer. A
+ * connection that has sent its hello has named a context of ours and its rank
+ * in it. It has a moment to prove that, unless others have named the same. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,14 +23,14 @@
 
 enum { HALF_OPEN_MAX = 64, ACCEPTS_PER_TURN = 64 };
 static const uint64_t half_open_silent_limit_ns = 5000000000;
-/* A busy peer may take long to come to its challenge. */
+/* A busy peer may take long to process its challenge. */
 static const uint64_t half_open_named_limit_ns = 60000000000;
 static const uint64_t half_open_full_limit_ns = 1000000000;
 
 typedef enum half_open_state {
-  HALF_OPEN_HELLO,    /* its hello is to come */
-  HALF_OPEN_SECURING, /* its part of TLS's handshake is */
-  HALF_OPEN_PROOF     /* its proof is: it has been challenged */
+  HALF_OPEN_HELLO,    /* waits for the hello */
+  HALF_OPEN_SECURING, /* waits for the TLS handshake */
+  HALF_OPEN_PROOF     /* waits for the proof, after a challenge */
 } half_open_state;
 
 struct gli_tcp_half_open {
@@ -39,10 +38,10 @@ struct gli_tcp_half_open {
   gli_conn *conn;
   gli_tcp_half_open *next, **link;
   half_open_state state;
-  uint64_t since_ns; /* it has been in this state */
-  size_t bytes;      /* of the hello or the proof that is to come */
+  uint64_t since_ns; /* time when it entered the state */
+  size_t bytes;      /* number of bytes received of the hello or proof */
   uint8_t hello[GLI_TCP_HELLO_BYTES];
-  gli_tcp_hello said; /* the same, past HALF_OPEN_HELLO */
+  gli_tcp_hello said; /* decoded `hello`, after HALF_OPEN_HELLO */
   uint8_t proof[GLI_TAG_BYTES], right_proof[GLI_TAG_BYTES];
 };
 
@@ -56,7 +55,7 @@ static void half_open_add(gli_tcp *t, gli_tcp_half_open *half_open) {
   t->half_open_count++;
 }
 
-/* The watch, if any is left, is not touched. */
+/* Frees the half-open connection, but not its `conn`. */
 static void half_open_forget(gli_tcp_half_open *half_open) {
   *half_open->link = half_open->next;
   if (half_open->next != NULL) half_open->next->link = half_open->link;
@@ -84,8 +83,8 @@ static void half_open_refuse(gli_tcp_half_open *half_open, const char *why) {
   half_open_forget(half_open);
 }
 
-/* Closing with unread data could cost the peer the reply: it has sent the begin
- * of its handshake. */
+/* Refuses a connection with a reply. Reads the pending start of the peer's TLS
+ * handshake first: closing with unread data could cost the peer the reply. */
 static void half_open_refuse_politely(gli_tcp_half_open *half_open,
                                       gli_tcp_answer answer, const char *why) {
   gli_tls_kind own = gli_tls_settings_kind(half_open->t->tls);
@@ -120,7 +119,7 @@ static gloo_status half_open_expect(gli_tcp_half_open *half_open,
   return gli_peer_expect(&half_open->t->peers, &name, expected, error);
 }
 
-/* All that it has to say is said. */
+/* Hands a connection with a complete handshake to its pair. */
 static void half_open_join(gli_tcp_half_open *half_open) {
   const gli_tcp_hello hello = half_open->said;
   const gli_peer_name name = half_open_name(half_open);
@@ -161,7 +160,7 @@ static bool challenge_send(const gli_tcp_half_open *half_open,
          (ssize_t)sizeof bytes;
 }
 
-/* Show that we know the secret, and wait for the peer to do so. */
+/* Proves that we know the secret, and waits for the peer's proof. */
 static void half_open_challenge(gli_tcp_half_open *half_open,
                                 const gli_key *key) {
   gli_tcp_challenge challenge;
@@ -187,8 +186,8 @@ static void half_open_challenge(gli_tcp_half_open *half_open,
   gli_conn_await(half_open->conn);
 }
 
-/* In a job without a secret the tags go by a key of TLS: what was said in clear
- * may have been changed. */
+/* Continues after the hello, and TLS if used. Without a secret the tags use a
+ * key of TLS: plaintext may have been modified in transit. */
 static void half_open_greeted(gli_tcp_half_open *half_open,
                               const gli_peer_expected *expected) {
   gli_key key = expected->key;
@@ -205,7 +204,7 @@ static void half_open_greeted(gli_tcp_half_open *half_open,
 
 /* ---- TLS ----------------------------------------------------------------- */
 
-/* The handshake is over: it was with the rank that the hello speaks of. */
+/* TLS is established, with the rank that the hello names. */
 static void half_open_secured(void *owner) {
   gli_tcp_half_open *half_open = owner;
   gli_peer_expected expected = {.known = false};
@@ -240,7 +239,7 @@ static void half_open_secure(gli_tcp_half_open *half_open,
   (void)gli_conn_shake_hands(conn, false);
 }
 
-/* ---- what has come ------------------------------------------------------- */
+/* ---- complete steps ------------------------------------------------------ */
 
 static void half_open_introduced(gli_tcp_half_open *half_open) {
   gli_peer_expected expected = {.known = false};
@@ -276,15 +275,15 @@ static void half_open_answered(gli_tcp_half_open *half_open) {
     half_open_join(half_open);
 }
 
-/* ---- what comes ---------------------------------------------------------- */
+/* ---- input --------------------------------------------------------------- */
 
 void gli_tcp_half_open_forked(gli_tcp *t) {
   for (gli_tcp_half_open *g = t->half_opens; g != NULL; g = g->next)
     gli_conn_forked(g->conn);
 }
 
-/* Read what is there. True: that is not yet all of what is to come; false: it
- * is gone, or has been challenged. */
+/* Reads available input. Returns true if more is needed, false if the
+ * connection was challenged, joined its pair, or was refused. */
 static bool half_open_read(gli_tcp_half_open *half_open, bool broken) {
   bool challenged = half_open->state == HALF_OPEN_PROOF;
   if (half_open->state == HALF_OPEN_SECURING)
@@ -334,9 +333,9 @@ static const gli_conn_calls half_open_calls = {.greets = half_open_secured,
                                                .ready = half_open_ready,
                                                .ended = half_open_ended};
 
-/* ---- those that take too long -------------------------------------------- */
+/* ---- timeouts ------------------------------------------------------------ */
 
-/* Unless it has just spoken. */
+/* Refuses the connection, unless it has just sent input that suffices. */
 static void half_open_give_way(gli_tcp_half_open *half_open) {
   static const char *const whys[] = {
       [HALF_OPEN_HELLO] = "it did not send its rank in time",
@@ -363,8 +362,7 @@ void gli_tcp_half_open_expire(gli_tcp *t, uint64_t now_ns) {
   }
 }
 
-/* Do both speak of the same stream of the same pair? A peer has no use for two
- * of them. */
+/* Returns true if both name the same stream, of which a peer needs only one. */
 static bool half_open_twins(const gli_tcp_half_open *a,
                             const gli_tcp_half_open *b) {
   return a != b && a->state != HALF_OPEN_HELLO && b->state != HALF_OPEN_HELLO &&
@@ -372,10 +370,10 @@ static bool half_open_twins(const gli_tcp_half_open *a,
          a->said.stream == b->said.stream;
 }
 
-/* How soon it is to give way. */
+/* Order of closing, the first to be closed first. */
 typedef enum half_open_worth {
-  HALF_OPEN_UNNAMED, /* it has said nothing */
-  HALF_OPEN_TWIN,    /* it has named a pair, and so has another one */
+  HALF_OPEN_UNNAMED, /* no hello received */
+  HALF_OPEN_TWIN,    /* another connection names the same stream */
   HALF_OPEN_ALONE
 } half_open_worth;
 
@@ -387,7 +385,7 @@ static half_open_worth half_open_value(const gli_tcp_half_open *half_open) {
   return HALF_OPEN_ALONE;
 }
 
-/* The first to give way: of those that are worth least, the oldest. */
+/* Returns the first connection to close: the oldest of the least worth. */
 static gli_tcp_half_open *half_open_last(const gli_tcp *t) {
   gli_tcp_half_open *last = t->half_opens;
   half_open_worth worth = half_open_value(last);
@@ -406,13 +404,13 @@ static bool half_open_may_go(const gli_tcp_half_open *half_open) {
          uv_hrtime() >= half_open->since_ns + half_open_full_limit_ns;
 }
 
-/* Is there room for one more, or one that may go? */
+/* Returns true if there is room for another, or a connection may be closed. */
 static bool half_open_may_welcome(const gli_tcp *t) {
   return t->half_open_count < HALF_OPEN_MAX ||
          half_open_may_go(half_open_last(t));
 }
 
-/* For a connection that has been accepted. */
+/* Makes room for the accepted connection `fd`. */
 static void half_open_make_room(gli_tcp *t, int fd) {
   int highest = fd;
   for (const gli_tcp_half_open *g = t->half_opens; g != NULL; g = g->next)
@@ -425,8 +423,7 @@ static void half_open_make_room(gli_tcp *t, int fd) {
     half_open_give_way(half_open_last(t));
 }
 
-/* ---- the listener
- * ------------------------------------------------------------ */
+/* ---- the listener -------------------------------------------------------- */
 
 static void tcp_accept_welcome(gli_tcp *t, int fd) {
   gli_tcp_socket_tune(fd);
@@ -448,7 +445,7 @@ static void tcp_accept_welcome(gli_tcp *t, int fd) {
   gli_conn_for(conn, GLI_READABLE);
   gli_peers_schedule(&t->peers,
                      half_open->since_ns + half_open_silent_limit_ns);
-  (void)half_open_read(half_open, false); /* most have spoken already */
+  (void)half_open_read(half_open, false); /* most hellos are here */
 }
 
 void gli_tcp_listener_ready(void *owner, int events) {

@@ -1,31 +1,30 @@
 /* Making the connections of a pair.
  *
  * Both sides may begin at the same moment; one connection must win, and both
- * must know which. The rule: a hello that is sent by the lower rank is never
- * turned down in favour of the higher rank's. So when a hello arrives and our
- * own is already sent (GREETING), the lower rank answers USE_MINE and keeps
- * its own, and the higher rank drops its own and accepts. As long as our own is
- * not sent, the peer cannot have accepted it, and the one that arrived is
- * taken. The higher rank, told USE_MINE, waits for the peer's hello and asks
- * again after a while, in case the peer's way to us is blocked or the peer is
- * gone.
+ * must know which. The rule: a hello of the lower rank is never rejected in
+ * favour of the higher rank's. When a hello arrives and our own is already sent
+ * (GREETING), the lower rank answers USE_MINE and keeps its own connection, and
+ * the higher rank drops its own and accepts. While our own hello is unsent, the
+ * peer cannot have accepted it, and we take the one received. After USE_MINE
+ * the higher rank waits for the peer's hello, and asks again after a while, in
+ * case the peer's path to us is blocked or the peer is gone.
  *
  * A peer has several addresses, and several hellos may be on their way to it,
- * or to whatever else listens at some of them (dial.h). It accepts the first
- * that it comes to, and answers TAKEN to the others: one connection wins, on
- * both sides the same, as long as none of ours is closed before it is answered.
- * The lower rank is GREETING as long as any of its hellos is not.
+ * or to other programs that listen at some of them (dial.h). The peer accepts
+ * the first hello that it processes, and answers TAKEN to the others. Both
+ * sides agree on the winner as long as we close no connection before it is
+ * answered. The lower rank is GREETING while any of its hellos is unanswered.
  *
- * In a job with a secret a hello is answered by a challenge, in which the peer
- * proves that it knows the secret, and after our proof by the reply. Nothing of
- * the above changes: a challenge decides nothing, and an acceptor decides when
- * the proof is there, by what its own stream is doing then. That moment is when
- * "a hello arrives". A hello of ours that was challenged is still unanswered;
- * so the lower rank, GREETING, turns down each proof of the higher one until
- * its own hello is answered, or the connection of that has ended. Then the peer
- * has not accepted it and never will, for it takes no proof from a connection
- * that it has closed. What comes before a right challenge may come from
- * anybody, and is believed only where it does no more harm than a closed
+ * In a job with a secret, the answer to a hello is a challenge, in which the
+ * peer proves that it knows the secret, and after our proof the reply. The
+ * rules above stay the same: a challenge decides nothing, and an acceptor
+ * decides when the proof arrives, by the state of its own stream at that time.
+ * That is the time when "a hello arrives". A challenged hello of ours is still
+ * unanswered, so the lower rank, GREETING, rejects each proof of the higher one
+ * until its own hello is answered, or the connection of that hello has ended.
+ * Then the peer has not accepted it and never will, because it takes no proof
+ * from a connection that it has closed. Data before a valid challenge may come
+ * from anyone; it is trusted only if it does no more harm than closing the
  * connection.
  *
  * A busy peer may take long to answer (its kernel accepts, it polls later), so
@@ -49,7 +48,7 @@ enum { LATER_DOUBLINGS = 4 };
 
 /* ---- our hello ----------------------------------------------------------- */
 
-/* False: the attempt has failed. */
+/* Returns false after the attempt has failed. */
 static bool attempt_send(gli_tcp_attempt *attempt, const void *data,
                          size_t bytes) {
   ssize_t sent = gli_conn_write(attempt->conn, data, bytes);
@@ -58,7 +57,7 @@ static bool attempt_send(gli_tcp_attempt *attempt, const void *data,
   return false;
 }
 
-/* TLS begins right behind the hello. The peer may refuse that in clear. */
+/* Starts TLS right after the hello. The peer may refuse it in plaintext. */
 static void attempt_secure(gli_tcp_attempt *attempt) {
   const gli_tcp_pair *pair = attempt->stream->pair;
   gli_conn *conn = attempt->conn;
@@ -127,7 +126,7 @@ static void connect_denied(gli_tcp_attempt *attempt, bool peer_asks) {
           .text);
 }
 
-/* In a job without a secret they go by a key of TLS. */
+/* Computes the tags, with a key of TLS in a job without a secret. */
 static gloo_status connect_tags(const gli_tcp_attempt *attempt,
                                 const gli_tcp_challenge *challenge,
                                 gli_proofs *tags, gloo_error *error) {
@@ -142,7 +141,7 @@ static gloo_status connect_tags(const gli_tcp_attempt *attempt,
   return status;
 }
 
-/* The peer proves that it knows the secret, and is shown that we do. */
+/* Checks the peer's proof that it knows the secret, and sends our own. */
 static void tcp_connect_challenged(gli_tcp_attempt *attempt) {
   const gli_tcp_pair *pair = attempt->stream->pair;
   gli_tcp_challenge challenge;
@@ -168,8 +167,8 @@ static void tcp_connect_challenged(gli_tcp_attempt *attempt) {
 
 /* ---- the answer to our hello --------------------------------------------- */
 
-/* All that it has to. As long as it has not, a reply comes from whoever listens
- * there. */
+/* Returns true if the peer has proved its identity, as far as required. Before
+ * that, a reply may come from any program that listens there. */
 static bool connect_has_proved(const gli_tcp_attempt *attempt) {
   const gli_tcp_pair *pair = attempt->stream->pair;
   return attempt->proved || (!pair->peer.asks && pair->t->tls == NULL);
@@ -204,7 +203,7 @@ static void tcp_connect_accepted(gli_tcp_attempt *attempt,
   gli_tcp_stream_up(stream, conn);
 }
 
-/* The peer is there: patience begins anew. */
+/* Asks again later. The peer is alive, so its time limit starts again. */
 static void come_later(gli_tcp_attempt *attempt) {
   gli_tcp_stream *stream = attempt->stream;
   uint32_t doublings = stream->attempts++;
@@ -273,15 +272,15 @@ static void tcp_connect_answered(gli_tcp_attempt *attempt) {
   }
 }
 
-/* How long what comes is, as far as can be told. No byte more is read: messages
- * may follow it. */
+/* Returns the length of the answer, as far as known. Reading must stop there,
+ * because messages may follow it. */
 static size_t reply_whole(const gli_tcp_attempt *attempt) {
   bool challenge = attempt->reply_bytes >= GLI_TCP_REPLY_BYTES &&
                    gli_tcp_challenge_begins(attempt->reply);
   return challenge ? GLI_TCP_CHALLENGE_BYTES : GLI_TCP_REPLY_BYTES;
 }
 
-/* Returns true for a whole reply. */
+/* Returns true for a complete reply. */
 static bool reply_receive(gli_tcp_attempt *attempt, bool broken) {
   gli_conn *conn = attempt->conn;
   while (attempt->reply_bytes < reply_whole(attempt)) {
@@ -319,8 +318,8 @@ static void attempt_ready(void *owner, int events) {
     tcp_connect_answered(attempt);
 }
 
-/* Connected, or secured: TLS may have read an answer with the end of its
- * handshake. */
+/* Continues after connecting, or after the TLS handshake, with whose last bytes
+ * TLS may have read an answer. */
 static void attempt_on_greets(void *owner) {
   gli_tcp_attempt *attempt = owner;
   if (attempt->conn->secured)
@@ -370,7 +369,7 @@ static gli_tcp_answer decide_other(const gli_tcp_pair *pair,
   return free ? GLI_TCP_ACCEPTED : GLI_TCP_TAKEN;
 }
 
-/* By which of its addresses the peer has come, if it is one of those. */
+/* Finds the peer's address from which the connection comes, if published. */
 static void pair_find_peer(gli_tcp_pair *pair, int fd) {
   gli_endpoint from;
   gli_tcp_contact contact;

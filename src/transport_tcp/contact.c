@@ -1,6 +1,6 @@
-/* An encoded contact: 0 version  1 checksum  2 how many  3 flags  4 port
+/* An encoded contact: 0 version  1 checksum  2 count  3 flags  4 port
  * 6 zero  8 place, then for each address 4 or 6, and 4 or 16 bytes in network
- * order. Numbers are little endian. The first byte was 4 or 6 in version 1. */
+ * order. Numbers are little-endian. The first byte was 4 or 6 in version 1. */
 #include "transport_tcp/contact.h"
 
 #include <string.h>
@@ -43,7 +43,7 @@ void gli_tcp_contact_encode(const gli_tcp_contact *contact,
   address->bytes = (uint16_t)at;
 }
 
-/* The bytes of one address that begins there; 0: it is none. */
+/* Decodes an address and returns its length, or 0 if it is invalid. */
 static size_t contact_read_one(const uint8_t *data, size_t left,
                                gli_endpoint *at) {
   memset(at, 0, sizeof *at);

@@ -1,5 +1,5 @@
-/* Connecting to one of several addresses: which attempts are under way, when
- * the next begins, and when to give up. */
+/* Connecting to one of several addresses: attempts in progress, the start of
+ * the next one, and when to give up. */
 #include "transport_tcp/dial.h"
 
 #include <errno.h>
@@ -17,13 +17,13 @@
 static const uint64_t connect_limit_ns = CONNECT_LIMIT_S * UINT64_C(1000000000);
 static const uint64_t patience_ns = 2000000000;
 /* A rank listens before it publishes its address, so a refused connection most
- * likely means that it has ended. */
+ * likely means that it has exited. */
 static const uint64_t refused_patience_ns = 500000000;
 static const uint64_t backoff_ns = 10000000;
 enum { BACKOFF_DOUBLINGS = 4 };
-/* Without a connection, and without an answer, after which the next address is
- * tried as well. A peer that is busy takes its time to answer, and is not to
- * find connections by all its addresses from all its peers. */
+/* Times without a connection, and without an answer, until the next address is
+ * tried as well. A busy peer answers late, and should not get connections to
+ * all its addresses from all its peers. */
 static const uint64_t connect_head_start_ns = 250000000;
 static const uint64_t answer_head_start_ns = 5000000000;
 
@@ -63,7 +63,7 @@ static bool attempt_is_of_this_host(const gli_tcp *t, const gli_endpoint *at) {
          gli_interfaces_find(&t->own, at) != NULL;
 }
 
-/* Returns false when it has failed at once. */
+/* Returns false if the attempt has failed immediately. */
 static bool attempt_begin(gli_tcp_attempt *attempt, uint64_t now_ns) {
   gli_tcp *t = attempt->stream->pair->t;
   gli_conn *conn = gli_conn_new(&gli_tcp_attempt_calls, attempt);
@@ -88,7 +88,7 @@ static bool attempt_begin(gli_tcp_attempt *attempt, uint64_t now_ns) {
 
 /* ---- giving up ----------------------------------------------------------- */
 
-/* "10.1.0.2:4711: No route to host; 10.2.0.2:4711: no answer within 10 s" */
+/* Lists failures: "10.1.0.2:4711: No route to host; and 2 more". */
 static void dial_text(const gli_tcp_dial *dial, char *text, size_t room) {
   size_t used = 0;
   text[0] = '\0';
@@ -108,7 +108,7 @@ static void dial_text(const gli_tcp_dial *dial, char *text, size_t room) {
   }
 }
 
-/* What all of them have in common, or what helps in general. */
+/* Returns the hint that all attempts share, or a general one. */
 static const char *dial_guess(const gli_tcp_stream *stream) {
   const gli_tcp_dial *dial = stream->dial;
   bool same = true, loopback = true;
@@ -127,8 +127,8 @@ static const char *dial_guess(const gli_tcp_stream *stream) {
          "interface of the network they share";
 }
 
-/* What is wrong with the secret at one address says more than what is wrong
- * with the others. */
+/* Returns the attempt that failed for the secret, which is reported before the
+ * failures of other addresses, or NULL. */
 static const gli_tcp_attempt *dial_denied(const gli_tcp_dial *dial) {
   for (uint32_t i = 0; i < dial->n; i++)
     if (dial->attempts[i].denied) return &dial->attempts[i];
@@ -162,8 +162,8 @@ static void dial_break(gli_tcp_stream *stream, bool wrong) {
   }
 }
 
-/* Nothing is under way any more, and each address has failed: try again after a
- * while, or give up when that has gone on for too long. */
+/* Ends a round in which each address has failed: starts a new one after a
+ * while, or gives up if that has gone on for too long. */
 static void dial_round_over(gli_tcp_stream *stream, uint64_t now_ns) {
   gli_tcp_pair *pair = stream->pair;
   gli_tcp_dial *dial = stream->dial;
@@ -174,9 +174,8 @@ static void dial_round_over(gli_tcp_stream *stream, uint64_t now_ns) {
     refused = refused || refuses;
     all_refused = all_refused && refuses;
   }
-  /* A rank listens before it publishes where: no listener there means that the
-   * rank is gone, and a closed pair that was never connected has no peer to
-   * tell. */
+  /* A rank listens before it publishes its address: without a listener the rank
+   * is gone, and a closed pair never connected has no peer to notify. */
   bool pointless = refused && pair->peer.closed && pair->streams == 0;
   bool given_up = stream->failing_since_ns != 0 &&
                   now_ns - stream->failing_since_ns >=
@@ -187,13 +186,13 @@ static void dial_round_over(gli_tcp_stream *stream, uint64_t now_ns) {
     dial->retry_ns = now_ns + (backoff_ns << doublings);
     return;
   }
-  if (stream->lack != 0) /* which the peer may have given up on meanwhile */
+  if (stream->lack != 0) /* the peer may have given up since because of it */
     gli_peer_fail_resource(&pair->peer, stream->lack);
   else
     dial_break(stream, wrong);
 }
 
-/* ---- going on ------------------------------------------------------------ */
+/* ---- progress ------------------------------------------------------------ */
 
 static gli_tcp_attempt *dial_next(gli_tcp_dial *dial) {
   if (dial->found != NULL)
@@ -217,7 +216,7 @@ static void dial_sooner(uint64_t *due_ns, uint64_t other_ns) {
   if (other_ns != 0 && (*due_ns == 0 || other_ns < *due_ns)) *due_ns = other_ns;
 }
 
-/* Note the state, and when to look again. */
+/* Updates the state, and the time of the next step. */
 static void dial_settle(gli_tcp_stream *stream) {
   gli_tcp_dial *dial = stream->dial;
   uint64_t due_ns = dial->retry_ns;
@@ -230,7 +229,7 @@ static void dial_settle(gli_tcp_stream *stream) {
   if (due_ns != 0) gli_peers_schedule(&stream->pair->t->peers, due_ns);
 }
 
-/* Begin the next attempt that does not fail at once. */
+/* Starts the next attempt that does not fail immediately. */
 static void dial_go_on(gli_tcp_stream *stream, uint64_t now_ns) {
   gli_tcp_dial *dial = stream->dial;
   gli_tcp_attempt *attempt;
@@ -243,7 +242,7 @@ static void dial_go_on(gli_tcp_stream *stream, uint64_t now_ns) {
   dial_settle(stream);
 }
 
-/* The others have not had their turn if the peer was found here before. */
+/* Continues with the other addresses, even if the peer was found here. */
 static void dial_after_failure(gli_tcp_attempt *attempt) {
   gli_tcp_stream *stream = attempt->stream;
   uint64_t now = uv_hrtime();
@@ -304,7 +303,7 @@ void gli_tcp_attempt_hello_sent(gli_tcp_attempt *attempt) {
   dial_settle(attempt->stream);
 }
 
-/* Attempts elsewhere that have not said hello are of no use any more. */
+/* Drops the attempts elsewhere that have not sent a hello. */
 void gli_tcp_attempt_retry_at(gli_tcp_attempt *attempt, uint64_t due_ns) {
   gli_tcp_dial *dial = attempt->stream->dial;
   attempt_close(attempt);
@@ -320,13 +319,13 @@ void gli_tcp_attempt_retry_at(gli_tcp_attempt *attempt, uint64_t due_ns) {
   dial_settle(attempt->stream);
 }
 
-/* ---- beginning and ending ------------------------------------------------ */
+/* ---- starting and ending ------------------------------------------------- */
 
 static gli_tcp_dial *dial_new(gli_tcp_stream *stream) {
   gli_tcp_pair *pair = stream->pair;
   gli_tcp_contact contact;
   gli_endpoints list = {.n = 1, .at = {pair->there}};
-  /* It was decoded when the pair was opened. */
+  /* Decoding cannot fail: it succeeded when the pair was opened. */
   if (stream->index == 0 &&
       gli_tcp_contact_decode(&pair->peer.config.address, &contact))
     gli_tcp_order(&contact, pair->t->contact.place, &pair->t->own, &list);
@@ -341,7 +340,7 @@ static gli_tcp_dial *dial_new(gli_tcp_stream *stream) {
   return dial;
 }
 
-/* There is not even memory for that: as in dial_round_over. */
+/* Retries or gives up, as dial_round_over does, without memory for a dial. */
 static void dial_lacks_memory(gli_tcp_stream *stream, uint64_t now_ns) {
   stream->state = GLI_TCP_WAITING;
   stream->lack = ENOMEM;
@@ -364,7 +363,7 @@ void gli_tcp_stream_begin(gli_tcp_stream *stream) {
     dial_go_on(stream, now);
 }
 
-/* The silence counts from its beginning. */
+/* Fails an attempt that takes too long. The failure dates from its start. */
 static bool attempt_times_out(gli_tcp_attempt *attempt, uint64_t now_ns) {
   gli_tcp_stream *stream = attempt->stream;
   uint64_t begun = attempt->begun_ns;
@@ -380,8 +379,8 @@ static bool attempt_times_out(gli_tcp_attempt *attempt, uint64_t now_ns) {
   return true;
 }
 
-/* All that are due: an attempt that never connected, the next address, the
- * peer that is to be asked again, a new round. */
+/* Does what is due: fails attempts that never connected, tries the next
+ * address, asks a busy peer again, or starts a new round. */
 void gli_tcp_stream_due(gli_tcp_stream *stream, uint64_t now_ns) {
   gli_tcp_dial *dial = stream->dial;
   if (dial == NULL) {

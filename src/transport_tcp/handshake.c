@@ -1,9 +1,9 @@
 /* hello:     0 magic  8 version  12 stream  16 streams  20 from  24 to
- *           28 the sender asks (lowest bit), and its kind of TLS (above)
+ *           28 sender has a secret (bit 0), its kind of TLS (above)
  *           32 key   40 zero  48 nonce
  * challenge: 0 magic  8 version  12 zero  16 nonce  32 tag
  * reply:     0 magic  8 version  12 answer  16 streams  20 zero  24 key
- * Little endian. Magic and version stay where they are in all versions. */
+ * Little-endian. Magic and version are at the same place in all versions. */
 #include "transport_tcp/handshake.h"
 
 #include <string.h>

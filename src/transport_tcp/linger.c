@@ -1,33 +1,32 @@
-/* Closing a pair. What its peer must still get is copied, so that the caller's
- * memory is free at once, and goes out while the pair lingers: the rest of what
- * was begun (with a BYE also what was taken but not begun), then the last
- * message on every stream, then the end of our direction. The connection is
- * kept, and what arrives is thrown away, until the peer closes too: closing
- * with unread data would reset it and could cost the peer what it has not read.
- */
+/* Closing a pair. Messages that its peer must still get are copied, so that the
+ * caller's memory is free at once, and sent while the pair lingers: the rest of
+ * started messages (with a BYE also messages accepted but not started), the
+ * last message on every stream, and the end of our direction. The connection is
+ * kept, and input discarded, until the peer closes too: closing with unread
+ * data would reset it and could cost the peer unread data. */
 #include <errno.h>
 #include <stdlib.h>
 
 #include "net/socket.h"
 #include "transport_tcp/tcp.h"
 
-/* A test makes it longer than the test may take. */
+/* A test raises this above its own time limit. */
 #ifndef GLI_TCP_LINGER_NS
 #define GLI_TCP_LINGER_NS GLI_LINGER_NS
 #endif
 
-/* More than this of a half-sent message is not copied for an ABORT's sake: the
- * connection just ends, which the peer takes for an error as well. */
+/* Limit to copying the rest of a message for the sake of an ABORT. Above it the
+ * connection just ends, which the peer treats as an error as well. */
 #define ABORT_COPY_MAX ((uint64_t)256 * 1024 * 1024)
 
-/* A copy of what is left to be sent of a request; NULL without memory. */
+/* Copies the unsent part of a request. Returns NULL if out of memory. */
 static gli_send_request *tcp_copy_request(const gli_send_request *from) {
   uint64_t sent = from->private_;
   return gli_request_copy(
       from, sent > GLI_HEADER_BYTES ? sent - GLI_HEADER_BYTES : 0);
 }
 
-/* Replace requests by copies: all of them, or only one that is half sent. */
+/* Replaces requests by copies: all of them, or only a partly sent one. */
 static bool tcp_own_queue(gli_request_queue *queue, bool all) {
   gli_request_queue theirs = *queue;
   *queue = (gli_request_queue){NULL, NULL};
@@ -50,10 +49,10 @@ static bool own_queues(gli_tcp_pair *pair, bool all) {
   return owned;
 }
 
-/* A BYE ends every stream, and what was taken before it may wait on each. An
- * ABORT, or the end of the connection alone, reaches the peer on one stream:
- * those that are not connected have nothing to carry, and the peer may have
- * closed the pair before it would accept them. */
+/* Returns true if the stream needs the last message. A BYE ends every stream,
+ * and messages accepted before it may wait on each. An ABORT, or just the end
+ * of the connection, need reach the peer on one stream only: unconnected ones
+ * have nothing to send, and the peer may close before it accepts them. */
 static bool tcp_last_needs(const gli_tcp_stream *stream) {
   const gli_send_request *last = stream->pair->last;
   return stream->index == 0 || stream->state == GLI_TCP_UP ||
@@ -81,7 +80,7 @@ void gli_tcp_stream_shut(gli_tcp_stream *stream) {
     gli_conn_for(stream->conn, GLI_READABLE | GLI_WRITABLE);
 }
 
-/* The peer never heard of this pair, and a BYE is all that there is to say. */
+/* Returns true if a BYE is all to send, to a peer that has not heard of us. */
 static bool tcp_never_spoke(const gli_tcp_pair *pair, bool bye) {
   return bye && !pair->peer.greeted && pair->waiting.head == NULL;
 }
@@ -89,7 +88,7 @@ static bool tcp_never_spoke(const gli_tcp_pair *pair, bool bye) {
 static bool tcp_worth_lingering(gli_tcp_pair *pair,
                                 const gli_send_request *last) {
   bool bye = last != NULL && last->header.type == GLI_MESSAGE_BYE;
-  /* Also when the pair goes at once: afterwards all queues are ours to free. */
+  /* Even if the pair is freed at once, we must own all queues to free them. */
   if (!own_queues(pair, bye)) return false;
   if (pair->peer.broken || pair->peer.departed || tcp_never_spoke(pair, bye))
     return false;
@@ -134,7 +133,7 @@ void gli_tcp_linger_check(gli_tcp_pair *pair, uint64_t now_ns) {
   gli_tcp_pair_dispose(pair);
 }
 
-/* The peer's kernel has it all, as far as this system can tell. */
+/* Returns true if the peer's kernel has all data, as far as is known. */
 static bool stream_delivered(const gli_tcp_stream *stream) {
   if (stream->state == GLI_TCP_ENDED) return true;
   if (stream->state != GLI_TCP_UP || !gli_tcp_stream_is_shut(stream))

@@ -1,4 +1,4 @@
-/* The listening socket, and what is published: see net/published.h. */
+/* The listening socket, and the published addresses: see net/published.h. */
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
@@ -14,13 +14,13 @@
 #include "net/socket.h"
 #include "transport_tcp/tcp.h"
 
-enum { BACKLOG = 4096 }; /* the kernel caps it */
+enum { BACKLOG = 4096 }; /* capped by the kernel */
 static const uint64_t pause_ns = 100000000;
 static const uint64_t patience_ns = 2000000000;
 
 /* ---- one socket ---------------------------------------------------------- */
 
-/* IPv6 sockets that are bound to all addresses take IPv4 as well. */
+/* Opens a listening socket. An IPv6 wildcard socket accepts IPv4 as well. */
 static int tcp_listen_at(const gli_endpoint *at) {
   int fd = gli_socket_open(at->any.sa_family, SOCK_STREAM);
   if (fd < 0) return -1;
@@ -38,7 +38,7 @@ static int tcp_listen_at(const gli_endpoint *at) {
   return -1;
 }
 
-/* At one of the ports. A socket, or -1 with errno and the port in `at`. */
+/* Tries the ports. Returns a socket, or -1 with errno and the port in `at`. */
 static int tcp_listen_in(gli_endpoint *at, const gli_ports *ports) {
   int fd = -1;
   for (uint32_t i = 0; i < gli_ports_count(ports) && fd < 0; i++) {
@@ -94,7 +94,7 @@ static gloo_status listener_take(gli_tcp *t, int fd, gloo_error *error) {
   return GLOO_OK;
 }
 
-/* At the first of the addresses where that is possible. */
+/* Listens on the first address that works. */
 static gloo_status listen_on_first(gli_tcp *t, const gli_endpoints *addresses,
                                    const gli_ports *ports, gloo_error *error) {
   gloo_status status = GLOO_ERR_ADDRESS;
@@ -112,7 +112,7 @@ static void add_figures(gli_endpoints *list, const char *figures) {
   if (gli_endpoint_from_text(figures, &at)) (void)gli_endpoints_add(list, &at);
 }
 
-/* The second where the system has nothing of the first. */
+/* Listens on the second address if the system lacks the family of the first. */
 static gloo_status listen_on_either(gli_tcp *t, const char *first,
                                     const char *second, const gli_ports *ports,
                                     gloo_error *error) {
@@ -127,7 +127,7 @@ static gloo_status listen_on_either(gli_tcp *t, const char *first,
   return listen_on_first(t, &other, ports, error);
 }
 
-/* ---- what others are told ------------------------------------------------ */
+/* ---- published addresses ------------------------------------------------- */
 
 static void contact_add(gli_tcp *t, const gli_endpoint *at) {
   gli_tcp_contact *contact = &t->contact;
@@ -136,8 +136,8 @@ static void contact_add(gli_tcp *t, const gli_endpoint *at) {
   gli_endpoint_set_port(&contact->at[contact->n++], contact->port);
 }
 
-/* Of a listener at one address that one, of one at all addresses of IPv4 only
- * IPv4 ones; unless it is reached by others. */
+/* Fills in the published addresses: the listener's address if it is bound to
+ * one, only IPv4 ones if it is bound to 0.0.0.0. Translated ones are kept. */
 static void contact_fill(gli_tcp *t, const gli_published *published) {
   gli_tcp_contact *contact = &t->contact;
   contact->place = gli_host_place();
@@ -151,7 +151,7 @@ static void contact_fill(gli_tcp *t, const gli_published *published) {
     bool heard = contact->everywhere && (!v4 || at->any.sa_family == AF_INET);
     if (heard || contact->translated) contact_add(t, at);
   }
-  /* Ranks of this host reach it there, whatever others are told. */
+  /* Ranks of this host use this address, even if others are published. */
   if (!contact->everywhere) contact_add(t, &t->local);
 }
 
@@ -169,9 +169,9 @@ static void contact_log(const gli_tcp *t) {
   gli_log(GLOO_LOG_INFO, "tcp: listens on %s; publishes %s", text, all);
 }
 
-/* ---- where to listen ----------------------------------------------------- */
+/* ---- choice of an address ------------------------------------------------ */
 
-/* The name of one address, or of several of which the first will do. */
+/* Listens on a host given by name, on the first of its addresses that works. */
 static gloo_status listen_on_host(gli_tcp *t,
                                   const gli_transport_config *config,
                                   const gli_ports *ports, gloo_error *error) {
@@ -203,8 +203,8 @@ static bool any_of_family(const gli_endpoints *own, sa_family_t family) {
   return false;
 }
 
-/* At one address, where others are told of one alone; else at all, and others
- * are told of some. The handshake turns strangers away. */
+/* Listens on one address if only this one is published, else on all of them.
+ * The handshake rejects strangers. */
 static gloo_status listen_for_published(gli_tcp *t,
                                         const gli_published *published,
                                         const gli_ports *ports,
@@ -226,8 +226,8 @@ static gloo_status listen_for_published(gli_tcp *t,
   return listen_on_either(t, "::", "0.0.0.0", ports, error);
 }
 
-/* Where a choice among them is to be made, they must be known; else they serve
- * to order the addresses of others. */
+/* Reads the interfaces. Failure is an error only if a choice among them is
+ * `needed`; otherwise they only serve to order the addresses of peers. */
 static gloo_status read_own(gli_tcp *t, bool needed, gloo_error *error) {
   gloo_error wrong;
   gloo_status status = gli_interfaces_read(&t->own, &wrong);
@@ -289,7 +289,7 @@ void gli_tcp_listener_resume(gli_tcp *t) {
   gli_watch_for(&t->listener, GLI_READABLE);
 }
 
-/* Some peer of this pair may be waiting to be accepted. */
+/* Returns true if a peer of this pair may be waiting to be accepted. */
 static bool is_unconnected(const gli_tcp_pair *pair) {
   if (!pair->peer.live || !pair->begun) return false;
   if (pair->streams == 0) return true;

@@ -1,11 +1,10 @@
-/* One turn: deadlines, and streams that are ready. */
+/* One poll: deadlines, and streams that are ready. */
 #include <stddef.h>
 #include <stdlib.h>
 
 #include "transport_tcp/tcp.h"
 
-/* At most so many polls in a row do without the set, and so many of them when
- * they find nothing. */
+/* Maximum number of polls in a row without the set, and of idle ones. */
 enum { DIRECT_POLLS = 16, IDLE_POLLS = 4 };
 
 uint64_t gli_tcp_now(gli_transport *t) {
@@ -21,10 +20,9 @@ static void free_garbage(gli_tcp *t) {
   }
 }
 
-/* Where one stream is all there is to wait for, look whether it has something:
- * that is one system call for a message, and not two. Everything else, new
- * connections and timers, can wait for a few polls. True when that will do for
- * this poll. */
+/* Reads the only stream without polling the set first, which saves one of two
+ * system calls per message. New connections and timers can wait for a few
+ * polls. Returns true if this poll need not look at the set. */
 static bool poll_directly(gli_tcp *t) {
   gli_tcp_stream *stream = t->newest;
   if (t->up != 1 || stream == NULL || !stream->pair->peer.live) return false;
@@ -36,7 +34,7 @@ static bool poll_directly(gli_tcp *t) {
   return true;
 }
 
-/* The thread that waits for one message has just looked: that is as good. */
+/* Returns true if take_now has just found the stream empty, as a poll would. */
 static bool has_looked(gli_tcp *t) {
   if (t->looked == NULL || t->direct >= DIRECT_POLLS) return false;
   t->direct += DIRECT_POLLS / IDLE_POLLS;
@@ -70,7 +68,7 @@ int gli_tcp_poll(gli_transport *base) {
 
 /* ---- deadlines ----------------------------------------------------------- */
 
-/* All of them, once the earliest has passed. */
+/* Handles all deadlines, once the earliest has passed. */
 static void tcp_meet_deadlines(gli_tcp *t) {
   uint64_t due =
       atomic_load_explicit(&t->peers.next_due_ns, memory_order_relaxed);
@@ -99,7 +97,7 @@ static void stream_ready(void *owner, int events) {
     gli_tcp_stream_flush(stream);
 }
 
-/* The system does not watch it any more. */
+/* The system refuses to watch the socket. */
 static void stream_unwatched(void *owner, int code) {
   gli_peer_fail_resource(&((gli_tcp_stream *)owner)->pair->peer, code);
 }

@@ -1,13 +1,13 @@
-/* What keeps messages of a pair from getting through, as far as this end knows:
- * what its process lacks to make the connection, or a path that loses long
- * packets alone.
+/* Local knowledge of why messages of a pair are not delivered: a resource for
+ * connecting that this process has exhausted, or a path that loses only long
+ * packets.
  *
- * Such a path has a hop that takes shorter packets than the interfaces of the
- * hosts, and a firewall that drops the ICMP message ("fragmentation needed") by
- * which the system would learn that. Greetings and short messages get through,
- * and the first long message never does, however often it is sent again. So
- * where that one begins in the bytes of the connection is noted, and compared
- * with what the peer has acknowledged. */
+ * On such a path a hop accepts only shorter packets than the interfaces of the
+ * hosts, and a firewall drops the ICMP message ("fragmentation needed") by
+ * which the kernel would learn this. Handshakes and short messages get through,
+ * and the first long message never does, however often it is retransmitted. So
+ * the position of that message in the stream of bytes is recorded, and compared
+ * with the position that the peer has acknowledged. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -29,7 +29,7 @@ static int obstacle_lack(const gli_tcp_pair *pair) {
   return connected || accepts || !pair->begun ? 0 : pair->t->lack;
 }
 
-/* Notes the first message that fills a packet, and until then the longest. */
+/* Records the first message that fills a packet; until then, the longest. */
 static void stream_note_long(gli_tcp_stream *stream, uint64_t bytes,
                              uint64_t before) {
   gli_tcp_progress now;
@@ -60,10 +60,9 @@ void gli_tcp_stream_note_queued(gli_tcp_stream *stream) {
   }
 }
 
-/* The peer has acknowledged something, but not what was sent again and again:
- * not even the first packet of the noted message, or, where none was
- * posted, of short ones that were sent together when the connection was young.
- * Returns how many bytes that are; 0: it is not so. */
+/* Returns the number of bytes that are stuck, or 0: the peer has acknowledged
+ * some data, but not the retransmitted first packet of the recorded message,
+ * or, without one, short messages sent together soon after connecting. */
 static uint64_t stream_stuck_bytes(const gli_tcp_stream *stream) {
   gli_tcp_progress now;
   if (stream->state != GLI_TCP_UP || stream->conn == NULL) return 0;

@@ -1,13 +1,12 @@
-/* In which order to try the addresses of a peer. In the spirit of RFC 6724: an
- * address in a network of ours is likely to be reached over the wire that is
- * meant, one that is also ours, or of a family that we have no address of, is
- * not. The first of a contact reached the store, or was given first. */
+/* Order of trying the addresses of a peer, in the spirit of RFC 6724. Addresses
+ * in a network of ours are likely to be reached over the intended wire; those
+ * that are also ours, or of a family without an address here, are not. The
+ * first address of a contact has reached the store, or was given first. */
 #include <string.h>
 
 #include "transport_tcp/contact.h"
 
-/* Fewer bits in common say nothing: private networks of two sites begin alike.
- */
+/* Minimum of a common site: private networks of two sites may begin alike. */
 enum { ORDER_SITE_V4 = 16, ORDER_SITE_V6 = 48 };
 
 typedef enum order_class {
@@ -20,15 +19,15 @@ typedef enum order_class {
 typedef struct order_entry {
   gli_endpoint at;
   order_class class;
-  unsigned common; /* per mille of the address */
+  unsigned common; /* length of the common prefix, per mille of the address */
 } order_entry;
 
 static bool order_usable(const gli_interface *one) {
   return one->up && !one->loopback;
 }
 
-/* Also over IPv6 link-local addresses, of which every host has some, others may
- * be reached; but addresses of that kind only. */
+/* Returns true if this host has an address of the family. IPv6 link-local ones
+ * do not count: every host has some, and they reach only their own kind. */
 static bool order_has_family(const gli_interfaces *own,
                              const gli_endpoint *at) {
   for (size_t i = 0; i < own->n; i++) {
@@ -61,7 +60,8 @@ static order_class order_class_of(const gli_tcp_contact *contact,
   return order_has_family(own, &e->at) ? ORDER_ROUTED : ORDER_UNLIKELY;
 }
 
-/* Without a scope the system does not know which network is meant. */
+/* Adds a link-local address with the scope of each interface that may reach it:
+ * without a scope the system cannot know the network. */
 static void order_add_link_local(const gli_interfaces *own,
                                  const gli_endpoint *at, gli_endpoints *out) {
   gli_endpoint scoped = *at;
@@ -82,7 +82,7 @@ static void order_add(const gli_interfaces *own, const gli_endpoint *at,
     (void)gli_endpoints_add(out, at);
 }
 
-/* One of this host's own addresses has its scope, too. */
+/* Orders addresses in the same place. This host's own get their scope. */
 static void order_same_place(const gli_tcp_contact *contact,
                              const gli_interfaces *own, gli_endpoints *out) {
   gli_endpoint at;
@@ -127,6 +127,6 @@ void gli_tcp_order(const gli_tcp_contact *contact, uint64_t place,
     for (uint32_t i = 0; i < contact->n; i++)
       order_add(own, &entries[i].at, out);
   }
-  /* A link-local one, and no interface that it could be at. */
+  /* The only address is link-local, without an interface that may reach it. */
   if (out->n == 0) (void)gli_endpoints_add(out, &contact->at[0]);
 }

@@ -1,4 +1,4 @@
-/* Pairs: opening them, choosing streams, and what happens when they fail. */
+/* Pairs: opening, the choice of streams, and the end after failures. */
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -95,10 +95,10 @@ void gli_tcp_pair_agree(gli_tcp_pair *pair, uint32_t streams, bool initiator) {
       gli_tcp_stream_begin(&pair->stream[i]);
 }
 
-/* ---- what it owes -------------------------------------------------------- */
+/* ---- undelivered data ---------------------------------------------------- */
 
-/* Of a message that counts as sent; or, when the pair is closed, of all that is
- * to be written before it shuts this direction. */
+/* Returns true if a stream has a part of a message that counts as sent, or, if
+ * the pair is closed, anything to write before it shuts this direction. */
 static bool tcp_pair_owes(const gli_tcp_stream *stream) {
   if (!stream->pair->peer.closed)
     return stream->rest != NULL || gli_tcp_stream_keeps(stream);

@@ -1,4 +1,4 @@
-/* How far the bytes of a TCP socket have come, where the system tells. */
+/* Progress of the bytes of a TCP socket, if the system reports it. */
 #ifndef GLI_TRANSPORT_TCP_PROGRESS_H
 #define GLI_TRANSPORT_TCP_PROGRESS_H
 
@@ -6,14 +6,13 @@
 #include <stdint.h>
 
 typedef struct gli_tcp_progress {
-  uint64_t acknowledged; /* bytes, since the connection began */
-  uint64_t queued;       /* bytes that are not, sent or not */
-  uint64_t segment;      /* the longest packet's payload */
-  unsigned repeats;      /* times in a row that the oldest packet was sent again
-                            for want of an answer */
+  uint64_t acknowledged; /* number of bytes acknowledged since connecting */
+  uint64_t queued;       /* number of bytes not acknowledged, sent or not */
+  uint64_t segment;      /* maximum payload of a packet */
+  unsigned repeats;      /* successive timeouts of the oldest packet */
 } gli_tcp_progress;
 
-/* False: it is not known. */
+/* Returns false if unknown. */
 bool gli_tcp_socket_progress(int fd, gli_tcp_progress *progress);
 
 #endif

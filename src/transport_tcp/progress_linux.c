@@ -1,5 +1,5 @@
-/* The kernel's structure has grown since that of the C library, whose header
- * cannot be included beside this one. An older kernel fills in less. */
+/* The kernel's structure is longer than that of the C library, whose header
+ * cannot be included together with this one. Older kernels fill in less. */
 #include <linux/sockios.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>

@@ -1,4 +1,4 @@
-/* The end of a stream: lost, ended, or read to its end. */
+/* The end of a stream: lost, closed, or read to its end. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #include "transport_tcp/tcp.h"
 
 enum { DISCARDS_PER_TURN = 16 };
-/* How long a peer that has ended one stream may take to say why on another. */
+/* Time for a peer that has ended one stream to send the reason on another. */
 static const uint64_t reason_ns = 200000000;
 
 bool gli_tcp_stream_take_peeked(gli_tcp_stream *stream) {
@@ -73,8 +73,8 @@ void gli_tcp_pair_hung_up(gli_tcp_pair *pair, const char *stuck) {
                  pair->peer.config.peer_rank, pair->peer_text, stuck);
 }
 
-/* A peer that fails ends its streams, and says why on those that it knows to be
- * up: the reason may come after the end of another one. */
+/* Handles the end of a stream. A failing peer ends its streams, and sends the
+ * reason on those that are up, maybe after the end of another stream. */
 static void stream_hung_up(gli_tcp_stream *stream, const char *stuck) {
   gli_tcp_pair *pair = stream->pair;
   if (stream_is_last(stream)) {
@@ -88,8 +88,8 @@ static void stream_hung_up(gli_tcp_stream *stream, const char *stuck) {
 
 void gli_tcp_stream_lost(gli_tcp_stream *stream, int code) {
   gli_tcp_pair *pair = stream->pair;
-  /* A peer that ends a stream before this side has is closed, too, or gone. It
-   * reads no other stream any more, and answers no hello for one. */
+  /* A peer that ends a stream before this side does is closed, too, or gone. It
+   * reads no other stream, and answers no hello for one. */
   if (pair->peer.closed && !gli_tcp_stream_is_shut(stream) &&
       !gli_is_exhaustion(code)) {
     gli_tcp_pair_dispose(pair);
@@ -120,7 +120,7 @@ void gli_tcp_stream_lost(gli_tcp_stream *stream, int code) {
                    stuck);
 }
 
-/* With TLS, in its encrypted form. */
+/* With TLS, the input stays encrypted. */
 void gli_tcp_stream_discard(gli_tcp_stream *stream) {
   struct iovec part = {stream->pair->t->buffer, GLI_TCP_BUFFER_BYTES};
   stream->peeked = 0;

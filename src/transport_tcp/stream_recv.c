@@ -1,9 +1,8 @@
 /* Receiving. One read takes a small message with its header, and the messages
- * behind it. A large payload that is stored goes straight to its destination,
- * and the next header comes along in the same read; one that is reduced passes
+ * after it. A large payload to be stored goes directly to its destination, and
+ * the next header arrives in the same read; a payload to be reduced passes
  * through the transport's buffer in pieces that stay in cache. Reading stops
- * after a short read: to read until nothing is there would double the system
- * calls of a small message. */
+ * after a short read: another read for EAGAIN would double the system calls. */
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
@@ -19,13 +18,13 @@
 
 #define READ_AHEAD ((size_t)64 * 1024)
 #define REDUCE_PIECE ((size_t)128 * 1024)
-/* From here on a payload is "large": the next message is likely to be as large,
- * so little more than its header is read, lest it be copied twice. */
+/* Minimum of a "large" payload. The next message is likely to be large, too, so
+ * little more than its header is read ahead, to avoid a second copy. */
 #define LARGE_PAYLOAD ((uint64_t)32 * 1024)
 #define READ_AHEAD_LARGE ((size_t)4096)
 #define BYTES_PER_TURN ((size_t)4 * 1024 * 1024)
-/* Of a payload with a checksum, so much is read directly at once: it is still
- * in cache when it is looked at. */
+/* Maximum read directly of a payload with a checksum, so that it is still in
+ * cache when it is summed. */
 #define SUM_PIECE ((size_t)256 * 1024)
 
 static size_t min_size(size_t a, size_t b) {
@@ -82,7 +81,7 @@ static void payload_complete(gli_tcp_stream *stream) {
   t->peers.upcalls->received(pair->peer.config.user, stream->sink.token);
 }
 
-/* The peer has left when all streams say so. */
+/* The peer has left when all streams have received a BYE. */
 static void bye_arrived(gli_tcp_stream *stream) {
   gli_tcp_pair *pair = stream->pair;
   stream->bye = stream->finished = true;
@@ -105,7 +104,7 @@ static bool sink_is_sound(const gli_sink *sink, const gli_header *header) {
   return header->length % sink->elem_bytes == 0;
 }
 
-/* A message that is here as a whole, which the engine may take at once. */
+/* Offers a complete message to the engine. Returns true if it was taken. */
 static bool tcp_take_whole(gli_tcp_stream *stream, const uint8_t *payload,
                            size_t bytes) {
   gli_tcp_pair *pair = stream->pair;
@@ -136,12 +135,12 @@ static void begin_payload(gli_tcp_stream *stream) {
   if (stream->header.length == 0) payload_complete(stream);
 }
 
-/* Its header is known, and `payload` are the bytes behind it; how many of them
- * were used. */
+/* Handles a message after its header, followed by `bytes` of payload. Returns
+ * the number of bytes used. */
 static size_t message_arrived(gli_tcp_stream *stream, const uint8_t *payload,
                               size_t bytes) {
   gli_tcp_pair *pair = stream->pair;
-  /* An ABORT comes on every stream: one is enough, and nothing new after it. */
+  /* An ABORT comes on every stream: one suffices, and nothing may follow it. */
   if (pair->aborting) {
     stream->finished = true;
     return 0;
@@ -159,7 +158,7 @@ static size_t message_arrived(gli_tcp_stream *stream, const uint8_t *payload,
   return 0;
 }
 
-/* No header of a message without checksums. */
+/* Handles a header that is not one of a message without checksums. */
 GLI_COLD static size_t other_arrived(gli_tcp_stream *stream,
                                      const uint8_t *header, size_t bytes) {
   gli_tcp_pair *pair = stream->pair;
@@ -192,7 +191,7 @@ GLI_COLD static size_t other_arrived(gli_tcp_stream *stream,
   return message_arrived(stream, payload, bytes);
 }
 
-/* With `bytes` bytes behind it; how many of them were used. */
+/* Handles a header followed by `bytes`. Returns the number of them used. */
 static size_t header_arrived(gli_tcp_stream *stream, const uint8_t *header,
                              size_t bytes) {
   if (!gli_header_decode(header, &stream->header))
@@ -206,8 +205,8 @@ static uint64_t payload_left(const gli_tcp_stream *stream) {
   return stream->header.length - stream->placed;
 }
 
-/* Store or reduce the front of data; returns how much of it was used, which for
- * a reduction is a whole number of elements. */
+/* Stores or reduces the start of data. Returns the number of bytes used, which
+ * for a reduction are whole elements. */
 static size_t tcp_recv_place(gli_tcp_stream *stream, const uint8_t *data,
                              size_t bytes) {
   const gli_sink *sink = &stream->sink;
@@ -225,8 +224,7 @@ static bool tcp_recv_readable(const gli_tcp_stream *stream) {
   return stream->state == GLI_TCP_UP;
 }
 
-/* Act on bytes that have arrived; what is less than a header or an element is
- * kept in `partial`. */
+/* Processes input. An incomplete header or element is kept in `partial`. */
 static void tcp_recv_consume(gli_tcp_stream *stream, const uint8_t *data,
                              size_t bytes) {
   while (bytes > 0 && tcp_recv_readable(stream)) {
@@ -255,7 +253,7 @@ static size_t read_ahead(const gli_tcp_stream *stream, bool in_payload) {
   return length >= LARGE_PAYLOAD ? GLI_HEADER_BYTES : READ_AHEAD;
 }
 
-/* Into the destination, and the next message into the buffer. */
+/* Reads into the destination, and the next message into the buffer. */
 static ssize_t read_direct(gli_tcp_stream *stream, size_t *asked) {
   uint8_t *buffer = stream->pair->t->buffer;
   uint64_t left = payload_left(stream);
@@ -275,10 +273,10 @@ static ssize_t read_direct(gli_tcp_stream *stream, size_t *asked) {
   return got;
 }
 
-/* Before recv returns, the system acknowledges what is read, where nothing was
- * sent since the last that was: a packet that takes about as long as the
- * message did, and that no thread waits for. So such a message is only looked
- * at, and the next poll takes it from the socket. */
+/* Returns true if a message should only be peeked at, to be taken from the
+ * socket by the next poll. Linux sends a delayed ACK before recv returns if
+ * nothing was sent since the previous read: a packet that costs about as much
+ * time as the message, and that no thread waits for. */
 static bool should_peek(const gli_tcp_stream *stream) {
   if (stream->in_payload || stream->large) return false;
   if (stream->conn->tls != NULL) return false;
@@ -298,7 +296,7 @@ static ssize_t read_or_peek(gli_tcp_stream *stream, uint8_t *to, size_t bytes) {
   return got;
 }
 
-/* Into the buffer, behind what was left over. */
+/* Reads into the buffer, after the rest of earlier input. */
 static ssize_t read_buffered(gli_tcp_stream *stream, size_t *asked) {
   uint8_t *buffer = stream->pair->t->buffer;
   size_t kept = stream->partial_bytes;
@@ -326,7 +324,7 @@ static void tcp_read_failed(gli_tcp_stream *stream, bool broken) {
   if (code != 0) gli_tcp_stream_lost(stream, code);
 }
 
-/* ---- bytes that TLS has ------------------------------------------------- */
+/* ---- input in TLS -------------------------------------------------------- */
 
 static bool tcp_recv_has_tls_pending(const gli_tcp_stream *stream) {
   return tcp_recv_readable(stream) && gli_conn_tls_pending(stream->conn);
@@ -343,7 +341,7 @@ void gli_tcp_stream_note_tls_pending(gli_tcp_stream *stream) {
   gli_peers_touch(&t->peers);
 }
 
-/* Each one once: what is still hidden then has its turn in the next poll. */
+/* Reads each stream once. Bytes still pending wait for the next poll. */
 void gli_tcp_read_tls_pending(gli_tcp *t) {
   unsigned n = 0;
   for (gli_tcp_stream *s = t->tls_pending; s != NULL; s = s->next_tls_pending)
@@ -396,14 +394,15 @@ void gli_tcp_stream_read(gli_tcp_stream *stream, bool broken) {
 
 /* ---- one message, without a poll ----------------------------------------- */
 
-/* A second look would find as little where others have to run before. */
+/* Returns true if another look would be useless: on oversubscribed cores the
+ * peer has to run first. */
 static bool looked_in_vain(const gli_tcp_stream *stream) {
   gli_tcp *t = stream->pair->t;
   return t->looked == stream &&
          atomic_load_explicit(&t->oversubscribed, memory_order_relaxed);
 }
 
-/* The system tells of an error once, and later only of the end. */
+/* Keeps an error, because the system reports it once, and then only the end. */
 static void nothing_taken(gli_tcp_stream *stream, ssize_t got) {
   if (got == 0) return;
   if (gli_would_block(errno))
@@ -414,8 +413,8 @@ static void nothing_taken(gli_tcp_stream *stream, ssize_t got) {
     stream->write_error = errno;
 }
 
-/* No more than the message is read; so nothing is left to keep, if it is the
- * one. */
+/* Reads no more than the expected message, so that nothing has to be kept if
+ * the expected message arrives. */
 bool gli_tcp_take_now(gli_pair *base, const gli_header *expected,
                       gli_taken *taken) {
   gli_tcp_pair *pair = (gli_tcp_pair *)base;
@@ -432,7 +431,7 @@ bool gli_tcp_take_now(gli_pair *base, const gli_header *expected,
   if (t->tls != NULL) gli_tcp_stream_note_tls_pending(stream);
   if (got <= 0) return false;
   pair->heard += (size_t)got;
-  gli_header *header = &stream->header; /* of none that is under way */
+  gli_header *header = &stream->header; /* unused between messages */
   if ((size_t)got < bytes || !gli_header_decode(t->buffer, header) ||
       !gli_header_is(header, expected)) {
     t->held = stream;

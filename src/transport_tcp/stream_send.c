@@ -1,5 +1,4 @@
-/* Sending: header and payload, and as many queued messages as fit, go out in
- * one vectored write. */
+/* Sending: one vectored write takes as many queued messages as fit. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -39,7 +38,7 @@ static void tcp_send_encode(const gli_tcp_stream *stream,
     gli_header_encode(header, out);
 }
 
-/* What is left of a message; false when the batch is full with it. */
+/* Adds the unsent part of a message. Returns false if the batch is full. */
 static bool add_message(const gli_tcp_stream *stream, batch *b,
                         const gli_send_request *request) {
   uint64_t sent = request->private_, into_payload = 0;
@@ -63,8 +62,8 @@ static ssize_t write_batch(gli_tcp_stream *stream, const batch *b) {
   return gli_conn_send(stream->conn, b->part, b->parts);
 }
 
-/* Take note that `bytes` of the queue are written; those that are complete
- * come off it, in order. */
+/* Accounts for `bytes` written from the queue. Returns the completed requests,
+ * removed from the queue, in order. */
 static gli_request_queue tcp_send_advance(gli_request_queue *queue,
                                           size_t bytes) {
   gli_request_queue done = {NULL, NULL};
@@ -87,7 +86,7 @@ static void tcp_send_complete(gli_tcp_pair *pair, gli_request_queue *done) {
     return;
   }
   gli_tcp *t = pair->t;
-  /* An upcall may close the pair, and with it give up its requests. */
+  /* An upcall may close the pair, and so drop its requests. */
   while (pair->peer.live) {
     gli_send_request *request = gli_request_pop(done);
     if (request == NULL) return;
@@ -101,7 +100,7 @@ bool gli_tcp_stream_keeps(const gli_tcp_stream *stream) {
          gli_conn_unsent(stream->conn);
 }
 
-/* What TLS has kept is owed. True: there is some. */
+/* Returns true if TLS has buffered bytes, which are then undelivered. */
 GLI_COLD static bool tcp_send_keeps(gli_tcp_stream *stream) {
   if (!gli_tcp_stream_keeps(stream)) return false;
   gli_tcp_update_undelivered(stream->pair);
@@ -113,8 +112,8 @@ static void wait_writable(gli_tcp_stream *stream) {
   gli_conn_for(stream->conn, GLI_READABLE | GLI_WRITABLE);
 }
 
-/* The peer takes no more. What it sent before may still be unread, and be an
- * ABORT or a BYE that tells why: so it is reading that finds the end. */
+/* Handles a peer that accepts no more. Its last data may be an unread ABORT or
+ * BYE with the reason, so the end is detected by reading. */
 static void write_failed(gli_tcp_stream *stream, int code) {
   if (stream->pair->peer.closed) {
     gli_tcp_stream_lost(stream, code);
@@ -128,7 +127,7 @@ static void write_failed(gli_tcp_stream *stream, int code) {
   gli_conn_for(stream->conn, GLI_READABLE);
 }
 
-/* A message. A short one in one piece: the system has one part to look at. */
+/* Writes a message; a short one is copied to one part, which is faster. */
 static ssize_t write_one(gli_tcp_stream *stream, const gli_header *header,
                          const void *payload) {
   uint8_t bytes[GLI_HEADER_BYTES + SHORT_PAYLOAD];
@@ -190,7 +189,7 @@ gli_post gli_tcp_stream_send(gli_tcp_stream *stream,
   return GLI_POST_IN_PROGRESS;
 }
 
-/* The system took only a part of a message that is to be over at once. */
+/* Keeps the rest of a message of send_now that was written partly. */
 GLI_COLD static void keep_rest(gli_tcp_stream *stream, const gli_header *header,
                                const uint8_t *payload, size_t written) {
   uint8_t bytes[GLI_HEADER_BYTES];
@@ -218,7 +217,7 @@ bool gli_tcp_stream_send_now(gli_tcp_stream *stream, const gli_header *header,
   if (header->length > GLI_TAKE_BYTES || !may_write(stream)) return false;
   gli_tcp_stream_look_at_length(stream, header);
   ssize_t written = write_one(stream, header, payload);
-  if (written <= 0) return false; /* it will be met again */
+  if (written <= 0) return false; /* the error will occur again */
   if ((uint64_t)written < GLI_HEADER_BYTES + header->length)
     keep_rest(stream, header, payload, (size_t)written);
   else if (stream->conn->tls != NULL)
@@ -241,7 +240,7 @@ void gli_tcp_stream_drop(gli_tcp_stream *stream) {
   tcp_send_complete(stream->pair, &dropped);
 }
 
-/* False: there is more to be written. */
+/* Returns false if more remains to be written, or on failure. */
 static bool flush_kept(gli_tcp_stream *stream) {
   if (!gli_conn_unsent(stream->conn)) return true;
   if (!gli_tls_flush(stream->conn->tls)) {

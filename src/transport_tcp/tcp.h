@@ -1,10 +1,10 @@
-/* Inside the TCP transport.
+/* Internals of the TCP transport.
  *
- * A pair is 1..16 streams (connections), as many as the side with fewer is
- * configured for: they agree when stream 0 is made. The side that made stream 0
- * also makes the others. Every socket is watched by one set (net/events.h) and
- * moved by sendmsg and recvmsg; a small message is one system call on either
- * side.
+ * A pair has 1 to 16 streams (connections), the smaller of the numbers that
+ * both sides are configured for: they agree when stream 0 is made. The
+ * initiator of stream 0 also makes the others. One set (net/events.h) watches
+ * all sockets; sendmsg and recvmsg move the data. A small message costs one
+ * system call on either side.
  *
  * transport/peer.h says how pairs fail and end. */
 #ifndef GLI_TRANSPORT_TCP_TCP_H
@@ -23,12 +23,12 @@
 #include "transport_tcp/handshake.h"
 
 extern const gli_transport_ops gli_transport_tcp;
-/* Of pairs whose messages have checksums. */
+/* The same for pairs whose messages have checksums. */
 extern const gli_transport_ops gli_transport_tcp_checked;
 
 #define GLI_TCP_STREAMS_MAX 16
 #define GLI_TCP_BUFFER_BYTES ((size_t)256 * 1024)
-#define GLI_TCP_LONG_BYTES 512u /* shorter ones pass wherever IPv4 does */
+#define GLI_TCP_LONG_BYTES 512u /* shorter packets pass wherever IPv4 does */
 #define GLI_TCP_IO_MAX ((size_t)1 << 30) /* some systems refuse 2^31 */
 
 typedef struct gli_tcp_pair gli_tcp_pair;
@@ -37,10 +37,10 @@ typedef struct gli_tcp_half_open gli_tcp_half_open;
 typedef struct gli_tcp_dial gli_tcp_dial;
 
 typedef enum gli_tcp_stream_state {
-  GLI_TCP_UNCONNECTED, /* nothing begun: the peer makes this stream */
-  GLI_TCP_CONNECTING,  /* our connects are under way, no hello is */
-  GLI_TCP_GREETING,    /* a hello of ours is sent, the answer is to come */
-  GLI_TCP_WAITING,     /* trying again at due_ns, unless the peer comes first */
+  GLI_TCP_UNCONNECTED, /* not started: the peer makes this stream */
+  GLI_TCP_CONNECTING,  /* connects are in progress, no hello is sent */
+  GLI_TCP_GREETING,    /* a hello is sent, and not answered yet */
+  GLI_TCP_WAITING,     /* retry at due_ns, unless the peer connects first */
   GLI_TCP_UP,
   GLI_TCP_ENDED
 } gli_tcp_stream_state;
@@ -49,68 +49,65 @@ struct gli_tcp_stream {
   gli_tcp_pair *pair;
   uint32_t index;
   gli_tcp_stream_state state;
-  gli_conn *conn; /* of UP */
+  gli_conn *conn; /* connection in UP */
 
-  /* making the connection */
-  gli_tcp_dial *dial;        /* of CONNECTING, GREETING, WAITING; see dial.h */
-  uint64_t due_ns;           /* when to act next; 0: never */
-  uint64_t failing_since_ns; /* the first failed attempt; 0: none failed */
-  int lack; /* errno of what failed for want of something here; 0: nothing */
+  /* connecting */
+  gli_tcp_dial *dial;        /* attempts in CONNECTING, GREETING, WAITING */
+  uint64_t due_ns;           /* time of the next step; 0 if none */
+  uint64_t failing_since_ns; /* time of the first failure; 0 if none */
+  int lack; /* errno of a local resource that was exhausted; 0 if none */
   uint32_t attempts;
 
-  /* sending: private_ of the head counts its bytes that are gone, header
-   * included */
+  /* sending: private_ of the head counts its written bytes, header included */
   gli_request_queue queue;
-  uint8_t *rest; /* of a message that send_now was done with; before `queue` */
+  uint8_t *rest; /* rest of a message of send_now; goes before `queue` */
   size_t rest_bytes;
-  /* The first long message (obstacle.c): its length (0: none yet), when it was
-   * posted, and how many bytes go before it; longer ones take its place. */
+  /* First long message (obstacle.c): its length (0 if none), the time of its
+   * post, and the number of bytes before it; a longer one replaces it. */
   uint64_t long_bytes, long_since_ns, long_at, long_limit;
-  int write_error; /* errno: the peer takes no more; what it sent is still
-                      to be read, and tells whether that is a failure */
+  int write_error; /* errno of a failed write; unread input tells whether that
+                      is a failure of the peer */
 
-  /* receiving: `partial` holds the begin of a header, or of an element to be
-   * reduced */
+  /* receiving: `partial` is the start of a header, or of a reduced element */
   uint8_t partial[GLI_HEADER_BYTES];
   size_t partial_bytes;
   bool in_payload;
-  bool large;    /* the last payload was a large one, the next may be too */
-  bool bye;      /* the peer's BYE has arrived */
-  bool finished; /* nothing that follows matters */
+  bool large; /* true if the last payload was large, so the next may be too */
+  bool bye;   /* true if the peer's BYE has arrived */
+  bool finished; /* true if all further input is ignored */
   gli_header header;
   gli_sink sink;
-  uint64_t placed; /* bytes of the payload that are stored or reduced */
-  bool unanswered; /* something was read since something was sent */
-  size_t peeked;   /* bytes that were read, but are still in the socket */
-  /* In the transport's list of streams of which TLS has bytes that no eye on
-   * the socket sees any more. */
+  uint64_t placed; /* number of payload bytes stored or reduced */
+  bool unanswered; /* true if something was read since the last send */
+  size_t peeked;   /* number of bytes peeked at, still in the socket */
+  /* True if in the transport's list of streams for which TLS has buffered
+   * input, so epoll does not report their sockets (SSL_pending). */
   bool tls_pending;
   gli_tcp_stream *next_tls_pending;
 
-  bool checked; /* as its pair: payloads have checksums */
+  bool checked; /* true if payloads have checksums, as its pair's */
   uint32_t sum, expected_sum;
 };
 
 struct gli_tcp_pair {
   gli_transport_peer peer;
   struct gli_tcp *t;
-  gli_endpoint there; /* where it is connected; before, what is tried first */
+  gli_endpoint there; /* peer's address, at first the first to try */
   char peer_text[GLI_ENDPOINT_TEXT_BYTES];
 
-  bool begun;     /* connecting has begun, or the peer has come */
-  bool initiator; /* we made stream 0 */
-  bool aborting;  /* the peer's ABORT is arriving */
-  gli_header bye; /* the peer's, as it came on stream 0 */
+  bool begun;     /* true if connecting has begun, by either side */
+  bool initiator; /* true if this side made stream 0 */
+  bool aborting;  /* true while the peer's ABORT arrives */
+  gli_header bye; /* peer's BYE, as received on stream 0 */
 
-  gli_request_queue
-      waiting;            /* requests until the number of streams is agreed */
-  gli_send_request *last; /* of a closed pair: ends every stream; owned */
-  /* When a pair that has lost a stream fails, unless the peer says why on
-   * another one; 0: no stream is lost. */
+  gli_request_queue waiting; /* requests until the streams are agreed */
+  gli_send_request *last;    /* final message for every stream; owned */
+  /* Time limit for the peer to send the reason on another stream after it has
+   * ended one; 0 if none has ended. */
   uint64_t reason_due_ns;
-  uint64_t heard; /* bytes that came, and answers, at least */
+  uint64_t heard; /* counter of bytes and answers received */
 
-  uint32_t streams; /* agreed; 0: not yet */
+  uint32_t streams; /* agreed number; 0 if not agreed yet */
   uint32_t stream_capacity;
   gli_tcp_stream stream[];
 };
@@ -119,30 +116,29 @@ typedef struct gli_tcp {
   gli_transport_peers peers;
   uint32_t streams;
   bool checksum;
-  gli_tls_settings *tls;   /* NULL: none */
-  gli_endpoint local;      /* the listener's */
-  gli_tcp_contact contact; /* what is published */
-  gli_interfaces own;      /* as they were when it was opened */
-  /* What is to control the congestion of connections with other hosts; "":
-   * whatever does. */
+  gli_tls_settings *tls;   /* NULL without TLS */
+  gli_endpoint local;      /* listener's address */
+  gli_tcp_contact contact; /* published addresses */
+  gli_interfaces own;      /* interfaces at the time of opening */
+  /* Congestion control of connections with other hosts; "" for the default. */
   char control[GLI_TCP_CONTROL_BYTES];
 
   gli_events *events;
-  /* With one stream only there is no need to ask which one is ready. */
-  uint32_t up;            /* streams that are */
-  gli_tcp_stream *newest; /* the last that came up, if it still is */
-  unsigned direct;        /* polls in a row that looked at one stream alone */
-  /* Where take_now found nothing, since the last poll. */
+  /* Polls of a single stream skip the set. */
+  uint32_t up;            /* number of streams that are up */
+  gli_tcp_stream *newest; /* last stream that came up; NULL after its end */
+  unsigned direct;        /* number of successive polls of one stream only */
+  /* Stream that take_now has found empty since the last poll. */
   gli_tcp_stream *looked;
-  gli_tcp_stream *tls_pending; /* those that are, the first to be read first */
+  gli_tcp_stream *tls_pending; /* list, in order of reading */
 
   gli_watch listener;
-  uint64_t listener_due_ns;  /* end of a pause; 0: not paused */
-  uint64_t lacking_since_ns; /* when accepting began to fail; 0: it does not, */
-  int lack;                  /* and for want of what: errno */
-  gli_tcp_half_open *half_opens; /* connections of nobody yet, newest first */
+  uint64_t listener_due_ns;      /* end of a pause; 0 if not paused */
+  uint64_t lacking_since_ns;     /* start of failures to accept; 0 if none */
+  int lack;                      /* errno of the exhausted resource */
+  gli_tcp_half_open *half_opens; /* newest first */
   int half_open_count;
-  bool listener_full; /* the listener pauses until there are fewer */
+  bool listener_full; /* true if paused until there are fewer of them */
   uint64_t refused_count;
 
   /* sleeping; see wake.c */
@@ -151,8 +147,8 @@ typedef struct gli_tcp {
   atomic_uint wake_generation;
   atomic_bool oversubscribed;
 
-  /* Of GLI_TCP_BUFFER_BYTES: what arrives, before it is placed. Between polls,
-   * what take_now has read of `held` in vain (NULL: it has not). */
+  /* Input before it is placed, GLI_TCP_BUFFER_BYTES. Between polls it holds the
+   * bytes of `held` (may be NULL) that take_now has read but not taken. */
   uint8_t *buffer;
   gli_tcp_stream *held;
   size_t held_bytes;
@@ -161,7 +157,7 @@ typedef struct gli_tcp {
 /* loop.c */
 uint64_t gli_tcp_now(gli_transport *t);
 int gli_tcp_poll(gli_transport *t);
-/* The stream has this connection, which is greeted. */
+/* Gives a stream its connection, after the handshake. */
 void gli_tcp_stream_up(gli_tcp_stream *stream, gli_conn *conn);
 
 /* wake.c */
@@ -176,14 +172,12 @@ void gli_tcp_sleep_end(gli_transport *t);
 /* listen.c */
 gloo_status gli_tcp_listen(gli_tcp *t, const gli_transport_config *config,
                            gloo_error *error);
-/* Stop accepting for a while (no descriptors, or too many peers that are about
- * to prove themselves). */
+/* Pauses accepting (out of descriptors, or too many half-open connections). */
 void gli_tcp_listener_pause(gli_tcp *t);
-/* There are fewer half-open connections. */
+/* Ends a pause after the number of half-open connections has dropped. */
 void gli_tcp_listener_resume(gli_tcp *t);
-/* It cannot be accepted at all, for `code` from errno. Connections that wait in
- * the system have their chance for a while; then pairs that are not connected
- * fail. */
+/* Handles failures of accept() with `code` (errno). Connections in the backlog
+ * may still be accepted for a while; then unconnected pairs fail. */
 void gli_tcp_listener_fail_resource(gli_tcp *t, int code);
 void gli_tcp_listener_due(gli_tcp *t, uint64_t now_ns);
 
@@ -198,9 +192,8 @@ void gli_tcp_stream_begin(gli_tcp_stream *stream);
 void gli_tcp_stream_due(gli_tcp_stream *stream, uint64_t now_ns);
 
 /* connect.c */
-/* Decide about a valid hello that came on `conn` for this pair, which has
- * proved what it has to, and answer. True when the connection was taken over.
- */
+/* Decides about a valid hello for this pair that `conn` has sent, with proof if
+ * required, and answers it. Returns true if the connection was taken over. */
 bool gli_tcp_pair_join(gli_tcp_pair *pair, const gli_tcp_hello *hello,
                        gli_conn *conn);
 bool gli_tcp_reply_send(gli_conn *conn, const gli_tcp_reply *reply);
@@ -210,71 +203,71 @@ gloo_status gli_tcp_pair_open(gli_transport *t, const gli_pair_config *config,
                               gli_pair **pair, gloo_error *error);
 gli_post gli_tcp_send(gli_pair *pair, gli_send_request *request);
 bool gli_tcp_send_now(gli_pair *pair, gli_header *header, const void *payload);
-/* Messages name the peer by this address. */
+/* Sets the address by which messages name the peer. */
 void gli_tcp_pair_set_peer(gli_tcp_pair *pair, const gli_endpoint *peer);
-/* The stream that a message travels on; the number is agreed. */
+/* Returns the stream for a message, once the number of streams is agreed. */
 gli_tcp_stream *gli_tcp_pair_stream(gli_tcp_pair *pair,
                                     const gli_header *header);
-/* Stream 0 is up: both sides know the number of streams. */
+/* Sets the number of streams, which both sides know once stream 0 is up. */
 void gli_tcp_pair_agree(gli_tcp_pair *pair, uint32_t streams, bool initiator);
-/* Something changed that decides whether the pair owes anything (gli_mark_undelivered). */
+/* Updates the mark of undelivered data (gli_mark_undelivered). */
 void gli_tcp_update_undelivered(gli_tcp_pair *pair);
-/* Drops all connections. */
+/* Closes all connections. */
 void gli_tcp_pair_end(gli_transport_peer *peer);
-/* Drop all connections and have the memory freed. */
+/* Closes all connections, and has the memory freed. */
 void gli_tcp_pair_dispose(gli_tcp_pair *pair);
 
 /* stream.c */
-/* Our direction is closed. */
+/* Returns true if our direction is closed. */
 static inline bool gli_tcp_stream_is_shut(const gli_tcp_stream *stream) {
   return stream->conn != NULL && stream->conn->state == GLI_CONN_DRAINING;
 }
 void gli_tcp_stream_end(gli_tcp_stream *stream);
-/* Nothing of it is to be read. */
+/* Removes the stream from the list of streams with input in TLS. */
 void gli_tcp_stream_clear_tls_pending(gli_tcp_stream *stream);
-/* Remove from the socket what was read already; false with errno (0: the
+/* Removes peeked bytes from the socket. Returns false with errno (0 if the
  * connection has ended). */
 bool gli_tcp_stream_take_peeked(gli_tcp_stream *stream);
-/* Throw away what arrives; until its end, if that comes. */
+/* Discards input, up to and including the end of the connection. */
 void gli_tcp_stream_discard(gli_tcp_stream *stream);
-/* The peer has closed the connection without a reason. `stuck` ends the
+/* Breaks a pair whose peer has hung up without a reason. `stuck` ends the
  * message. */
 void gli_tcp_pair_hung_up(gli_tcp_pair *pair, const char *stuck);
-/* The connection is gone: `code` from errno, 0 for its orderly end. */
+/* Handles the loss of the connection: `code` is errno, 0 for an orderly end. */
 void gli_tcp_stream_lost(gli_tcp_stream *stream, int code);
 
 /* stream_send.c */
-/* Note the checksum of its payload in its header's `number`. */
+/* Stores the checksum of the payload in the header's `number`. */
 void gli_tcp_request_sum(gli_send_request *request);
 gli_post gli_tcp_stream_send(gli_tcp_stream *stream, gli_send_request *request);
 bool gli_tcp_stream_send_now(gli_tcp_stream *stream, const gli_header *header,
                              const void *payload);
-/* Write what is queued, as far as the kernel takes it. */
+/* Writes queued requests, as far as the kernel accepts them. */
 void gli_tcp_stream_flush(gli_tcp_stream *stream);
-/* TLS has kept bytes that count as sent, and that can still be written. */
+/* Returns true if TLS has buffered output that can still be written. */
 bool gli_tcp_stream_keeps(const gli_tcp_stream *stream);
-/* The peer has left: what is queued for it counts as sent. */
+/* Completes all queued requests after the peer has left. */
 void gli_tcp_stream_drop(gli_tcp_stream *stream);
 
 /* stream_recv.c */
 void gli_tcp_stream_read(gli_tcp_stream *stream, bool broken);
 bool gli_tcp_take_now(gli_pair *pair, const gli_header *expected,
                       gli_taken *taken);
-/* TLS has bytes for it: they are to be read in the next poll. */
+/* Has the next poll read the stream if TLS has input for it. */
 void gli_tcp_stream_note_tls_pending(gli_tcp_stream *stream);
-/* Go on with what take_now has read. */
+/* Processes the bytes that take_now has read but not taken. */
 void gli_tcp_stream_read_held(gli_tcp *t);
-/* ... and with what TLS has. */
+/* Reads the streams with input in TLS. */
 void gli_tcp_read_tls_pending(gli_tcp *t);
 
 /* obstacle.c */
 bool gli_tcp_obstacle(const gli_pair *pair, gli_obstacle *obstacle);
-/* Does the path lose long packets alone? If so, `text` ends a sentence. */
+/* Returns true, and the end of a sentence, if only long packets get lost. */
 bool gli_tcp_stream_stuck(const gli_tcp_stream *stream,
                           char text[GLI_OBSTACLE_BYTES]);
-/* A message of `bytes` is posted, longer than those before. */
+/* Records the post of a message of `bytes`, longer than all before. */
 GLI_COLD void gli_tcp_stream_note_long(gli_tcp_stream *stream, uint64_t bytes);
-/* The stream is up: the same for what is queued. */
+/* Records queued messages, once the stream is up. */
 void gli_tcp_stream_note_queued(gli_tcp_stream *stream);
 static inline void gli_tcp_stream_look_at_length(gli_tcp_stream *stream,
                                                  const gli_header *header) {
@@ -284,15 +277,15 @@ static inline void gli_tcp_stream_look_at_length(gli_tcp_stream *stream,
 
 /* linger.c */
 void gli_tcp_pair_close(gli_pair *pair, const gli_send_request *last);
-/* Have the peers of closed pairs not got all yet? */
+/* Returns true while peers of closed pairs have not received all data. */
 bool gli_tcp_lingering(const gli_tcp *t);
-/* Append the last message to the streams that need it, once their number is
- * known, and end the others. */
+/* Appends the last message to the streams that need it, once their number is
+ * known, and ends the others. */
 void gli_tcp_pair_queue_last(gli_tcp_pair *pair);
 void gli_tcp_stream_linger(gli_tcp_stream *stream, int events);
-/* A stream of a closed pair has nothing more to send. */
+/* Closes the sending direction of a closed pair's stream after all data. */
 void gli_tcp_stream_shut(gli_tcp_stream *stream);
-/* A closed pair may have nothing left to do. */
+/* Frees a closed pair that has nothing left to do. */
 void gli_tcp_linger_check(gli_tcp_pair *pair, uint64_t now_ns);
 
 #endif

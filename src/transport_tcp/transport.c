@@ -1,4 +1,4 @@
-/* Opening and closing the end point, and the table of operations. */
+/* Opening and closing the end point, and its table of operations. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -39,7 +39,7 @@ static gloo_status tcp_open_parts(gli_tcp *t, gloo_error *error) {
   return GLOO_OK;
 }
 
-/* ---- what peer.h asks for ------------------------------------------------ */
+/* ---- functions of gli_peer_kind ------------------------------------------ */
 
 static void tcp_peer_begin(gli_transport_peer *peer) {
   gli_tcp_pair *pair = (gli_tcp_pair *)peer;
@@ -134,7 +134,7 @@ static bool tcp_speaks_verbs(const gli_address *address) {
   return gli_tcp_contact_decode(address, &contact) && contact.verbs;
 }
 
-/* With no pair but those that linger. */
+/* Ends a transport that has no pairs other than lingering ones. */
 static void tcp_transport_end(gli_tcp *t) {
   while (t->peers.leaving != NULL)
     gli_tcp_pair_dispose((gli_tcp_pair *)t->peers.leaving);
@@ -184,7 +184,7 @@ static void tcp_tcp_abandon(gli_transport *base) {
   gli_tcp *t = (gli_tcp *)base;
   while (t->peers.pairs != NULL) {
     gli_tcp_pair *pair = (gli_tcp_pair *)t->peers.pairs;
-    pair->waiting = (gli_request_queue){NULL, NULL}; /* the engine's */
+    pair->waiting = (gli_request_queue){NULL, NULL}; /* not ours to free */
     gli_tcp_pair_dispose(pair);
   }
   tcp_transport_end(t);
@@ -242,7 +242,7 @@ const gli_transport_ops gli_transport_tcp = {
     .sleep_end = gli_tcp_sleep_end,
 };
 
-/* Without short ways for small messages. */
+/* Operations of checked pairs, without the short paths for small messages. */
 const gli_transport_ops gli_transport_tcp_checked = {
     .name = "tcp",
     .send = gli_tcp_send,

@@ -1,10 +1,10 @@
-/* Sleeping and being woken.
+/* Sleeping and waking.
  *
  * A wake-up is a byte in a pipe, so it is level-triggered: every sleeper sees
- * it until the next poll takes it out. That poll must not take it from under a
- * thread that is still on its way out of poll(2) (the kernel looks again before
- * it returns), so it leaves the byte as long as a thread is inside; threads
- * that come meanwhile return early, which is allowed. */
+ * it until the next poll removes it. That poll must not remove it while a
+ * thread is still on its way out of poll(2) (the kernel looks again before it
+ * returns), so it leaves the byte as long as a thread is inside; threads that
+ * begin to sleep in the meantime return early, which is allowed. */
 #include <unistd.h>
 
 #include "core/descriptor.h"
@@ -41,9 +41,9 @@ void gli_tcp_wake_reset(gli_tcp *t) {
   unsigned generation = atomic_load(&t->wake_generation);
   char byte;
   ssize_t taken = read(t->wake_read, &byte, 1);
-  if (taken != 1) return; /* the waker is about to write it: next time */
+  if (taken != 1) return; /* the waker has yet to write it: next time */
   atomic_store(&t->wake_signalled, false);
-  /* A wake that found the signal still set has written nothing. */
+  /* A wake-up that found the signal still set has written nothing. */
   if (atomic_load(&t->wake_generation) != generation) signal_once(t);
 }
 
