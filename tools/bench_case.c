@@ -13,7 +13,7 @@ bool gli_case_knows(gli_collective collective) {
   return collective >= 0 && collective < GLI_COLLECTIVES;
 }
 
-/* ---- sizes -------------------------------------------------------------- */
+/* ---- sizes --------------------------------------------------------------- */
 
 static bool is_v_alltoall(gli_collective collective) {
   return collective == GLI_ALLTOALLV;
@@ -213,7 +213,7 @@ void gli_case_destroy(gli_bench_case *c) {
   c->counts = NULL;
 }
 
-/* ---- buffers ------------------------------------------------------------ */
+/* ---- buffers ------------------------------------------------------------- */
 
 const char *gli_bench_memory_name(gli_bench_memory memory) {
   static const char *const names[] = {"malloc", "gloo_alloc", "cuda"};
@@ -341,7 +341,7 @@ void gli_case_consume(const gli_bench_case *c,
   for (size_t i = 0; i < c->out_bytes; i += LINE_BYTES) (void)output[i];
 }
 
-/* ---- the check ---------------------------------------------------------- */
+/* ---- the check ----------------------------------------------------------- */
 
 /* Checks that `out` holds elements [first, first + count) of `expected` from
  * element `at` on. */

@@ -53,7 +53,7 @@ static bool take_from_first(const point *p, uint64_t *number) {
   return true;
 }
 
-/* ---- verifying ---------------------------------------------------------- */
+/* ---- verifying ----------------------------------------------------------- */
 
 static void sleep_ms(long ms) {
   struct timespec pause = {.tv_sec = 0, .tv_nsec = ms * 1000000};
@@ -119,7 +119,7 @@ static bool verify(const point *p, const char *when) {
   return true;
 }
 
-/* ---- timing ------------------------------------------------------------- */
+/* ---- timing -------------------------------------------------------------- */
 
 /* Times `count` calls into rank->times_us. *each_s is the time of one call with
  * everything around it. */

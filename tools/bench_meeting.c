@@ -42,7 +42,7 @@ static void set_up(gli_meeting *meeting, gloo_context *context) {
   meeting->core_each = sysconf(_SC_NPROCESSORS_ONLN) >= (long)meeting->ranks;
 }
 
-/* ---- shared memory ------------------------------------------------------ */
+/* ---- shared memory ------------------------------------------------------- */
 
 static size_t area_bytes(void) {
   return sizeof(gli_meeting_area) + manner->bytes;
@@ -104,7 +104,7 @@ void gli_meeting_close(gli_meeting *meeting) {
   meeting->mapped = false;
 }
 
-/* ---- meeting ------------------------------------------------------------ */
+/* ---- meeting ------------------------------------------------------------- */
 
 void gli_meeting_break(gli_meeting *meeting) {
   if (meeting->area == NULL) return;

@@ -7,7 +7,7 @@
 #include "tools/bench.h"
 #include "tools/tools.h"
 
-/* ---- one rank ----------------------------------------------------------- */
+/* ---- one rank ------------------------------------------------------------ */
 
 /* Allocates buffers that all points share, large enough for the largest. */
 static bool allocate_sets(gli_bench_rank *rank) {
@@ -62,7 +62,7 @@ static gloo_device_options device_options(const gli_bench_settings *settings) {
   return options;
 }
 
-/* ---- a rank is a process ------------------------------------------------ */
+/* ---- a rank is a process ------------------------------------------------- */
 
 static int be_a_process(const gli_bench_settings *settings) {
   gloo_error error;
@@ -90,7 +90,7 @@ static int be_a_process(const gli_bench_settings *settings) {
   return status;
 }
 
-/* ---- ranks are threads -------------------------------------------------- */
+/* ---- ranks are threads --------------------------------------------------- */
 
 typedef struct rank_thread {
   uv_thread_t thread;

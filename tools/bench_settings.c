@@ -92,7 +92,7 @@ static const gli_command command = {
     .n_options = sizeof options / sizeof options[0],
 };
 
-/* ---- choices by name ---------------------------------------------------- */
+/* ---- choices by name ----------------------------------------------------- */
 
 static bool unknown(const char *option, const char *value,
                     const char *const *known, size_t n_known) {
@@ -186,7 +186,7 @@ static bool choose_algorithms(gli_bench_settings *s) {
   return unknown("option --algorithm", given.algorithm, known, n_known);
 }
 
-/* ---- sizes -------------------------------------------------------------- */
+/* ---- sizes --------------------------------------------------------------- */
 
 static bool add_size(gli_bench_settings *s, uint64_t bytes) {
   if (s->n_sizes == GLI_BENCH_MAX_SIZES) {
@@ -242,7 +242,7 @@ static bool choose_sizes(gli_bench_settings *s) {
   return true;
 }
 
-/* ---- ranks, buffers ----------------------------------------------------- */
+/* ---- ranks, buffers ------------------------------------------------------ */
 
 static bool choose_ranks(gli_bench_settings *s) {
   s->threads = given.threads ? given.ranks : 0;

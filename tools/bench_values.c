@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- numbers ------------------------------------------------------------ */
+/* ---- numbers ------------------------------------------------------------- */
 
 /* Mixes two numbers well (splitmix64, Steele, Lea and Flood 2014). */
 static uint64_t mix(uint64_t a, uint64_t b) {
@@ -148,7 +148,7 @@ static uint64_t divided(gloo_dtype dtype, uint64_t sum, int ranks) {
   return (uint64_t)((int64_t)sum / ranks);
 }
 
-/* ---- elements ----------------------------------------------------------- */
+/* ---- elements ------------------------------------------------------------ */
 
 /* Converts a small integer to binary16: exact up to 2,048. */
 static uint16_t half_of(int64_t value) {
@@ -250,7 +250,7 @@ const char *gli_element_text(gloo_dtype dtype, const void *element,
   return text;
 }
 
-/* ---- periods ------------------------------------------------------------ */
+/* ---- periods ------------------------------------------------------------- */
 
 void gli_period_input(gli_period *period, gloo_dtype dtype, gloo_op op,
                       int ranks, int rank) {

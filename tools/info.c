@@ -128,7 +128,7 @@ static const char *setting(const char *variable, const char *otherwise) {
   return value != NULL ? value : otherwise;
 }
 
-/* ---- as text ------------------------------------------------------------ */
+/* ---- as text ------------------------------------------------------------- */
 
 static void print_names(const char *title, const names *n) {
   printf("%-20s", title);
@@ -232,7 +232,7 @@ static void print_text(void) {
   printf("%-20s %s\n", "log level", setting("GLOO_LOG_LEVEL", "warn"));
 }
 
-/* ---- as JSON ------------------------------------------------------------ */
+/* ---- as JSON ------------------------------------------------------------- */
 
 /* Prints an object, which is left open. */
 static void print_json(gli_json *object) {
@@ -272,7 +272,7 @@ static void print_json(gli_json *object) {
   *object = out;
 }
 
-/* ---- the command -------------------------------------------------------- */
+/* ---- the command --------------------------------------------------------- */
 
 /* Prints everything. All ranks of a job call it; rank 0 prints. */
 static int print_all(const gli_launch *launch) {

@@ -47,7 +47,7 @@ static const limit limits[] = {
 };
 enum { N_LIMITS = sizeof limits / sizeof limits[0], SPINS_BEFORE_YIELD = 1000 };
 
-/* ---- samples ------------------------------------------------------------ */
+/* ---- samples ------------------------------------------------------------- */
 
 bool gli_samples_begin(gli_samples *samples, const gli_limit_effort *effort) {
   samples->count = 0;
@@ -93,7 +93,7 @@ void gli_spin(unsigned tries) {
   if (known < 2 || tries > SPINS_BEFORE_YIELD) gli_cpu_yield();
 }
 
-/* ---- the command -------------------------------------------------------- */
+/* ---- the command --------------------------------------------------------- */
 
 static double seconds = 0.3;
 static bool json = false;

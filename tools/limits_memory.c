@@ -199,7 +199,7 @@ bool gli_limit_fused_allreduce(uint64_t bytes, const gli_limit_effort *effort,
   return true;
 }
 
-/* ---- a flag between two threads ----------------------------------------- */
+/* ---- a flag between two threads ------------------------------------------ */
 
 enum { FLAG_BATCH = 256 }; /* round trips per sample */
 

@@ -19,7 +19,7 @@
 enum { PIECE = 256 << 10 };
 enum { STREAM_ROUND_BYTES = 64 << 20, MEET_FROM = 64 << 10, READ_EVERY = 64 };
 
-/* ---- sending and receiving, spinning ------------------------------------ */
+/* ---- sending and receiving, spinning ------------------------------------- */
 
 /* Returns the bytes moved, 0 if none can be moved now, -1 if the other side has
  * closed. */
@@ -68,7 +68,7 @@ static bool exchange(int fd, char *out, char *in, uint64_t unit,
   return true;
 }
 
-/* ---- two connected processes -------------------------------------------- */
+/* ---- two connected processes --------------------------------------------- */
 
 /* One round, as both sides repeat it; `first` is the side that measures.
  * Returns nanoseconds, or -1 if the other side has closed. */

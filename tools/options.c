@@ -20,7 +20,7 @@ int gli_usage_error(const gli_command *command, const char *format, ...) {
   return GLI_EXIT_USAGE;
 }
 
-/* ---- values ------------------------------------------------------------- */
+/* ---- values -------------------------------------------------------------- */
 
 bool gli_parse_bytes(const char *text, uint64_t *bytes) {
   if (*text < '0' || *text > '9') return false;
@@ -133,7 +133,7 @@ static gli_parse store_value(const gli_command *command,
   return good ? GLI_PARSE_OK : bad_value(command, option, text);
 }
 
-/* ---- help --------------------------------------------------------------- */
+/* ---- help ---------------------------------------------------------------- */
 
 static void print_help(const gli_command *command) {
   printf("usage: %s\n\n%s\noptions:\n", command->usage, command->about);
@@ -154,7 +154,7 @@ static void print_help(const gli_command *command) {
   printf("  %-26s %s\n", "-h, --help", "print this help");
 }
 
-/* ---- parsing ------------------------------------------------------------ */
+/* ---- parsing ------------------------------------------------------------- */
 
 /* Returns true if `word` (after its dashes) names `option`. */
 static bool names(const gli_option *option, const char *word, bool is_long) {

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rendezvous/join/spread.h"
+#include "rendezvous/join/tree_exchange.h"
 #include "tools/plan_tool.h"
 #include "tools/tools.h"
 #include "transport/transport.h"

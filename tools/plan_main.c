@@ -86,7 +86,7 @@ static const gli_command command = {
     .n_options = sizeof options / sizeof options[0],
 };
 
-/* ---- names -------------------------------------------------------------- */
+/* ---- names --------------------------------------------------------------- */
 
 int gli_plan_list(void) {
   for (size_t i = 0; i < gli_algorithm_count; i++) {
@@ -128,7 +128,7 @@ static void unknown_algorithm(const char *name, gli_collective collective) {
   fprintf(stderr, "\n");
 }
 
-/* ---- numbers ------------------------------------------------------------ */
+/* ---- numbers ------------------------------------------------------------- */
 
 static bool parse_u32(const char *text, char stop, const char **end,
                       uint32_t *value) {
@@ -199,7 +199,7 @@ static bool parse_model(gli_sim_model *m) {
   return ok;
 }
 
-/* ---- the question ------------------------------------------------------- */
+/* ---- the question -------------------------------------------------------- */
 
 gli_plan_params gli_plan_params_for(const gli_plan_question *q,
                                     const gli_algorithm *algorithm) {

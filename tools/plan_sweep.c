@@ -23,7 +23,7 @@ typedef struct sweep {
   gloo_error error;
 } sweep;
 
-/* ---- one check ---------------------------------------------------------- */
+/* ---- one check ----------------------------------------------------------- */
 
 /* Checks the promised cost, for vectors that twice the number of ranks divides.
  */
@@ -101,7 +101,7 @@ static bool check_one(gli_checker *checker, const gli_algorithm *a,
   return status != GLOO_ERR_NO_MEMORY;
 }
 
-/* ---- one number of ranks ------------------------------------------------ */
+/* ---- one number of ranks ------------------------------------------------- */
 
 /* Returns true if a combination is skipped. With many ranks, each root gets one
  * of the counts, in place and not. Beyond GLI_SWEEP_ALL_RANKS one count is in
@@ -212,7 +212,7 @@ static bool check_size(gli_checker *checker, const gli_algorithm *a,
   return true;
 }
 
-/* ---- threads ------------------------------------------------------------ */
+/* ---- threads ------------------------------------------------------------- */
 
 static void add_result(sweep *s, size_t i, uint32_t size,
                        const gli_sweep_result *r) {

@@ -67,7 +67,7 @@ void gli_run_stream_start(gli_run_stream *stream, void (*on_close)(void *user),
 /* Writes remaining data and closes. */
 void gli_run_stream_stop(gli_run_stream *stream);
 
-/* ---- the processes: run_job.c ------------------------------------------- */
+/* ---- the processes: run_job.c -------------------------------------------- */
 
 typedef struct gli_run_options {
   int ranks;
@@ -99,7 +99,7 @@ bool gli_run_ignores(int signum);
 int gli_run_hosts(char *list, const char *by, bool execute,
                   gli_run_options *job, gloo_error *error);
 
-/* ---- one session for all: run_session.c --------------------------------- */
+/* ---- one session for all: run_session.c ---------------------------------- */
 
 /* Runs the job in a process that leads a new session. Returns in both
  * processes, with the exit status. */

@@ -17,7 +17,7 @@
 
 extern char **environ;
 
-/* ---- finding the program ------------------------------------------------ */
+/* ---- finding the program ------------------------------------------------- */
 
 /* Returns 0 if `path` can be executed, otherwise the reason. */
 static int check_executable(const char *path) {
@@ -68,7 +68,7 @@ bool gli_run_find(const char *program, char path[GLI_RUN_PATH_MAX],
   return false;
 }
 
-/* ---- the port ----------------------------------------------------------- */
+/* ---- the port ------------------------------------------------------------ */
 
 /* Returns a socket bound to a new port, or -1, with errno. */
 static int bind_any_port(struct sockaddr_in *address) {
@@ -128,7 +128,7 @@ failed:
   return false;
 }
 
-/* ---- the variables ------------------------------------------------------ */
+/* ---- the variables ------------------------------------------------------- */
 
 enum { N_VARIABLES = 8 };
 static const char *const variable_names[N_VARIABLES] = {

@@ -52,7 +52,7 @@ static uint64_t grace(const job *j) {
   return (uint64_t)j->options->grace_ms;
 }
 
-/* ---- ending ------------------------------------------------------------- */
+/* ---- ending -------------------------------------------------------------- */
 
 /* Signals a rank's process group, or only the rank if it has just started and
  * leads none yet. */
@@ -146,7 +146,7 @@ static void need_ticks(job *j) {
   }
 }
 
-/* ---- a rank ends -------------------------------------------------------- */
+/* ---- a rank ends --------------------------------------------------------- */
 
 static void begin_grace(job *j, int exit_status) {
   j->failed = true;
@@ -217,7 +217,7 @@ static void on_stream_closed(void *user) {
   finish_if_done(j);
 }
 
-/* ---- starting ----------------------------------------------------------- */
+/* ---- starting ------------------------------------------------------------ */
 
 /* Returns argv of a rank, see gli_run_exec. The array is allocated, the strings
  * are borrowed. */
@@ -307,7 +307,7 @@ static void start_all(job *j) {
   }
 }
 
-/* ---- signals ------------------------------------------------------------ */
+/* ---- signals ------------------------------------------------------------- */
 
 static void on_signal(uv_signal_t *handle, int signum) {
   job *j = handle->data;
@@ -334,7 +334,7 @@ static void watch_signals(job *j) {
   }
 }
 
-/* ---- the job ------------------------------------------------------------ */
+/* ---- the job ------------------------------------------------------------- */
 
 int gli_run_job(const gli_run_options *options, const sigset_t *mask) {
   static job j; /* handles must not move */

@@ -33,7 +33,7 @@ gli_sub gli_sub_host(const gli_plan_params *p, gli_collective collective,
 gli_sub gli_sub_across(const gli_plan_params *p, gli_collective collective,
                        uint64_t count);
 
-/* ---- builders for plans within ------------------------------------------ */
+/* ---- builders for plans within ------------------------------------------- */
 
 /* The root sends its input to all (GLI_BROADCAST). Ranks that do this at the
  * same time, each for its own part, need no forwarding. */

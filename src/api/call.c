@@ -75,7 +75,7 @@ static bool fill_repeated(const gli_call *call, gli_repeated_call *repeated) {
 
 /* ---- the forms ----------------------------------------------------------- */
 
-gloo_status gli_call_no_place(const char *function, gloo_error *error) {
+gloo_status gli_call_null_request(const char *function, gloo_error *error) {
   return gli_fail(error, GLOO_ERR_INVALID, -1, "%s: `request` must not be NULL",
                   function);
 }
@@ -138,7 +138,7 @@ static gloo_status init_operation(gloo_context *context, const gli_arguments *a,
   gli_given_counts given;
   gloo_error unread;
   if (error == NULL) error = &unread;
-  if (request == NULL) return gli_call_no_place(a->function, error);
+  if (request == NULL) return gli_call_null_request(a->function, error);
   gloo_status status = gli_call_read(context, a, options, &call, &given, error);
   if (status != GLOO_OK) return status;
   if (call.matched_by_init && !persistent) {
@@ -173,7 +173,7 @@ gloo_status gli_call_launch(gloo_request *op, gloo_request **request,
 gloo_status gli_call_start(gloo_context *context, const gli_arguments *a,
                            const gloo_options *options, gloo_request **request,
                            gloo_error *error) {
-  if (request == NULL) return gli_call_no_place(a->function, error);
+  if (request == NULL) return gli_call_null_request(a->function, error);
   gli_repeated_call repeated;
   bool repeatable = context != NULL && !gli_custom_op_inside() &&
                     repeat_key(context, a, options, &repeated.key);

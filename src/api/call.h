@@ -61,6 +61,6 @@ gloo_status gli_call_init(gloo_context *context, const gli_arguments *arguments,
 gloo_status gli_call_launch(gloo_request *op, gloo_request **request,
                             gloo_error *error);
 /* Fails because the location of the request is NULL. */
-gloo_status gli_call_no_place(const char *function, gloo_error *error);
+gloo_status gli_call_null_request(const char *function, gloo_error *error);
 
 #endif

@@ -116,7 +116,7 @@ gloo_status gli_staging_make(const gli_arguments *arguments, uint32_t rank,
                              gli_arguments *plain, gli_staging **staging,
                              gloo_error *error);
 
-/* ---- GPU memory (places.c) ----------------------------------------------- */
+/* ---- GPU memory (device_buffers.c) --------------------------------------- */
 
 /* Stages the plan of a call, once it is chosen, if a buffer is in GPU memory
  * (plan/staged.h). Refuses a buffer that spans devices, or an unusable stream.

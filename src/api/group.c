@@ -129,7 +129,7 @@ static gloo_status group_run(gloo_context *context, const group_call *call,
   gloo_status status = group_check(call->function, context, group, error);
   if (status != GLOO_OK) return status;
   if (call->starts && call->request == NULL)
-    return gli_call_no_place(call->function, error);
+    return gli_call_null_request(call->function, error);
   gli_making *k = gli_making_new(context, call->function, error);
   if (k == NULL) return GLOO_ERR_NO_MEMORY;
   status = making_options(k, options);

@@ -15,7 +15,7 @@
 #include "rendezvous/join/outcome.h"
 #include "rendezvous/join/port_watch.h"
 #include "rendezvous/launch/launch.h"
-#include "rendezvous/launch/store_beside.h"
+#include "rendezvous/launch/store_sidecar.h"
 
 #define FAREWELL_NS INT64_C(2000000000)
 /* Time for which the rendezvous stays open after all ranks have come, if no job
@@ -102,11 +102,11 @@ static gloo_status move_beside(place *at, int64_t timeout_ns,
                                gloo_error *error) {
   bool wanted;
   gloo_store *own = NULL;
-  gloo_status status = gli_store_beside_wanted(at->launch, &wanted, error);
+  gloo_status status = gli_store_sidecar_wanted(at->launch, &wanted, error);
   if (status == GLOO_OK && !wanted) return GLOO_OK;
   if (status == GLOO_OK)
     status =
-        gli_store_beside_open(at->launch, at->store, timeout_ns, &own, error);
+        gli_store_sidecar_open(at->launch, at->store, timeout_ns, &own, error);
   gloo_store_destroy(at->store);
   gloo_store_destroy(at->base);
   at->base = NULL;

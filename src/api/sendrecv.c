@@ -62,7 +62,7 @@ gloo_status gloo_sendrecv_init(gloo_context *context, const void *input,
                                         .side = GLI_NEITHER};
   gloo_error unread;
   if (error == NULL) error = &unread;
-  if (request == NULL) return gli_call_no_place("gloo_sendrecv", error);
+  if (request == NULL) return gli_call_null_request("gloo_sendrecv", error);
   bool sends = to != GLOO_NO_RANK, receives = from != GLOO_NO_RANK;
   bool in_place = input == GLOO_IN_PLACE ||
                   (sends && receives && output != NULL && input == output);
@@ -97,7 +97,7 @@ gloo_status gloo_sendrecv_start(gloo_context *context, const void *input,
                                 const gloo_options *options,
                                 gloo_request **request, gloo_error *error) {
   gloo_request *op;
-  if (request == NULL) return gli_call_no_place("gloo_sendrecv", error);
+  if (request == NULL) return gli_call_null_request("gloo_sendrecv", error);
   gloo_status status =
       gloo_sendrecv_init(context, input, send_count, to, output, recv_count,
                          from, dtype, options, &op, error);

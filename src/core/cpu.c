@@ -27,7 +27,7 @@ void gli_cpu_mask(uint8_t mask[GLI_CPU_MASK_BYTES]) {
   }
 }
 
-bool gli_cpu_yields_in_vain(void) {
+bool gli_cpu_yield_is_ineffective(void) {
   if (getsid(0) != getpid()) return false;
   FILE *file = fopen("/proc/sys/kernel/sched_autogroup_enabled", "re");
   if (file == NULL) return false;
@@ -38,7 +38,7 @@ bool gli_cpu_yields_in_vain(void) {
 
 #else
 
-bool gli_cpu_yields_in_vain(void) {
+bool gli_cpu_yield_is_ineffective(void) {
   return false;
 }
 

@@ -25,7 +25,7 @@ void gli_cpu_nap(void);
 /* Returns true if yielding may not let other ranks run. Linux distributes cores
  * among sessions (autogroup), and this process leads a session, so the other
  * ranks may belong to different ones. */
-bool gli_cpu_yields_in_vain(void);
+bool gli_cpu_yield_is_ineffective(void);
 
 /* Tells the core that this is a spin loop. */
 static inline void gli_cpu_relax(void) {

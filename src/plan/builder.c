@@ -24,7 +24,7 @@ gli_range gli_scratch(gli_builder *b, uint64_t bytes) {
   return gli_bytes(GLI_SCRATCH, first, bytes);
 }
 
-/* ---- peers -------------------------------------------------------------- */
+/* ---- peers --------------------------------------------------------------- */
 
 static uint32_t hash_rank(uint32_t rank) {
   uint32_t h = rank * 2654435769u;
@@ -110,7 +110,7 @@ uint32_t gli_build_peer(gli_builder *b, uint32_t rank) {
   return index;
 }
 
-/* ---- steps -------------------------------------------------------------- */
+/* ---- steps --------------------------------------------------------------- */
 
 static bool grow_steps(gli_builder *b) {
   size_t capacity = b->capacity * 2;

@@ -24,7 +24,7 @@ typedef struct gli_builder gli_builder;
 /* An algorithm; algorithms/registry.h has the list. */
 typedef void (*gli_build_fn)(gli_builder *b, const gli_plan_params *p);
 
-/* ---- memory of the operation -------------------------------------------- */
+/* ---- memory of the operation --------------------------------------------- */
 
 /* Returns `bytes` bytes of new scratch memory. */
 gli_range gli_scratch(gli_builder *b, uint64_t bytes);
@@ -47,7 +47,7 @@ static inline gli_range gli_told(const gli_plan_params *p, gli_range block,
   return gli_bytes(GLI_TOKEN, token, 1);
 }
 
-/* ---- which ranks talk to each other ------------------------------------- */
+/* ---- which ranks talk to each other -------------------------------------- */
 
 /* Binomial trees number the ranks starting from the root. A number with its
  * lowest set bit cleared is the number of the parent. */
@@ -83,7 +83,7 @@ static inline uint64_t gli_in_hand(uint64_t size, uint32_t rounds) {
   return ((size - 1) >> rounds) + 1;
 }
 
-/* ---- steps -------------------------------------------------------------- */
+/* ---- steps --------------------------------------------------------------- */
 
 /* Errors (out of memory, ranges of different lengths, writes to IN) stick to
  * the builder and are reported when the plan is finished. */
@@ -119,7 +119,7 @@ typedef struct gli_many {
 } gli_many;
 void gli_reduce_many(gli_builder *b, const gli_many *m);
 
-/* ---- memory of other ranks ---------------------------------------------- */
+/* ---- memory of other ranks ----------------------------------------------- */
 
 /* Ranks that can reach each other's memory (mapped shared memory) need not move
  * bytes. The steps below say which transfers can then be omitted; where memory
@@ -193,7 +193,7 @@ void gli_recv_reduce_get(gli_builder *b, uint32_t from, gli_range local,
                          gli_range dst, bool incoming_first, uint32_t put,
                          uint32_t n_puts);
 
-/* ---- common sequences --------------------------------------------------- */
+/* ---- common sequences ---------------------------------------------------- */
 
 /* dst = the inputs of all ranks, combined in rank order: `own` is this rank's,
  * the others arrive as one message each. `sum` holds partial sums; it must not
@@ -206,7 +206,7 @@ void gli_recv_all_reduce(gli_builder *b, const gli_plan_params *p,
  * offsets in IN. In place, it is a copy. */
 gli_range gli_aside(gli_builder *b, const gli_plan_params *p);
 
-/* ---- plans of plans ----------------------------------------------------- */
+/* ---- plans of plans ------------------------------------------------------ */
 
 /* A plan for some of the ranks, within the plan for all. */
 typedef struct gli_sub {

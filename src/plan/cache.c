@@ -26,7 +26,7 @@ struct gli_plan_cache {
   gli_plan_cache_stats stats;
 };
 
-/* ---- keys --------------------------------------------------------------- */
+/* ---- keys ---------------------------------------------------------------- */
 
 /* Compares field by field, because of padding. */
 static bool same_params(const gli_plan_params *a, const gli_plan_params *b) {
@@ -76,7 +76,7 @@ static entry *plan_cache_find(const gli_plan_cache *cache, size_t bucket,
   return NULL;
 }
 
-/* ---- the list ----------------------------------------------------------- */
+/* ---- the list ------------------------------------------------------------ */
 
 static void unlink_entry(gli_plan_cache *cache, entry *e) {
   *(e->newer != NULL ? &e->newer->older : &cache->newest) = e->older;
@@ -90,7 +90,7 @@ static void link_newest(gli_plan_cache *cache, entry *e) {
   cache->newest = e;
 }
 
-/* ---- eviction ----------------------------------------------------------- */
+/* ---- eviction ------------------------------------------------------------ */
 
 static void plan_cache_drop(gli_plan_cache *cache, entry *e) {
   entry **at =
@@ -119,7 +119,7 @@ static void plan_cache_trim(gli_plan_cache *cache, size_t max_steps) {
   }
 }
 
-/* ---- interface ---------------------------------------------------------- */
+/* ---- interface ----------------------------------------------------------- */
 
 gli_plan_cache *gli_plan_cache_create(size_t max_steps,
                                       void (*free_user)(void *user)) {

@@ -20,7 +20,7 @@ static bool content_reserve(gli_content *c, size_t n) {
   return true;
 }
 
-/* ---- pieces ------------------------------------------------------------- */
+/* ---- pieces -------------------------------------------------------------- */
 
 static uint64_t content_length(const gli_piece *p) {
   return p->end - p->start;
@@ -98,7 +98,7 @@ static int content_cut(const gli_piece *p, uint32_t size, uint64_t a,
   return n;
 }
 
-/* ---- joining ------------------------------------------------------------ */
+/* ---- joining ------------------------------------------------------------- */
 
 static bool content_continues(const gli_piece *a, const gli_piece *b) {
   return gli_ranks_equal(a->ranks, b->ranks) && a->adds == b->adds &&
@@ -164,7 +164,7 @@ bool gli_content_append(gli_content *c, uint32_t size, gli_piece piece) {
   return true;
 }
 
-/* ---- reading and writing ------------------------------------------------ */
+/* ---- reading and writing ------------------------------------------------- */
 
 /* Returns the first piece that ends behind x. */
 static size_t content_find(const gli_content *c, uint64_t x) {

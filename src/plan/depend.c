@@ -32,7 +32,7 @@ typedef struct pass {
   bool ok;
 } pass;
 
-/* ---- what a step touches ------------------------------------------------ */
+/* ---- what a step touches ------------------------------------------------- */
 
 static gli_access depend_reads(const gli_step *s, uint8_t buffer,
                                uint64_t offset) {
@@ -89,7 +89,7 @@ static gli_access depend_block_of(const gli_step *s, uint32_t k) {
   return depend_reads(s, s->b_buffer, s->b + k * s->stride);
 }
 
-/* ---- sorting ------------------------------------------------------------ */
+/* ---- sorting ------------------------------------------------------------- */
 
 static void insertion_sort(uint64_t *keys, size_t n) {
   for (size_t i = 1; i < n; i++) {
@@ -134,7 +134,7 @@ static size_t sort_unique(uint64_t *keys, uint64_t *other, size_t n) {
   return unique;
 }
 
-/* ---- the maps ----------------------------------------------------------- */
+/* ---- the maps ------------------------------------------------------------ */
 
 static void note_end(map *m, uint64_t x) {
   size_t n = m->n_ends;
@@ -176,7 +176,7 @@ static size_t find_piece(map *m, uint64_t x) {
   return m->hint = low;
 }
 
-/* ---- edges -------------------------------------------------------------- */
+/* ---- edges --------------------------------------------------------------- */
 
 static void add_edge(pass *p, uint32_t from, uint32_t to) {
   if (p->seen[from] == to + 1) return;
@@ -279,7 +279,7 @@ static void visit_lane(pass *p, const gli_step *s, uint32_t step) {
   *lane = (piece){step, NONE};
 }
 
-/* ---- the pass ----------------------------------------------------------- */
+/* ---- the pass ------------------------------------------------------------ */
 
 static bool depend_reserve(gli_depend *d, size_t bytes) {
   if (bytes <= d->arena_bytes) return true;

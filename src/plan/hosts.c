@@ -22,7 +22,7 @@ static int hosts_by_key(const void *a, const void *b) {
   return x->rank < y->rank ? -1 : x->rank > y->rank;
 }
 
-/* ---- numbering ---------------------------------------------------------- */
+/* ---- numbering ----------------------------------------------------------- */
 
 /* Sets lowest[r] to the lowest rank on the host of rank r. */
 static bool find_lowest(const uint64_t *keys, uint32_t size, uint32_t *lowest) {
@@ -46,7 +46,7 @@ static uint32_t number_hosts(uint32_t *of, uint32_t size) {
   return n;
 }
 
-/* ---- arrays ------------------------------------------------------------- */
+/* ---- arrays -------------------------------------------------------------- */
 
 typedef struct arrays {
   uint32_t *of, *place, *ranks, *first, *leaders;
@@ -109,7 +109,7 @@ static uint32_t *hosts_take(uint32_t *words, uint32_t size, uint32_t n,
   return a->first + n + 1;
 }
 
-/* ---- interface ---------------------------------------------------------- */
+/* ---- interface ----------------------------------------------------------- */
 
 static gloo_status hosts_no_memory(uint32_t size, gloo_error *error) {
   return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,

@@ -35,7 +35,7 @@ static gli_step pack_onward(const gli_step *w, const gli_step *x) {
   return s;
 }
 
-/* ---- packing ------------------------------------------------------------ */
+/* ---- packing ------------------------------------------------------------- */
 
 /* Returns true if step i is on the line of this period. */
 static bool on_line(const gli_step *steps, size_t i, uint32_t period) {
@@ -80,7 +80,7 @@ bool gli_pack_fill(gli_pack *pack, const gli_step *steps, size_t n) {
   return true;
 }
 
-/* ---- reading ------------------------------------------------------------ */
+/* ---- reading ------------------------------------------------------------- */
 
 static gli_step *pack_recent(gli_pack *pack, uint64_t i) {
   return &pack->last[i % (2 * GLI_PACK_PERIODS)];

@@ -105,7 +105,7 @@ typedef struct gli_plan_params {
                                       builders pass it on. */
 } gli_plan_params;
 
-/* ---- ranges ------------------------------------------------------------- */
+/* ---- ranges -------------------------------------------------------------- */
 
 static inline gli_range gli_bytes(gli_buffer buffer, uint64_t offset,
                                   uint64_t bytes) {
@@ -170,7 +170,7 @@ static inline gli_range gli_own(const gli_plan_params *p, gli_buffer buffer) {
   return gli_elems(p, buffer, 0, p->counts == NULL ? p->count : p->counts->own);
 }
 
-/* ---- counts ------------------------------------------------------------- */
+/* ---- counts -------------------------------------------------------------- */
 
 /* Compare, hash and copy counts by value, to keep them in plans and to find
  * plans by them. Either may be NULL. */

@@ -10,7 +10,7 @@
 #include "plan/raw.h"
 #include "plan/staged.h"
 
-/* ---- layout ------------------------------------------------------------- */
+/* ---- layout -------------------------------------------------------------- */
 
 /* A plan and its arrays are one allocation. */
 static size_t plan_take(size_t *total, size_t count, size_t each) {
@@ -61,7 +61,7 @@ void gli_plan_free(gli_plan *plan) {
   free(plan);
 }
 
-/* ---- peers -------------------------------------------------------------- */
+/* ---- peers --------------------------------------------------------------- */
 
 static int plan_by_rank(const void *a, const void *b) {
   const gli_plan_peer *x = a, *y = b;
@@ -112,7 +112,7 @@ static void fill_recv_steps(gli_plan *plan) {
   }
 }
 
-/* ---- edges -------------------------------------------------------------- */
+/* ---- edges --------------------------------------------------------------- */
 
 /* Fills next[] by counting sort; next_first[i + 1] moves from the start of list
  * i to its end meanwhile. */
@@ -132,7 +132,7 @@ static void fill_edges(gli_plan *plan, const gli_depend *d) {
   }
 }
 
-/* ---- make --------------------------------------------------------------- */
+/* ---- make ---------------------------------------------------------------- */
 
 static uint32_t most_operands(const gli_builder *b) {
   uint32_t most = 0;

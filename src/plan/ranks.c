@@ -54,7 +54,7 @@ void gli_ranks_pool_reset(gli_ranks_pool *pool, uint32_t size) {
   pool->n_runs = 0;
 }
 
-/* ---- runs of a set ------------------------------------------------------ */
+/* ---- runs of a set ------------------------------------------------------- */
 
 /* Returns the runs of a set, ascending; `two` has room for an unlisted set. */
 static const run *runs_of(const gli_ranks_pool *pool, gli_ranks s, run two[2],
@@ -85,7 +85,7 @@ static uint64_t hash_runs(const run *runs, uint32_t n) {
   return h;
 }
 
-/* ---- the pool ----------------------------------------------------------- */
+/* ---- the pool ------------------------------------------------------------ */
 
 static bool grow_lists(gli_ranks_pool *pool) {
   uint32_t capacity = pool->list_capacity == 0 ? 64 : pool->list_capacity * 2;
@@ -148,7 +148,7 @@ static bool ranks_intern(gli_ranks_pool *pool, uint32_t n, gli_ranks *set) {
   return true;
 }
 
-/* ---- union -------------------------------------------------------------- */
+/* ---- union --------------------------------------------------------------- */
 
 static gli_ranks_result unite_lists(gli_ranks_pool *pool, gli_ranks a,
                                     gli_ranks b, bool apart, gli_ranks *sum,
@@ -229,7 +229,7 @@ gli_ranks_result gli_ranks_merge(gli_ranks_pool *pool, gli_ranks a, gli_ranks b,
   return ranks_unite(pool, a, b, false, sum, &common);
 }
 
-/* ---- looking ------------------------------------------------------------ */
+/* ---- looking ------------------------------------------------------------- */
 
 bool gli_ranks_first_extra(const gli_ranks_pool *pool, gli_ranks a, gli_ranks b,
                            uint32_t *rank) {

@@ -2,7 +2,7 @@
 #include "core/error.h"
 #include "plan/raw.h"
 
-/* ---- errors ------------------------------------------------------------- */
+/* ---- errors -------------------------------------------------------------- */
 
 static const char *const buffer_names[GLI_BUFFERS] = {
     "IN", "INS", "OUT", "SCRATCH", "TOKEN", "PLACE", "OUTS"};
@@ -30,7 +30,7 @@ static void fail_range(gli_builder *b, gli_range r, uint64_t limit) {
       (unsigned long long)limit);
 }
 
-/* ---- ranges ------------------------------------------------------------- */
+/* ---- ranges -------------------------------------------------------------- */
 
 /* Checks a range against its buffer. */
 bool gli_build_range(gli_builder *b, gli_range r) {

@@ -4,7 +4,7 @@
 
 #include "core/error.h"
 
-/* ---- what each collective has ------------------------------------------- */
+/* ---- what each collective has -------------------------------------------- */
 
 typedef enum part {
   NONE,

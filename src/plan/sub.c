@@ -13,7 +13,7 @@ static void sub_fail(gli_builder *b, const char *what) {
            b->params.size, (unsigned long long)b->n_seen, what);
 }
 
-/* ---- where things are --------------------------------------------------- */
+/* ---- where things are ---------------------------------------------------- */
 
 static bool place_in(gli_builder *b, gli_range *r, gli_range where) {
   if (!gli_in_bounds(r->offset, r->bytes, where.bytes)) {
@@ -62,7 +62,7 @@ static gli_range sub_resolve(const gli_builder *b, gli_range r) {
   return gli_bytes(b->in_buffer, r.offset + b->in_shift, r.bytes);
 }
 
-/* ---- parameters --------------------------------------------------------- */
+/* ---- parameters ---------------------------------------------------------- */
 
 /* Determines if the inner plan is in place, and its buffers' lengths. */
 static bool find_shape(const gli_builder *b, gli_plan_params *p,
@@ -92,7 +92,7 @@ static const char *what_is_wrong(gli_builder *b, gli_plan_params *p) {
   return NULL;
 }
 
-/* ---- interface ---------------------------------------------------------- */
+/* ---- interface ----------------------------------------------------------- */
 
 void gli_sub_plan(gli_builder *b, gli_build_fn build, const gli_sub *sub) {
   if (b->error.status != GLOO_OK) return;

@@ -11,7 +11,7 @@
 
 #define MAX_STEPS ((uint64_t)8 << 20)
 
-/* ---- life --------------------------------------------------------------- */
+/* ---- life ---------------------------------------------------------------- */
 
 gli_checker *gli_checker_create(uint64_t max_steps) {
   gli_checker *c = calloc(1, sizeof *c);
@@ -57,7 +57,7 @@ void gli_checker_destroy(gli_checker *c) {
   free(c);
 }
 
-/* ---- failing ------------------------------------------------------------ */
+/* ---- failing ------------------------------------------------------------- */
 
 gloo_status gli_check_fail(gli_checker *c, uint32_t rank, uint64_t number,
                            const gli_step *step, const char *format, ...) {

@@ -5,7 +5,7 @@
 #include "plan/lists.h"
 #include "proof/check_internal.h"
 
-/* ---- reading ------------------------------------------------------------ */
+/* ---- reading ------------------------------------------------------------- */
 
 static gli_content *buffer_of(gli_checker *c, uint32_t rank, uint8_t buffer) {
   check_rank *r = &c->ranks[rank];
@@ -67,7 +67,7 @@ static gloo_status write_range(gli_checker *c, uint32_t rank,
   return gli_check_no_memory(c);
 }
 
-/* ---- combining ---------------------------------------------------------- */
+/* ---- combining ----------------------------------------------------------- */
 
 /* An iterator over blocks; `at` is the rest of the current one. */
 typedef struct cursor {
@@ -165,7 +165,7 @@ static gloo_status check_content_combine(gli_checker *c, uint32_t rank,
   return GLOO_OK;
 }
 
-/* ---- local steps -------------------------------------------------------- */
+/* ---- local steps --------------------------------------------------------- */
 
 /* Reads operand k of a reduction of several. */
 static gloo_status read_operand(gli_checker *c, uint32_t rank,
@@ -216,7 +216,7 @@ gloo_status gli_check_local(gli_checker *c, uint32_t rank,
   return status;
 }
 
-/* ---- messages ----------------------------------------------------------- */
+/* ---- messages ------------------------------------------------------------ */
 
 /* Computes the ranks that a range of tokens has heard of, plus this rank. */
 static bool token_ranks(gli_checker *c, uint32_t rank, uint64_t offset,
@@ -315,7 +315,7 @@ gloo_status gli_check_message(gli_checker *c, uint32_t from,
   return status;
 }
 
-/* ---- the start ---------------------------------------------------------- */
+/* ---- the start ----------------------------------------------------------- */
 
 bool gli_check_fill_inputs(gli_checker *c, uint32_t rank) {
   check_rank *r = &c->ranks[rank];

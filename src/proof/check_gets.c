@@ -46,7 +46,7 @@ static bool is_put(const pass *p, const window *x) {
   return p->steps[x->made - 1].role == GLI_ROLE_EXPOSE_PUT;
 }
 
-/* ---- what steps touch --------------------------------------------------- */
+/* ---- what steps touch ---------------------------------------------------- */
 
 int gli_check_touches(const gli_step *s, check_touch out[CHECK_TOUCHES]) {
   if (s->role == GLI_ROLE_EXPOSE_PUT || s->role == GLI_ROLE_SIGNAL) return 0;
@@ -67,7 +67,7 @@ int gli_check_touches(const gli_step *s, check_touch out[CHECK_TOUCHES]) {
   return n;
 }
 
-/* ---- ties --------------------------------------------------------------- */
+/* ---- ties ---------------------------------------------------------------- */
 
 static bool add_tie(pass *p, const gli_step *s, bool put, uint32_t step) {
   check_rank *r = &p->c->ranks[p->rank];
@@ -132,7 +132,7 @@ const check_tie *gli_check_find_tie(const gli_checker *c, uint32_t rank,
   return bsearch(&key, r->ties, r->n_ties, sizeof key, by_message);
 }
 
-/* ---- memory of this rank ------------------------------------------------ */
+/* ---- memory of this rank ------------------------------------------------- */
 
 /* Returns true if the result of step w is in scratch memory that holds it only
  * until the puts of w are given back, and not at all if every put is mapped. */
@@ -192,7 +192,7 @@ static void check_gets_hold(pass *p, uint32_t i, span what) {
   for (; from < to; from++) p->spans[from] = what;
 }
 
-/* ---- places ------------------------------------------------------------- */
+/* ---- places -------------------------------------------------------------- */
 
 static gloo_status make_window(pass *p, uint32_t i) {
   const gli_step *s = &p->steps[i];
@@ -274,7 +274,7 @@ static gloo_status give_back_put(pass *p, uint32_t i) {
   return GLOO_OK;
 }
 
-/* ---- the pass ----------------------------------------------------------- */
+/* ---- the pass ------------------------------------------------------------ */
 
 static gloo_status use_windows(pass *p, uint32_t i) {
   const gli_step *s = &p->steps[i];

@@ -97,7 +97,7 @@ gloo_status gli_check_fail(gli_checker *c, uint32_t rank, uint64_t number,
     GLI_PRINTF(5, 6);
 gloo_status gli_check_no_memory(gli_checker *c);
 
-/* ---- check_load.c: plans into windows ----------------------------------- */
+/* ---- check_load.c: plans into windows ------------------------------------ */
 
 /* Collects the steps of a rank's whole plan in c->builder. */
 gloo_status gli_check_collect(gli_checker *c, uint32_t rank);
@@ -118,7 +118,7 @@ gloo_status gli_check_load_more(gli_checker *c, uint32_t rank, uint32_t window);
 /* Returns GLOO_OK if all ranks agree about the numbers of messages. */
 gloo_status gli_check_totals(gli_checker *c);
 
-/* ---- check_match.c: ends of messages that wait -------------------------- */
+/* ---- check_match.c: ends of messages that wait --------------------------- */
 
 /* Removes a message's other end from the table; returns false if absent. */
 bool gli_check_take_post(gli_checker *c, const check_post *other,
@@ -129,7 +129,7 @@ bool gli_check_add_post(gli_checker *c, check_post post);
 void gli_check_move_post(gli_checker *c, const check_post *moved);
 bool gli_check_push_ready(gli_checker *c, uint32_t rank, uint32_t index);
 
-/* ---- check_content.c: what steps do to bytes ---------------------------- */
+/* ---- check_content.c: what steps do to bytes ----------------------------- */
 
 bool gli_check_fill_inputs(gli_checker *c, uint32_t rank);
 gloo_status gli_check_local(gli_checker *c, uint32_t rank, const check_step *s);
@@ -188,7 +188,7 @@ gloo_status gli_check_lists(gli_checker *c, uint32_t rank,
 /* Checks that all outputs of the rank hold the same as the first. */
 gloo_status gli_check_outputs(gli_checker *c, uint32_t rank);
 
-/* ---- check_final.c ------------------------------------------------------ */
+/* ---- check_final.c ------------------------------------------------------- */
 
 /* Checks that the rank's output holds what the collective defines. */
 gloo_status gli_check_output(gli_checker *c, uint32_t rank);

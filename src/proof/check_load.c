@@ -10,7 +10,7 @@ uint32_t gli_check_window(const gli_checker *c) {
   return window > UINT32_MAX / 8 ? UINT32_MAX / 8 : (uint32_t)window;
 }
 
-/* ---- collecting --------------------------------------------------------- */
+/* ---- collecting ---------------------------------------------------------- */
 
 gli_plan_params gli_check_params(const gli_checker *c, uint32_t rank) {
   gli_plan_params p = c->params;
@@ -64,7 +64,7 @@ static bool keep_totals(gli_checker *c, check_rank *r) {
   return true;
 }
 
-/* ---- holding ------------------------------------------------------------ */
+/* ---- holding ------------------------------------------------------------- */
 
 static bool reserve_steps(check_rank *r, uint32_t n) {
   if (n <= r->capacity) return true;
@@ -114,7 +114,7 @@ static bool check_load_hold(check_rank *r, const gli_step *steps, size_t n) {
   return true;
 }
 
-/* ---- order -------------------------------------------------------------- */
+/* ---- order --------------------------------------------------------------- */
 
 /* Copies the held steps into one array. */
 static const gli_step *check_load_gather(gli_checker *c, const check_rank *r) {
@@ -167,7 +167,7 @@ static bool check_load_order(gli_checker *c, uint32_t rank,
   return true;
 }
 
-/* ---- loading ------------------------------------------------------------ */
+/* ---- loading ------------------------------------------------------------- */
 
 gloo_status gli_check_build(gli_checker *c, uint32_t rank, uint32_t window) {
   check_rank *r = &c->ranks[rank];
@@ -215,7 +215,7 @@ gloo_status gli_check_load_more(gli_checker *c, uint32_t rank,
   return GLOO_OK;
 }
 
-/* ---- totals ------------------------------------------------------------- */
+/* ---- totals -------------------------------------------------------------- */
 
 static const gli_plan_peer *peer_of(const check_rank *r, uint32_t rank) {
   gli_plan_peer key = {.rank = rank};

@@ -61,7 +61,7 @@ static gloo_status fail_span(const pass *p, uint32_t i, const char *what,
   return check_puts_fail(p, i, text);
 }
 
-/* ---- what is out -------------------------------------------------------- */
+/* ---- what is out --------------------------------------------------------- */
 
 static bool same_range(const check_touch *x, const check_touch *y) {
   return x->buffer == y->buffer && x->at == y->at && x->bytes == y->bytes;
@@ -128,7 +128,7 @@ static gloo_status check_puts_entrust(pass *p, uint32_t i) {
   return GLOO_OK;
 }
 
-/* ---- what comes back ---------------------------------------------------- */
+/* ---- what comes back ----------------------------------------------------- */
 
 static void check_puts_take_back(pass *p, uint32_t *link) {
   const entrusted *e = &p->out[*link];
@@ -167,7 +167,7 @@ static gloo_status take_all_back(pass *p, uint32_t i) {
   return put ? GLOO_OK : check_puts_fail(p, i, "is not what was exposed");
 }
 
-/* ---- the pass ----------------------------------------------------------- */
+/* ---- the pass ------------------------------------------------------------ */
 
 static gloo_status check_puts_touch(pass *p, uint32_t i) {
   check_touch at[CHECK_TOUCHES];

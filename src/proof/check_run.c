@@ -75,7 +75,7 @@ static gloo_status run_ready(gli_checker *c) {
   return GLOO_OK;
 }
 
-/* ---- deadlock ----------------------------------------------------------- */
+/* ---- deadlock ------------------------------------------------------------ */
 
 /* Finds one cause for which a step cannot run: an earlier step, or the other
  * end of its message. */
@@ -146,7 +146,7 @@ static gloo_status fail_deadlock(gli_checker *c) {
       used > 0 ? chain : "an unknown step");
 }
 
-/* ---- windows ------------------------------------------------------------ */
+/* ---- windows ------------------------------------------------------------- */
 
 static bool all_done(const gli_checker *c) {
   for (uint32_t i = 0; i < c->params.size; i++) {
@@ -197,7 +197,7 @@ static gloo_status run_all(gli_checker *c) {
   return status;
 }
 
-/* ---- memory of other ranks ---------------------------------------------- */
+/* ---- memory of other ranks ----------------------------------------------- */
 
 static gloo_status check_one_sided(gli_checker *c) {
   gloo_status status = GLOO_OK;
@@ -210,7 +210,7 @@ static gloo_status check_one_sided(gli_checker *c) {
   return status;
 }
 
-/* ---- interface ---------------------------------------------------------- */
+/* ---- interface ----------------------------------------------------------- */
 
 static bool check_prepare(gli_checker *c) {
   uint32_t size = c->params.size;

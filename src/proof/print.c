@@ -16,7 +16,7 @@ static const char *const sends[GLI_ROLES] = {"SEND", "EXPOSE_GET", "EXPOSE_PUT",
 static const char *const recvs[GLI_ROLES] = {"RECV", "RECV_GET", "RECV_WINDOW",
                                              "RECV_PUT", "AWAIT"};
 
-/* ---- ranges ------------------------------------------------------------- */
+/* ---- ranges -------------------------------------------------------------- */
 
 #define RANGE_BYTES 64
 
@@ -192,7 +192,7 @@ void gli_print_step(const gli_plan_params *p, const gli_step *s,
            ranges);
 }
 
-/* ---- plans -------------------------------------------------------------- */
+/* ---- plans --------------------------------------------------------------- */
 
 /* The steps that each step waits for: next[] reversed. */
 typedef struct waits {

@@ -66,7 +66,7 @@ static picoseconds simulate_later(picoseconds a, picoseconds b) {
   return a > b ? a : b;
 }
 
-/* ---- events ------------------------------------------------------------- */
+/* ---- events -------------------------------------------------------------- */
 
 static bool simulate_before(const event *a, const event *b) {
   if (a->at != b->at) return a->at < b->at;
@@ -108,7 +108,7 @@ static event simulate_pop(simulation *s) {
   return top;
 }
 
-/* ---- what happens ------------------------------------------------------- */
+/* ---- what happens -------------------------------------------------------- */
 
 /* Occupies the processor from `at` or when it is free; returns the end. */
 static picoseconds simulate_work(rank_state *r, picoseconds at,
@@ -138,7 +138,7 @@ static picoseconds simulate_pass(picoseconds *link_free, picoseconds at,
   return first;
 }
 
-/* ---- memory of other ranks ---------------------------------------------- */
+/* ---- memory of other ranks ----------------------------------------------- */
 
 static bool simulate_reaches(const simulation *s, uint32_t a, uint32_t b) {
   return s->model->reach && is_inside(s, a, b);
@@ -184,7 +184,7 @@ static picoseconds local_cost(const simulation *s, uint32_t rank,
   return cost;
 }
 
-/* ---- steps -------------------------------------------------------------- */
+/* ---- steps --------------------------------------------------------------- */
 
 static bool start_send(simulation *s, event e, const gli_step *step) {
   rank_state *r = &s->ranks[e.rank];
@@ -285,7 +285,7 @@ static bool simulate_run(simulation *s, uint64_t *n_done) {
   return true;
 }
 
-/* ---- setting up --------------------------------------------------------- */
+/* ---- setting up ---------------------------------------------------------- */
 
 static bool link_ok(const gli_sim_link *l) {
   return l->latency_ns >= 0 && l->overhead_ns >= 0 && l->gap_ns >= 0 &&
@@ -397,7 +397,7 @@ static void tear_down(simulation *s) {
   free(s->heap);
 }
 
-/* ---- interface ---------------------------------------------------------- */
+/* ---- interface ----------------------------------------------------------- */
 
 static void simulate_summarise(const simulation *s, double *done_ns) {
   picoseconds first = UINT64_MAX, last = 0;

@@ -219,7 +219,7 @@ void gli_secret_release(gli_secret *secret) {
   gli_wipe(secret, sizeof *secret);
 }
 
-/* ---- security level ----------------------------------------------------- */
+/* ---- security level ------------------------------------------------------ */
 
 gloo_status gli_security_read(gli_security *security, gloo_error *error) {
   static const struct {

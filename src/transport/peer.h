@@ -64,7 +64,7 @@ typedef struct gli_peer_kind {
   void (*begin)(gli_transport_peer *peer);
   /* Checks all of its deadlines, and schedules the next ones. */
   void (*due)(gli_transport_peer *peer, uint64_t now_ns);
-  /* Recomputes whether the pair owes anything (gli_mark_undelivered), after a change. */
+  /* Updates the mark of undelivered data (gli_mark_undelivered). */
   void (*update_undelivered)(gli_transport_peer *peer);
   /* Stops reading after invalid data. NULL if polls check `live`. */
   void (*ignore)(gli_transport_peer *peer);

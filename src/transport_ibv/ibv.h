@@ -148,7 +148,7 @@ struct gli_ibv_pair {
 
   /* queue pair; NULL if there is none (any more) */
   struct ibv_qp *qp;
-  bool undead;    /* the device failed to destroy it, and may name the pair */
+  bool qp_leaked; /* the device failed to destroy it, and may name the pair */
   uint8_t *slots; /* memory of the send slots, then the receive slots */
   size_t slots_bytes;
   struct ibv_mr *mr;
@@ -204,7 +204,7 @@ typedef struct gli_ibv {
   gli_ibv_pair *pairs, *busy;
   /* Pairs without a queue pair; `old_garbage`: from before this poll. */
   gli_ibv_pair *garbage, *old_garbage;
-  gli_ibv_pair *undead; /* disposed of, but the device may name them */
+  gli_ibv_pair *qp_leaked; /* disposed of, but the device may name them */
   uint32_t n_by_verbs, n_others;
   atomic_bool gone; /* true if the device is lost */
   unsigned polls;
@@ -284,7 +284,7 @@ typedef struct gli_ibv_peer {
 const char *gli_ibv_queue_connect(gli_ibv_pair *pair, const gli_ibv_peer *peer);
 /* Destroys the queue pair: no memory is accessed for it after the return. If
  * the device refuses, the queue pair is in the error state, its memory is
- * deregistered, and the pair is `undead`. */
+ * deregistered, and the pair is `qp_leaked`. */
 void gli_ibv_queue_drop(gli_ibv_pair *pair);
 bool gli_ibv_post_buffers(gli_ibv_pair *pair);
 

@@ -188,7 +188,7 @@ void gli_ibv_pair_dispose(gli_ibv_pair *pair) {
   pair->tcp = NULL;
   gli_ibv_update_undelivered(pair);
   gli_wipe(pair->job_key, sizeof pair->job_key);
-  gli_ibv_pair_move(pair, pair->undead ? &t->undead : &t->garbage);
+  gli_ibv_pair_move(pair, pair->qp_leaked ? &t->qp_leaked : &t->garbage);
 }
 
 static void ibv_free_pair(gli_ibv_pair *pair) {

@@ -74,7 +74,7 @@ static void ibv_close(gli_transport *base) {
   t->tcp->ops->close(t->tcp);
   gli_ibv_free_pairs(&t->garbage);
   gli_ibv_free_pairs(&t->old_garbage);
-  gli_ibv_free_pairs(&t->undead);
+  gli_ibv_free_pairs(&t->qp_leaked);
   ibv_transport_release(t);
 }
 
@@ -231,7 +231,7 @@ static void ibv_abandon(gli_transport *base) {
   ibv_abandon_pairs(t->pairs);
   ibv_abandon_pairs(t->garbage);
   ibv_abandon_pairs(t->old_garbage);
-  ibv_abandon_pairs(t->undead);
+  ibv_abandon_pairs(t->qp_leaked);
   free(t->regions);
   free(t->stash);
   free(t);

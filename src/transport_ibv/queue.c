@@ -175,7 +175,7 @@ void gli_ibv_queue_drop(gli_ibv_pair *pair) {
   if (pair->qp != NULL) {
     struct ibv_qp_attr to = {.qp_state = IBV_QPS_ERR};
     (void)port->v->modify_qp(pair->qp, &to, IBV_QP_STATE);
-    pair->undead = port->v->destroy_qp(pair->qp) != 0;
+    pair->qp_leaked = port->v->destroy_qp(pair->qp) != 0;
   }
   if (pair->mr != NULL) (void)port->v->dereg_mr(pair->mr);
   if (pair->slots != NULL) (void)munmap(pair->slots, pair->slots_bytes);

@@ -37,7 +37,7 @@ typedef struct gli_inproc_endpoint gli_inproc_endpoint;
 typedef struct gli_inproc_link gli_inproc_link;
 typedef struct gli_inproc_side gli_inproc_side;
 
-/* ---- lists of requests -------------------------------------------------- */
+/* ---- lists of requests --------------------------------------------------- */
 
 /* Values of gli_send_request.private_ for a queued message. */
 enum {
@@ -46,7 +46,7 @@ enum {
   GLI_INPROC_COPIED    /* separate node, made when the sender closed */
 };
 
-/* ---- links -------------------------------------------------------------- */
+/* ---- links --------------------------------------------------------------- */
 
 typedef enum gli_inproc_failure {
   GLI_INPROC_NO_FAILURE,
@@ -111,7 +111,7 @@ int gli_inproc_side_poll(gli_inproc_side *side);
  * caller holds the table's lock and has taken the offer off its list. */
 void gli_inproc_link_refuse(gli_inproc_link *link, gli_inproc_failure why);
 
-/* ---- end points --------------------------------------------------------- */
+/* ---- end points ---------------------------------------------------------- */
 
 struct gli_inproc_endpoint {
   gli_transport transport;

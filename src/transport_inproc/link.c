@@ -48,7 +48,7 @@ free_link:
   return NULL;
 }
 
-/* ---- opening ------------------------------------------------------------ */
+/* ---- opening ------------------------------------------------------------- */
 
 /* Takes the offer that matches a pair. Both sides may open at once: the first
  * leaves an offer with the other's end point, and the second finds it. */
@@ -154,7 +154,7 @@ void gli_inproc_link_refuse(gli_inproc_link *link, gli_inproc_failure why) {
   gli_inproc_link_unref(link);
 }
 
-/* ---- closing ------------------------------------------------------------ */
+/* ---- closing ------------------------------------------------------------- */
 
 static gli_send_request *copy_of(const gli_send_request *m) {
   gli_send_request *copy = gli_request_copy(m, 0);

@@ -11,7 +11,7 @@ typedef struct node {
   uint8_t bytes[GLI_INPROC_INLINE_BYTES];
 } node;
 
-/* ---- sending ------------------------------------------------------------ */
+/* ---- sending ------------------------------------------------------------- */
 
 /* Returns a node for a message to `to`, or NULL to queue the request itself. */
 static gli_send_request *take_node(gli_inproc_side *to) {
@@ -64,7 +64,7 @@ gli_post gli_inproc_send(gli_pair *pair, gli_send_request *request) {
   return result;
 }
 
-/* ---- receiving ---------------------------------------------------------- */
+/* ---- receiving ----------------------------------------------------------- */
 
 static void inproc_message_stop(gli_inproc_side *side) {
   uv_mutex_lock(&side->link->lock);

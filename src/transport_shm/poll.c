@@ -14,7 +14,7 @@ bool gli_shm_watch(gli_shm *t, gli_watch *watch, int fd, gli_ready ready,
 
 void gli_shm_bell_ready(void *owner, int events) {
   (void)events;
-  gli_shm_heard(owner);
+  gli_shm_read_bell(owner);
 }
 
 void gli_shm_liveness_ready(void *owner, int events) {

@@ -141,9 +141,9 @@ void gli_shm_sleep(gli_transport *t, int64_t timeout_ns);
 bool gli_shm_sleep_begin(gli_transport *t, gli_sleep *sleep);
 void gli_shm_sleep_end(gli_transport *t);
 /* Resets the bell, unless a sleeper still has to see it. */
-void gli_shm_heard(gli_shm *t);
+void gli_shm_read_bell(gli_shm *t);
 /* Handles RING from a peer. */
-void gli_shm_rung(gli_shm *t);
+void gli_shm_ring_received(gli_shm *t);
 /* Returns true if the peer sleeps, and must be woken after a store. */
 static inline bool gli_shm_peer_sleeps(gli_shm_pair *pair) {
   return pair->peer_page != NULL && atomic_load(&pair->peer_page->asleep) != 0;

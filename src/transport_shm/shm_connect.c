@@ -372,7 +372,7 @@ bool gli_shm_pair_ready(gli_shm_pair *pair) {
   } else if (got != GLI_SHM_GOT_NOTE || pair->state != GLI_SHM_UP) {
     shm_connect_nonsense(pair);
   } else if (note.say == GLI_SHM_RING) {
-    gli_shm_rung(pair->t);
+    gli_shm_ring_received(pair->t);
   } else if (!gli_shm_region_note(pair, &note)) {
     shm_connect_nonsense(pair);
   }

@@ -176,7 +176,7 @@ bool gli_shm_pair_up(const gli_pair *base) {
   return pair->state == GLI_SHM_UP;
 }
 
-/* ---- ending ------------------------------------------------------------- */
+/* ---- ending -------------------------------------------------------------- */
 
 void gli_shm_pair_end(gli_transport_peer *peer) {
   gli_shm_pair *pair = (gli_shm_pair *)peer;

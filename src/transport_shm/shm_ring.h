@@ -227,7 +227,7 @@ static inline bool gli_shm_ready(gli_shm_in *in, memory_order order) {
 }
 /* Returns true if a record is ready. Sleepers may see an old `next`, because
  * another thread has read on: its slot then has that record or a later one. */
-static inline bool gli_shm_came(gli_shm_in *in) {
+static inline bool gli_shm_has_arrived(gli_shm_in *in) {
   uint32_t next = atomic_load_explicit(&in->next, memory_order_relaxed);
   gli_shm_slot *slot = &in->memory->slots[next % GLI_SHM_SLOTS];
   uint32_t ahead = atomic_load(&slot->flag.sequence) - next;

@@ -32,7 +32,7 @@ void gli_shm_wake(gli_transport *base) {
   gli_shm_bell_ring(t->bell.fd);
 }
 
-void gli_shm_heard(gli_shm *t) {
+void gli_shm_read_bell(gli_shm *t) {
   if (atomic_load(&t->peers.sleepers) > 0) return;
   unsigned wakes = atomic_load(&t->wakes);
   gli_shm_bell_quiet(t->bell.fd);
@@ -40,7 +40,7 @@ void gli_shm_heard(gli_shm *t) {
     gli_shm_bell_ring(t->bell.fd);
 }
 
-void gli_shm_rung(gli_shm *t) {
+void gli_shm_ring_received(gli_shm *t) {
   if (atomic_load(&t->peers.sleepers) > 0) gli_shm_bell_ring(t->bell.fd);
 }
 
@@ -49,7 +49,7 @@ static bool something_came(gli_shm *t) {
   uv_mutex_lock(&t->up_lock);
   for (size_t i = 0; i < t->n_up && !came; i++) {
     gli_shm_pair *pair = t->up[i];
-    came = gli_shm_came(&pair->in);
+    came = gli_shm_has_arrived(&pair->in);
     if (atomic_load(&pair->waiting))
       came = came || gli_shm_room_made(&pair->out);
   }

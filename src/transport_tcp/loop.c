@@ -81,7 +81,7 @@ static void tcp_meet_deadlines(gli_tcp *t) {
   gli_tcp_listener_due(t, now);
 }
 
-/* ---- streams that are up ------------------------------------------------ */
+/* ---- streams that are up ------------------------------------------------- */
 
 static void stream_ready(void *owner, int events) {
   gli_tcp_stream *stream = owner;

@@ -112,7 +112,7 @@ void gli_tcp_update_undelivered(gli_tcp_pair *pair) {
   gli_mark_undelivered(&pair->t->peers.base, &pair->peer.base, any);
 }
 
-/* ---- ending ------------------------------------------------------------- */
+/* ---- ending -------------------------------------------------------------- */
 
 void gli_tcp_pair_end(gli_transport_peer *peer) {
   gli_tcp_pair *pair = (gli_tcp_pair *)peer;

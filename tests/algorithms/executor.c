@@ -13,7 +13,7 @@ uint64_t world_random(uint64_t *state) { /* splitmix64, Steele et al. 2014 */
   return z ^ (z >> 31);
 }
 
-/* ---- life --------------------------------------------------------------- */
+/* ---- life ---------------------------------------------------------------- */
 
 static void *allocate(uint64_t bytes) {
   void *memory = malloc(bytes == 0 ? 1 : (size_t)bytes);
@@ -83,7 +83,7 @@ void world_close(world *w) {
   free(w->ranks);
 }
 
-/* ---- running ------------------------------------------------------------ */
+/* ---- running ------------------------------------------------------------- */
 
 #define POSTED \
   UINT32_MAX /* in waits_for: a receive that waits for its send \

@@ -15,7 +15,7 @@
 #include "executor.h"
 #include "kernels/reduce.h"
 
-/* ---- inputs ------------------------------------------------------------- */
+/* ---- inputs -------------------------------------------------------------- */
 
 typedef enum inputs {
   ANY_BITS, /* NaNs with any payload, infinities, subnormal numbers, zeros */
@@ -83,7 +83,7 @@ static void fill(const world *w, const format *f, inputs kind, uint64_t seed) {
   }
 }
 
-/* ---- what results must be ----------------------------------------------- */
+/* ---- what results must be ------------------------------------------------ */
 
 typedef struct wanted {
   uint8_t **up_to; /* [size] all inputs up to this rank's, one by one */
@@ -140,7 +140,7 @@ static const uint8_t *result_of(const wanted *want, const gli_plan_params *p) {
   }
 }
 
-/* ---- one case ----------------------------------------------------------- */
+/* ---- one case ------------------------------------------------------------ */
 
 typedef struct subject {
   const gli_algorithm *algorithm;
@@ -224,7 +224,7 @@ static void run_format(const format *f, gloo_op op) {
   }
 }
 
-/* ---- all cases ---------------------------------------------------------- */
+/* ---- all cases ----------------------------------------------------------- */
 
 static void sums_have_the_same_bits_on_all_ranks(void **state) {
   (void)state;

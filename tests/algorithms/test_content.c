@@ -14,7 +14,7 @@
 #include "content.h"
 #include "tools/sample_counts.h"
 
-/* ---- operations --------------------------------------------------------- */
+/* ---- operations ---------------------------------------------------------- */
 
 static uint64_t load(const void *from, size_t i) {
   uint64_t value;
@@ -59,7 +59,7 @@ static void compose(void *dst, const void *left, const void *right,
   }
 }
 
-/* ---- one case ----------------------------------------------------------- */
+/* ---- one case ------------------------------------------------------------ */
 
 static void fail_case(const gli_algorithm *a, const gli_plan_params *p,
                       world_layout layout, uint64_t seed) {
@@ -89,7 +89,7 @@ static void run_case(const gli_algorithm *a, gli_plan_params p,
   if (!right) fail_case(a, &p, layout, seed);
 }
 
-/* ---- all cases ---------------------------------------------------------- */
+/* ---- all cases ----------------------------------------------------------- */
 
 static const uint32_t sizes[] = {1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11,
                                  12, 13, 14, 15, 16, 17, 31, 32, 33, 64};
@@ -179,7 +179,7 @@ static void scans_add_up_to_each_rank(void **state) {
   run_collective(GLI_EXSCAN);
 }
 
-/* ---- given counts ------------------------------------------------------- */
+/* ---- given counts -------------------------------------------------------- */
 
 static void run_sample(const gli_algorithm *a, uint32_t size, uint32_t root,
                        uint64_t seed, world_layout layout) {
@@ -245,7 +245,7 @@ static void many_ranks_get_it_right(void **state) {
   }
 }
 
-/* ---- bits --------------------------------------------------------------- */
+/* ---- bits ---------------------------------------------------------------- */
 
 static void run_reduction(const gli_algorithm *a, gli_plan_params p,
                           world_layout layout, gli_reduce_fn reduce,
@@ -317,7 +317,7 @@ static void recursive_doubling_never_reduces_into_what_it_sends(void **state) {
   }
 }
 
-/* ---- barrier ------------------------------------------------------------ */
+/* ---- barrier ------------------------------------------------------------- */
 
 static void barrier_ends_when_all_have_come(void **state) {
   (void)state;

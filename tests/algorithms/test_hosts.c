@@ -14,7 +14,7 @@
 #include "proof/check.h"
 #include "proof/simulate.h"
 
-/* ---- shapes ------------------------------------------------------------- */
+/* ---- shapes -------------------------------------------------------------- */
 
 enum { MOST_RANKS = 64 };
 
@@ -73,7 +73,7 @@ static bool is_two_level(const gli_algorithm *a) {
   return strcmp(a->name, "two_level") == 0;
 }
 
-/* ---- content ------------------------------------------------------------ */
+/* ---- content ------------------------------------------------------------- */
 
 static void check(gli_checker *checker, const gli_algorithm *a,
                   gli_plan_params p, int which) {
@@ -162,7 +162,7 @@ static void choices_are_right_on_any_hosts(void **state) {
   gli_checker_destroy(checker);
 }
 
-/* ---- bits --------------------------------------------------------------- */
+/* ---- bits ---------------------------------------------------------------- */
 
 /* Neither commutative nor associative. */
 static void mix(void *dst, const void *left, const void *right, size_t count) {
@@ -200,7 +200,7 @@ static void allreduce_gives_all_ranks_the_same_bits(void **state) {
   }
 }
 
-/* ---- what crosses between hosts ----------------------------------------- */
+/* ---- what crosses between hosts ------------------------------------------ */
 
 static gli_sim_report simulate(gli_collective collective, gli_plan_params p) {
   const gli_algorithm *a = gli_algorithm_find(collective, "two_level");
@@ -242,7 +242,7 @@ static void no_byte_crosses_between_hosts_twice(void **state) {
   }
 }
 
-/* ---- one level ---------------------------------------------------------- */
+/* ---- one level ----------------------------------------------------------- */
 
 /* Field by field: padding has no say. */
 static bool same_step(const gli_step *x, const gli_step *y) {

@@ -25,7 +25,7 @@ static void mix(void *dst, const void *left, const void *right, size_t count) {
   }
 }
 
-/* ---- one case ----------------------------------------------------------- */
+/* ---- one case ------------------------------------------------------------ */
 
 static uint8_t *input_of(const world_rank *r) {
   return r->plan->params.in_place ? r->out : r->in;
@@ -129,7 +129,7 @@ static bool refers(const gli_algorithm *a) {
   return any;
 }
 
-/* ---- all cases ---------------------------------------------------------- */
+/* ---- all cases ----------------------------------------------------------- */
 
 static void all_ways_give_the_bits_of_rank_order(void **state) {
   (void)state;

@@ -292,7 +292,7 @@ static void long_vectors_take_few_bytes(void **state) {
   assert_string_equal(choice(GLI_ALLREDUCE, 10000, 1 << 24), "circulant");
 }
 
-/* ---- hosts -------------------------------------------------------------- */
+/* ---- hosts --------------------------------------------------------------- */
 
 /* The choice for `n` hosts of `each` ranks. */
 static const char *choice_on(gli_collective collective, uint32_t n,
@@ -363,7 +363,7 @@ static void choice_ignores_what_may_differ_between_ranks(void **state) {
   }
 }
 
-/* ---- segments ----------------------------------------------------------- */
+/* ---- segments ------------------------------------------------------------ */
 
 static void short_vectors_are_not_cut(void **state) {
   (void)state;

@@ -34,7 +34,7 @@ static const char *found(const gli_tuning *tuning, gli_collective collective,
   return a != NULL ? a->name : "";
 }
 
-/* ---- reading ------------------------------------------------------------ */
+/* ---- reading ------------------------------------------------------------- */
 
 static void ranges_hold_their_sizes(void **state) {
   (void)state;
@@ -150,7 +150,7 @@ static void the_hash_tells_tables_apart(void **state) {
   free(same);
 }
 
-/* ---- refusing ----------------------------------------------------------- */
+/* ---- refusing ------------------------------------------------------------ */
 
 static void mistakes_are_named_with_their_place(void **state) {
   (void)state;
@@ -343,7 +343,7 @@ static void choices_follow_costs(void **state) {
   free(many);
 }
 
-/* ---- choosing ----------------------------------------------------------- */
+/* ---- choosing ------------------------------------------------------------ */
 
 static void tables_come_before_the_selector(void **state) {
   (void)state;

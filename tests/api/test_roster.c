@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rendezvous/join/roster.h"
-#include "rendezvous/join/spread.h"
+#include "rendezvous/join/record_delta.h"
+#include "rendezvous/join/tree_exchange.h"
 
 enum { RECORDS = 40, RECORD_MAX = 600 };
 

@@ -21,7 +21,7 @@
 #include "engine/state/operation.h"
 #include "gloo_c/gloo_c.h"
 
-/* ---- a transport that leads --------------------------------------------- */
+/* ---- a transport that leads ---------------------------------------------- */
 
 typedef struct lead {
   gli_transport base;
@@ -270,7 +270,7 @@ static void what_is_deferred_can_be_taken_back(void **state) {
   expect_next(1);
 }
 
-/* ---- calls that fail ---------------------------------------------------- */
+/* ---- calls that fail ----------------------------------------------------- */
 
 static const int32_t word = 42;
 

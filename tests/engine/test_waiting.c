@@ -12,7 +12,7 @@
 #include "engine/drive/drive.h"
 #include "engine/state/operation.h"
 
-/* ---- a transport whose peer runs when it is let ------------------------- */
+/* ---- a transport whose peer runs when it is let -------------------------- */
 
 /* So long that spinning is over before the 256th poll, when deadlines are
  * looked at. Two looks at the clock with no poll between them are therefore

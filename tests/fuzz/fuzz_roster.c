@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "rendezvous/join/roster.h"
+#include "rendezvous/join/record_delta.h"
 
 enum { RECORDS_MAX = 15, RECORD_MAX = 300 };
 

@@ -58,7 +58,7 @@ src/rendezvous/store/plant.c "transport/transport.h"
 src/rendezvous/store/plant.c "rendezvous/launch/launch.h"
 src/rendezvous/launch/plant.c "rendezvous/join/exchange.h"
 src/rendezvous/store/plant.c <openssl/evp.h>
-src/engine/run/plant.c "rendezvous/join/roster.h"
+src/engine/run/plant.c "rendezvous/join/record_delta.h"
 src/observe/plant.c "api/call.h"
 src/transport_tcp/plant.c <openssl/ssl.h>
 src/transport_inproc/plant.c "security/keys.h"

@@ -144,7 +144,7 @@ bool gli_shm_pair_ready(gli_shm_pair *pair) {
   int process = pair->watch.fd - LIVENESS;
   if ((model_look(process) & MODEL_NOTED) != 0) {
     model_bell_quiet(MODEL_NOTES + process);
-    gli_shm_rung(pair->t);
+    gli_shm_ring_received(pair->t);
     return true;
   }
   pair->peer.peer_closed = true;

@@ -43,7 +43,7 @@ static void refuse(gli_build_fn build, gli_plan_params p, const char *step,
   }
 }
 
-/* ---- rules -------------------------------------------------------------- */
+/* ---- rules --------------------------------------------------------------- */
 
 static void build_lengths(gli_builder *b, const gli_plan_params *p) {
   gli_send(b, 0, gli_elems(p, GLI_IN, 0, 2));
@@ -177,7 +177,7 @@ static void bad_parameters_are_refused(void **state) {
   assert_null(plan);
 }
 
-/* ---- in place ----------------------------------------------------------- */
+/* ---- in place ------------------------------------------------------------ */
 
 static void build_reads_both(gli_builder *b, const gli_plan_params *p) {
   gli_send(b, 0, gli_elems(p, GLI_IN, 1, 2));
@@ -210,7 +210,7 @@ static void input_lies_in_output_in_place(void **state) {
   gli_plan_free(plan);
 }
 
-/* ---- peers and slots ---------------------------------------------------- */
+/* ---- peers and slots ----------------------------------------------------- */
 
 static void build_peers(gli_builder *b, const gli_plan_params *p) {
   for (uint32_t i = p->size; i-- > 0;) {
@@ -250,7 +250,7 @@ static void peers_are_sorted_and_messages_numbered(void **state) {
   }
 }
 
-/* ---- segments ----------------------------------------------------------- */
+/* ---- segments ------------------------------------------------------------ */
 
 static void build_all_kinds(gli_builder *b, const gli_plan_params *p) {
   gli_range all = gli_elems(p, GLI_OUT, 0, p->count);
@@ -319,7 +319,7 @@ static void too_many_segments_are_refused(void **state) {
   assert_non_null(strstr(error.message, "longer segments"));
 }
 
-/* ---- sizes -------------------------------------------------------------- */
+/* ---- sizes --------------------------------------------------------------- */
 
 static void expect_bytes(gli_collective c, bool in_place, uint64_t in,
                          uint64_t out) {

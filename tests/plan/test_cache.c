@@ -4,7 +4,7 @@
 #include "plan/cache.h"
 #include "plan/cmocka_all.h"
 
-/* ---- counting allocations (linked with --wrap) -------------------------- */
+/* ---- counting allocations (linked with --wrap) --------------------------- */
 
 static size_t allocations;
 
@@ -28,7 +28,7 @@ void *__wrap_realloc(void *old, size_t bytes) {
   return __real_realloc(old, bytes);
 }
 
-/* ---- plans -------------------------------------------------------------- */
+/* ---- plans --------------------------------------------------------------- */
 
 static int builds;
 

@@ -48,7 +48,7 @@ static gli_build_fn algorithm(gli_collective collective, const char *name) {
   return a->build;
 }
 
-/* ---- three plantings, named exactly ------------------------------------- */
+/* ---- three plantings, named exactly -------------------------------------- */
 
 static size_t nth_step(gli_build_fn build, gli_plan_params p, uint32_t rank,
                        gli_step_kind kind, int n) {
@@ -96,7 +96,7 @@ static void swapped_block_is_named(void **state) {
                "was never written"));
 }
 
-/* ---- handwritten wrong algorithms --------------------------------------- */
+/* ---- handwritten wrong algorithms ---------------------------------------- */
 
 static uint32_t next_of(const gli_plan_params *p) {
   return (p->rank + 1) % p->size;
@@ -249,7 +249,7 @@ static void rules_of_the_builder_come_through(void **state) {
   assert_int_equal(run(build_broken, p, 0, &report, &error), GLOO_ERR_INVALID);
 }
 
-/* ---- every step of every algorithm -------------------------------------- */
+/* ---- every step of every algorithm --------------------------------------- */
 
 static void expect_found(const gli_algorithm *a, gli_plan_params p, spoil s,
                          const char *what) {
@@ -328,7 +328,7 @@ static void every_planted_slip_is_found(void **state) {
   }
 }
 
-/* ---- streaming ---------------------------------------------------------- */
+/* ---- streaming ----------------------------------------------------------- */
 
 static void streamed_check_agrees_with_the_whole(void **state) {
   (void)state;
@@ -367,7 +367,7 @@ static void streamed_check_finds_slips_too(void **state) {
   }
 }
 
-/* ---- counting ----------------------------------------------------------- */
+/* ---- counting ------------------------------------------------------------ */
 
 static void cost_is_counted(void **state) {
   (void)state;

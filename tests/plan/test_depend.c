@@ -8,7 +8,7 @@
 
 enum { MAX_STEPS = 120 };
 
-/* ---- the oracle --------------------------------------------------------- */
+/* ---- the oracle ---------------------------------------------------------- */
 
 typedef struct touch {
   uint8_t buffer;
@@ -105,7 +105,7 @@ static void compare(gli_depend *d, const gli_step *steps, uint32_t n) {
   assert_memory_equal(wanted, found, sizeof(wanted));
 }
 
-/* ---- random steps ------------------------------------------------------- */
+/* ---- random steps -------------------------------------------------------- */
 
 /* Make it one of those for memory of other ranks, sometimes. */
 static void refer(gli_step *s, uint64_t *seed, uint32_t longest) {

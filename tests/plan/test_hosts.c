@@ -8,7 +8,7 @@
 #include "plan/random.h"
 #include "proof/check.h"
 
-/* ---- hosts -------------------------------------------------------------- */
+/* ---- hosts --------------------------------------------------------------- */
 
 static gli_hosts *make(const uint64_t *keys, uint32_t size) {
   gli_hosts *hosts;
@@ -84,7 +84,7 @@ static void no_ranks_and_other_ranks_are_refused(void **state) {
   gli_hosts_free(NULL);
 }
 
-/* ---- plans within ------------------------------------------------------- */
+/* ---- plans within -------------------------------------------------------- */
 
 static const uint32_t odd[] = {1, 3, 5};
 
@@ -181,7 +181,7 @@ static void in_place_is_found_out(void **state) {
   assert_false(is_in_place(GLI_ALLGATHER, true, in, all));
 }
 
-/* ---- broken rules ------------------------------------------------------- */
+/* ---- broken rules -------------------------------------------------------- */
 
 static void expect_refused(gli_build_fn build, const char *what) {
   gli_plan_params p = params(3);
@@ -256,7 +256,7 @@ static void broken_rules_are_named(void **state) {
   expect_refused(build_into_in, "writes IN, which belongs to the caller");
 }
 
-/* ---- tokens ------------------------------------------------------------- */
+/* ---- tokens -------------------------------------------------------------- */
 
 static void meet(gli_builder *b, const gli_plan_params *p) {
   for (uint32_t k = 1; k < p->size; k++) {
@@ -306,7 +306,7 @@ static void barriers_within_pass_on_what_was_heard(void **state) {
   gli_checker_destroy(checker);
 }
 
-/* ---- the cache ---------------------------------------------------------- */
+/* ---- the cache ----------------------------------------------------------- */
 
 static void hosts_make_another_plan(void **state) {
   (void)state;

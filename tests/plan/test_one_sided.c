@@ -14,7 +14,7 @@ static gli_plan_params params(gli_collective collective, uint32_t size,
       .collective = collective, .size = size, .count = count, .elem_bytes = 4};
 }
 
-/* ---- an allreduce with slips -------------------------------------------- */
+/* ---- an allreduce with slips --------------------------------------------- */
 
 /* What rank 1 does wrong. */
 typedef enum slip {
@@ -169,7 +169,7 @@ static void build_fused(gli_builder *b, const gli_plan_params *p) {
   give_back(b, p, high, swap ? puts : puts + 1);
 }
 
-/* ---- two readers -------------------------------------------------------- */
+/* ---- two readers --------------------------------------------------------- */
 
 /* What rank 0 does so that rank 1 can slip. */
 static void help(gli_builder *b, const gli_plan_params *p) {
@@ -248,7 +248,7 @@ static void build_twice(gli_builder *b, const gli_plan_params *p) {
   gli_await(b, other, gli_bytes(GLI_TOKEN, 0, 1));
 }
 
-/* ---- running ------------------------------------------------------------ */
+/* ---- running ------------------------------------------------------------- */
 
 static gloo_status run(gli_build_fn build, gli_plan_params p,
                        uint64_t max_steps, gloo_error *error) {
@@ -317,7 +317,7 @@ static void rules_of_two_readers_are_named(void **state) {
   }
 }
 
-/* ---- what is exposed ---------------------------------------------------- */
+/* ---- what is exposed ----------------------------------------------------- */
 
 /* In place, rank 1 moves its sum to where something is exposed to rank 0. */
 static void build_moved(gli_builder *b, const gli_plan_params *p,
@@ -363,7 +363,7 @@ static void writing_what_is_exposed_is_named(void **state) {
          "rank 1, step 4");
 }
 
-/* ---- the algorithms ----------------------------------------------------- */
+/* ---- the algorithms ------------------------------------------------------ */
 
 static void parts_in_several_turns_are_correct(void **state) {
   (void)state;
@@ -435,7 +435,7 @@ static void every_broken_rule_is_named(void **state) {
   }
 }
 
-/* ---- copies of gets ----------------------------------------------------- */
+/* ---- copies of gets ------------------------------------------------------ */
 
 static int slip_of_copy;
 

@@ -20,7 +20,7 @@ static gli_check_report report_of(gli_build_fn build,
   return report;
 }
 
-/* ---- plans that are known ----------------------------------------------- */
+/* ---- plans that are known ------------------------------------------------ */
 
 /* How rank 0 adds four inputs. */
 typedef enum way {
@@ -136,7 +136,7 @@ static void additions_and_roundings_are_counted(void **state) {
   assert_int_equal(added(IN_PAIRS).roundings, 2);
 }
 
-/* ---- rules of the builder ----------------------------------------------- */
+/* ---- rules of the builder ------------------------------------------------ */
 
 typedef enum slip {
   NO_SLIP,
@@ -195,7 +195,7 @@ static void only_sound_blocks_are_reduced(void **state) {
   }
 }
 
-/* ---- the registry ------------------------------------------------------- */
+/* ---- the registry -------------------------------------------------------- */
 
 static void check_order(const gli_algorithm *a, const gli_plan_params *p) {
   gli_check_report r = report_of(a->build, p);

@@ -53,7 +53,7 @@ static void expect_ns(double is, double wanted) {
   fail_msg("%.3f ns, not %.3f ns", is, wanted);
 }
 
-/* ---- one message -------------------------------------------------------- */
+/* ---- one message --------------------------------------------------------- */
 
 static void build_one(gli_builder *b, const gli_plan_params *p) {
   if (p->rank == 0) gli_send(b, 1, gli_elems(p, GLI_IN, 0, p->count));
@@ -77,7 +77,7 @@ static void one_message_takes_two_overheads_a_latency_and_its_bytes(
   assert_int_equal(r.bytes_inside, 100);
 }
 
-/* ---- local steps -------------------------------------------------------- */
+/* ---- local steps --------------------------------------------------------- */
 
 static void build_local(gli_builder *b, const gli_plan_params *p) {
   gli_range in = gli_elems(p, GLI_IN, 0, p->count);
@@ -93,7 +93,7 @@ static void local_work_takes_its_bytes(void **state) {
   expect_ns(r.total_ns, 25 + 50);
 }
 
-/* ---- shared links ------------------------------------------------------- */
+/* ---- shared links -------------------------------------------------------- */
 
 /* Ranks of the first host each send to one of the second. */
 static void build_across(gli_builder *b, const gli_plan_params *p) {
@@ -130,7 +130,7 @@ static void messages_queue_at_the_receiving_link(void **state) {
   expect_ns(r.total_ns, 100 + 1000 + 3 * (200 + 50) + 200 + 100);
 }
 
-/* ---- rings -------------------------------------------------------------- */
+/* ---- rings --------------------------------------------------------------- */
 
 static void ring_takes_what_the_formula_says(void **state) {
   (void)state;
@@ -171,7 +171,7 @@ static void logarithmic_plans_run_at_10000_ranks(void **state) {
   expect_ns(r.total_ns, 14 * 1200);
 }
 
-/* ---- hosts -------------------------------------------------------------- */
+/* ---- hosts --------------------------------------------------------------- */
 
 /* Which is why two levels exist, whatever links between hosts are like. */
 static void expect_two_levels_win(const gli_sim_model *m, uint64_t bytes) {
@@ -200,7 +200,7 @@ static void two_levels_beat_one_on_4_hosts_of_8_ranks(void **state) {
   }
 }
 
-/* ---- memory of other ranks ---------------------------------------------- */
+/* ---- memory of other ranks ----------------------------------------------- */
 
 static void mapped_memory_carries_no_bytes(void **state) {
   (void)state;
@@ -239,7 +239,7 @@ static void writing_puts_costs_what_copying_costs(void **state) {
   }
 }
 
-/* ---- errors ------------------------------------------------------------- */
+/* ---- errors -------------------------------------------------------------- */
 
 static void build_lonely(gli_builder *b, const gli_plan_params *p) {
   if (p->rank == 1) gli_send(b, 0, gli_elems(p, GLI_IN, 0, 1));

@@ -9,7 +9,7 @@
 #include "plan/random.h"
 #include "plan/ranks.h"
 
-/* ---- sets of ranks ------------------------------------------------------ */
+/* ---- sets of ranks ------------------------------------------------------- */
 
 enum { MAX_RANKS = 40, SETS = 64 };
 
@@ -100,7 +100,7 @@ static void differences_of_sets_are_found(void **state) {
   gli_ranks_pool_destroy(pool);
 }
 
-/* ---- content ------------------------------------------------------------ */
+/* ---- content ------------------------------------------------------------- */
 
 enum { SPACE = 60, SIZE = 16 };
 
@@ -202,7 +202,7 @@ static void regular_blocks_take_one_piece(void **state) {
   gli_content_free(&c);
 }
 
-/* ---- packed steps ------------------------------------------------------- */
+/* ---- packed steps -------------------------------------------------------- */
 
 static void expect_unpacked(const gli_step *steps, size_t n, gli_pack *pack,
                             size_t window) {

@@ -10,7 +10,7 @@
 
 static const char *transport;
 
-/* ---- data --------------------------------------------------------------- */
+/* ---- data ---------------------------------------------------------------- */
 
 static int64_t input_at(int rank, size_t i) {
   return (int64_t)((i * 2654435761u + (size_t)rank * 40503u) % 100003u) - 50000;
@@ -48,7 +48,7 @@ static const void *input(buffers *b, bool in_place, size_t shift, size_t n) {
   return GLOO_IN_PLACE;
 }
 
-/* ---- collectives -------------------------------------------------------- */
+/* ---- collectives --------------------------------------------------------- */
 
 static void allreduce(rank_env *env, buffers *b, const gloo_options *o,
                       bool in_place) {
@@ -114,7 +114,7 @@ static void two_level_and_chosen(rank_env *env) {
   all_collectives(env, NULL);
 }
 
-/* ---- hosts -------------------------------------------------------------- */
+/* ---- hosts --------------------------------------------------------------- */
 
 typedef struct expectation {
   uint32_t hosts, least;
@@ -177,7 +177,7 @@ static void all_on_this_host(void **state) {
   run_on(4, NULL, 1, 4);
 }
 
-/* ---- bad ids ------------------------------------------------------------ */
+/* ---- bad ids ------------------------------------------------------------- */
 
 static gloo_status create_with(const char *id, gloo_error *error) {
   gloo_device_options d = GLOO_DEVICE_OPTIONS_INIT;

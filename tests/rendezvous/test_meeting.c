@@ -346,7 +346,7 @@ static void a_lock_that_is_held_does_not_hold_up_the_meeting(void **state) {
   job_close(&j);
 }
 
-/* ---- what an earlier run has left -------------------------------------- */
+/* ---- what an earlier run has left ---------------------------------------- */
 
 /* Rank 0 of it had come, and the others had not. */
 static void leave_half_a_start(job *j) {

@@ -87,7 +87,7 @@ static int one_is_told(int rank, void *argument) {
   return 0;
 }
 
-static void telling_joins(void **state) {
+static void callback_joins(void **state) {
   pmi_seen seen;
   (void)state;
   pmi_run(&(pmi_script){.ranks = 1}, one_is_told, NULL, &seen);
@@ -453,7 +453,7 @@ static void words_of_lines(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(texts_of_any_bytes_are_told_round_by_round),
-      cmocka_unit_test(telling_joins),
+      cmocka_unit_test(callback_joins),
       cmocka_unit_test(threads_are_told_one_after_the_other),
       cmocka_unit_test(forked_children_are_refused_and_say_no_farewell),
       cmocka_unit_test(its_number_may_become_that_of_something_else),

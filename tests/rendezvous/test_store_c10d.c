@@ -20,7 +20,7 @@
 #include "rendezvous/store/store_url.h"
 #include "tcp_help.h"
 
-/* ---- a server that follows a script ------------------------------------- */
+/* ---- a server that follows a script -------------------------------------- */
 
 enum { REPLY_BYTES = 64, STEPS_MAX = 12, VISITS_MAX = 8 };
 
@@ -134,7 +134,7 @@ static void actor_end(actor *a) {
   close(a->listener);
 }
 
-/* ---- the client --------------------------------------------------------- */
+/* ---- the client ---------------------------------------------------------- */
 
 static gloo_status open_at(uint16_t port, int64_t timeout_ns,
                            gloo_store **store, gloo_error *error) {
@@ -182,7 +182,7 @@ static void expect_got(gloo_store *store, const char *text) {
   free(value.data);
 }
 
-/* ---- opening ------------------------------------------------------------ */
+/* ---- opening ------------------------------------------------------------- */
 
 static void urls_that_cannot_be_are_refused(void **state) {
   gloo_store *store;
@@ -276,7 +276,7 @@ static void a_server_that_hangs_up_is_tried_again(void **state) {
   actor_end(&a);
 }
 
-/* ---- wrong answers ------------------------------------------------------ */
+/* ---- wrong answers ------------------------------------------------------- */
 
 typedef enum request {
   SET,
@@ -455,7 +455,7 @@ static void a_connection_that_has_ended_is_not_used_again(void **state) {
   actor_end(&a);
 }
 
-/* ---- what right servers do, seldom -------------------------------------- */
+/* ---- what right servers do, seldom --------------------------------------- */
 
 static void keys_that_come_with_the_deadline_are_there(void **state) {
   actor a = {0};
@@ -532,7 +532,7 @@ static void tags_of_others_are_not_seen(void **state) {
   actor_end(&a);
 }
 
-/* ---- forks -------------------------------------------------------------- */
+/* ---- forks --------------------------------------------------------------- */
 
 static int use_it_in_a_child(int index, void *argument) {
   gloo_store *store = argument;
@@ -554,7 +554,7 @@ static void a_child_leaves_the_connections_alone(void **state) {
   actor_end(&a);
 }
 
-/* ---- silence ------------------------------------------------------------ */
+/* ---- silence ------------------------------------------------------------- */
 
 static void expect_impatience(request what, int64_t timeout_ns) {
   actor a = {0};

@@ -9,9 +9,9 @@
 #include "engine/life/life.h"
 #include "engine/rma/rma.h"
 #include "engine/run/run.h"
+#include "engine/state/callback.h"
 #include "engine/state/device.h"
 #include "engine/state/fail.h"
-#include "engine/state/telling.h"
 #include "engine/wire/wire.h"
 
 /* Returns the cause without "reported by rank N: ", which the next rank
@@ -85,7 +85,7 @@ void gli_context_finish_teardown(gloo_context *context) {
 
 void gli_context_detach_operations(gloo_context *context) {
   gli_repeat_forget_all(context);
-  gli_telling_forget_context(context);
+  gli_callback_forget_context(context);
   bool failed = gli_context_poisoned(context);
   while (context->all != NULL) {
     gli_operation *op = context->all;

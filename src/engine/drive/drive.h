@@ -5,8 +5,8 @@
 
 #include "engine/drive/driver.h"
 #include "engine/run/run.h"
+#include "engine/state/callback.h"
 #include "engine/state/device.h"
-#include "engine/state/telling.h"
 
 /* ---- the lock ------------------------------------------------------------ */
 
@@ -32,7 +32,7 @@ bool gli_device_watch_forks(gloo_device *device);
 /* Turns the device of a forked child into an end point that reaches no peer,
  * and ends all pending operations. Called with the lock held, before any other
  * use of the device in the child. */
-void gli_device_part(gloo_device *device);
+void gli_device_disable_in_child(gloo_device *device);
 
 /* ---- progress (driver.c) ------------------------------------------------- */
 
@@ -44,17 +44,17 @@ int gli_device_progress_for(gloo_device *device, gli_operation *operation);
 int64_t gli_device_check_deadlines(gloo_device *device);
 /* Runs all runnable operations, ends poisoned contexts, and leaves pending
  * output to the helper. Every entry into the engine ends with it. */
-void gli_device_tie_up(gloo_device *device);
+void gli_device_settle_rest(gloo_device *device);
 static inline void gli_device_settle(gloo_device *device) {
   gli_device_run(device);
-  if (device->loose_ends) gli_device_tie_up(device);
+  if (device->unsettled) gli_device_settle_rest(device);
 }
 
 /* The functions that transports call when something arrives, was sent, or broke
  * (upcalls.c). */
 extern const gli_upcalls gli_engine_upcalls;
 
-/* ---- completion functions (tell.c) --------------------------------------- */
+/* ---- completion functions (notify.c) ------------------------------------- */
 
 /* Returns GLOO_IN_PROGRESS, or the result of all operations of a joined
  * request. */
@@ -71,20 +71,20 @@ void gli_operation_release_all(gli_operation *head);
 /* Reports the end of a request: calls its function, or frees it if it was
  * released. The lock is released during the call, so the caller must read the
  * state of operations again. */
-void gli_device_tell_of(gloo_device *device, gli_operation *head);
+void gli_device_notify_of(gloo_device *device, gli_operation *head);
 /* Calls the function of a request. `device` is NULL for a request without a
  * context. The lock is released during the call. */
 void gli_operation_call(gloo_device *device, gli_operation *head);
-void gli_device_tell_all(gloo_device *device);
+void gli_device_notify_all(gloo_device *device);
 /* Calls all due functions, on a device without a helper. */
-static inline void gli_device_tell(gloo_device *device) {
-  if (device->tells_pending && !device->helper.exists)
-    gli_device_tell_all(device);
+static inline void gli_device_notify(gloo_device *device) {
+  if (device->notices_pending && !device->helper.exists)
+    gli_device_notify_all(device);
 }
 /* Waits until a function that `match` finds has returned, and releases the lock
  * of `device` (may be NULL) meanwhile. Returns false if this thread can wait
  * for none; the lock was not released then. */
-bool gli_device_await_return(gloo_device *device, gli_telling_match match,
+bool gli_device_await_return(gloo_device *device, gli_callback_match match,
                              const void *what);
 /* Waits until the function of a request has returned. */
 void gli_operation_await_return(gloo_device *device, const gli_operation *head);

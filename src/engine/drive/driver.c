@@ -19,7 +19,7 @@
 
 void gli_device_lock_contended(gloo_device *device) {
   if (atomic_exchange(&device->fork.pending, false)) {
-    gli_device_part(device); /* no thread holds the lock */
+    gli_device_disable_in_child(device); /* no thread holds the lock */
     return;
   }
   atomic_fetch_add(&device->lock_wanted, 1);
@@ -131,9 +131,9 @@ static void finish_teardowns(gloo_device *device) {
   gli_device_wake_sleepers(device);
 }
 
-void gli_device_tie_up(gloo_device *device) {
+void gli_device_settle_rest(gloo_device *device) {
   if (device->teardowns_pending) finish_teardowns(device);
-  if (device->tells_pending && device->helper.exists)
+  if (device->notices_pending && device->helper.exists)
     gli_device_wake_sleepers(device);
   gli_device_kick_locked(device);
 }

@@ -70,7 +70,7 @@ static void forked_part(gloo_context *root, const gloo_error *cause,
   }
 }
 
-void gli_device_part(gloo_device *device) {
+void gli_device_disable_in_child(gloo_device *device) {
   gloo_error cause;
   gli_fork_refuse(&device->birth, "the context", &cause);
   device->fork.child = true;
@@ -129,7 +129,7 @@ static void forked_child(void *object, bool held) {
 
 bool gli_device_watch_forks(gloo_device *device) {
   static const gli_fork_care care = {forked_hold, forked_release, forked_child};
-  if (!gli_telling_prepare()) return false;
+  if (!gli_callback_prepare()) return false;
   device->birth = gli_birth_here();
   return gli_fork_watch_begin(&device->fork.watch, GLI_FORK_OBJECTS, &care,
                               device);

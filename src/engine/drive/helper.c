@@ -12,7 +12,7 @@
 /* Returns true if the helper has to poll. A peer may wait for an answer to an
  * operation that has ended here. */
 static bool helper_has_work(const gloo_device *device) {
-  if (device->tells_pending) return true;
+  if (device->notices_pending) return true;
   if (device->wait.waiters > 0) return false;
   return device->outstanding > 0 || device->owed > 0 || device->windows > 0 ||
          device->attended > 0;
@@ -58,15 +58,15 @@ void gli_device_kick(gloo_device *device) {
 static void helper_turn(gloo_device *device) {
   /* Most operations are waited for at once: do not compete with those
    * threads. */
-  if (!device->tells_pending) helper_rest(device, HELPER_DELAY_NS);
+  if (!device->notices_pending) helper_rest(device, HELPER_DELAY_NS);
   while (!device->helper.stop && helper_has_work(device)) {
-    gli_device_tell_all(device);
+    gli_device_notify_all(device);
     if (device->wait.waiters > 0) continue;
     if (gli_device_poll(device) > 0) {
       if (atomic_load(&device->lock_wanted) > 0) gli_device_offer_lock(device);
       continue;
     }
-    if (!device->tells_pending) gli_device_sleep(device, INT64_MAX);
+    if (!device->notices_pending) gli_device_sleep(device, INT64_MAX);
   }
 }
 

@@ -137,7 +137,7 @@ static bool ends_unlisted(gloo_device *device, gli_operation *op) {
   if (spin_ns(device) == 0) return false;
   device->wait.ticks = op->started;
   for (unsigned looks = FIRST_LOOKS; looks > 0; looks--) {
-    if (!gli_in_order_looks(op) || !gli_device_may_do_without(device)) break;
+    if (!gli_in_order_looks(op) || !gli_device_may_skip_poll(device)) break;
     gli_cpu_relax();
     if (looks % LOOKS_PER_TICKS == 0) device->wait.ticks = gli_ticks();
     (void)gli_in_order_look(op);
@@ -275,7 +275,7 @@ GLI_INLINE void wait_for(gloo_device *device, const awaited *a) {
           ops->now_ns(device->transport) >= a->until_ns)
         break;
     }
-    gli_device_tell(device);
+    gli_device_notify(device);
     if (is_over(a) && asleep_ns == 0) break;
     if (atomic_load_explicit(&device->lock_wanted, memory_order_relaxed) > 0) {
       gli_device_offer_lock(device);
@@ -334,7 +334,7 @@ GLI_INLINE void wait_for(gloo_device *device, const awaited *a) {
   }
   device->wait.waiters--;
   device->wait.ticks = 0;
-  gli_device_tell(device);
+  gli_device_notify(device);
   gli_device_kick_locked(device);
 }
 

@@ -168,13 +168,14 @@ static bool context_lingers(const gloo_context *context) {
 
 /* Returns true if a running function is of a request that ends with the
  * context. */
-static bool contexts_end_before(const gli_telling *telling, const void *what) {
+static bool contexts_end_before(const gli_callback *callback,
+                                const void *what) {
   const gloo_context *context = what;
-  if (telling->context == NULL) return false;
-  if (telling->mixed) return telling->device == context->device;
-  if (telling->family != context->family) return false;
-  return telling->context == context || telling->context == context->control ||
-         !others_are_held(context);
+  if (callback->context == NULL) return false;
+  if (callback->mixed) return callback->device == context->device;
+  if (callback->family != context->family) return false;
+  return callback->context == context ||
+         callback->context == context->control || !others_are_held(context);
 }
 
 /* Ends a context, and the groups that linger if the caller holds no other
@@ -209,7 +210,7 @@ static void contexts_cancel(gloo_context *context) {
     gli_context_poison(context, &cause);
   }
   gli_device_settle(context->device);
-  gli_device_tell_all(context->device);
+  gli_device_notify_all(context->device);
 }
 
 /* Waits for a running function. Returns true if the context must be cancelled
@@ -395,7 +396,7 @@ gloo_status gloo_context_error(const gloo_context *context, gloo_error *error) {
   if (gli_device_try_lock(device)) {
     gli_device_poll(device);
     gli_device_check_deadlines(device);
-    gli_device_tell(device);
+    gli_device_notify(device);
     gli_device_unlock(device);
   }
   gli_posted_get(&context->news, error);

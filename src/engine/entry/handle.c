@@ -67,7 +67,7 @@ static inline bool is_busy(const gloo_device *device, size_t own) {
  * waits for were polled for. */
 static inline bool needs_no_poll(gloo_device *device, const gli_operation *op) {
   if (device->outstanding > 1 || !gli_in_order_looks(op)) return false;
-  return gli_device_may_do_without(device) && ++device->unpolled > 0;
+  return gli_device_may_skip_poll(device) && ++device->unpolled > 0;
 }
 
 /* Advances an operation, and those joined to it unless it is `alone`, as far as
@@ -91,11 +91,11 @@ GLI_INLINE gloo_status start_request(gloo_device *device, gli_operation *op,
   bool busy = is_busy(device, 0);
   gloo_status status = gli_operation_begin(op, !busy, error);
   if (gli_operation_is(op, GLI_OPERATION_DONE) && device->runnable == NULL &&
-      !device->loose_ends) {
+      !device->unsettled) {
     return status;
   }
   get_going(device, op, true, busy && status == GLOO_OK);
-  gli_device_tell(device);
+  gli_device_notify(device);
   return status;
 }
 
@@ -119,7 +119,7 @@ GLI_COLD static gloo_status refuse_use(const gli_operation *op,
 
 /* Leaves a function that has changed something. */
 static void handle_leave(gloo_device *device) {
-  gli_device_tell(device);
+  gli_device_notify(device);
   gli_device_unlock(device);
 }
 
@@ -141,7 +141,7 @@ GLI_COLD static gloo_status refuse_running(const gli_operation *op,
 /* Calls the function of the last run, and waits for its return, before the next
  * run. */
 static void handle_finish_telling(gloo_device *device, gli_operation *op) {
-  if (op->notice.queued) gli_device_tell_of(device, op);
+  if (op->notice.queued) gli_device_notify_of(device, op);
   if (op->odd & GLI_ODD_TELLING) gli_operation_await_return(device, op);
 }
 
@@ -166,7 +166,7 @@ GLI_COLD static gloo_status start_odd(gli_operation *op, gloo_error *error) {
   } else if (op->odd & GLI_ODD_JOINED) {
     status = handle_begin_all(op, &why);
     get_going(device, op, false, status == GLOO_OK && is_busy(device, 1));
-    gli_device_tell(device);
+    gli_device_notify(device);
   } else if (op->odd & GLI_ODD_NOTHING) {
     end_unstarted(op, &why);
   } else {
@@ -213,7 +213,7 @@ GLI_COLD static gloo_status test_joined(gli_operation *head) {
     gli_device_poll(head->device);
     if (gli_operation_any_running(head))
       gli_device_check_deadlines(head->device);
-    gli_device_tell(head->device);
+    gli_device_notify(head->device);
   }
   return gli_operation_result(head);
 }
@@ -238,7 +238,7 @@ GLI_APART static gloo_status test_with_lock(gli_operation *op,
     if (gli_operation_is_running(op)) {
       gli_device_progress_for(device, op);
       if (gli_operation_is_running(op)) gli_device_check_deadlines(device);
-      gli_device_tell(device);
+      gli_device_notify(device);
     }
     if (!gli_operation_is_running(op)) status = op->error.status;
   }

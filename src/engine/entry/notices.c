@@ -117,7 +117,7 @@ gloo_status gloo_request_on_done(gli_operation *op, gloo_request_fn function,
   gli_operation_await_return(device, op); /* the previous function */
   if (op->notice.function != NULL && notices_is_untold(op)) {
     if (device != NULL)
-      gli_device_tell_of(device, op);
+      gli_device_notify_of(device, op);
     else
       gli_operation_call(NULL, op);
   }

@@ -69,7 +69,7 @@ static size_t waited_find(const waited *w) {
       polled = device;
     }
     bool over = !gli_operation_any_running(op);
-    gli_device_tell(device);
+    gli_device_notify(device);
     gli_device_unlock(device);
     if (over) return i;
   }

@@ -244,7 +244,7 @@ static gloo_status windows_leave(gloo_window *window, gloo_status status,
   /* Sleeping threads do not know of the pending messages. */
   if (device->pending_links != NULL) gli_device_wake_sleepers(device);
   gli_device_kick_locked(device);
-  gli_device_tell(device);
+  gli_device_notify(device);
   if (status != GLOO_OK) gli_context_localize(context, error);
   gli_device_unlock(device);
   return status;

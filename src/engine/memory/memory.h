@@ -77,7 +77,7 @@ void gli_lists_set(gli_operation *op, const gli_call *call);
 /* Runs a LOCAL_REDUCE or a LOCAL_BCAST. */
 void gli_lists_run(gli_operation *op, const gli_step *step);
 
-/* ---- scattered blocks (bytes.c) ---------------------------------------- */
+/* ---- scattered blocks (bytes.c) ------------------------------------------ */
 
 void gli_staging_begin(const gli_staging *staging);
 void gli_staging_end(const gli_staging *staging);

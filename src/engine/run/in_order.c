@@ -121,7 +121,7 @@ typedef enum got { GOT_NOTHING, GOT_IT, GOT_AN_ERROR } got;
 GLI_INLINE got take_message(gli_operation *op, uint32_t at, gli_message *m) {
   gloo_device *device = op->device;
   gli_taken *taken = &device->taken;
-  if (m->pair == NULL || !gli_device_may_do_without(device)) return GOT_NOTHING;
+  if (m->pair == NULL || !gli_device_may_skip_poll(device)) return GOT_NOTHING;
   if (!m->pair->ops->take_now(m->pair, &m->header, taken)) return GOT_NOTHING;
   device->unpolled++;
   gli_link *link = m->link;

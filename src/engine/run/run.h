@@ -70,7 +70,7 @@ GLI_INLINE void gli_operation_end(gli_operation *op, bool well,
   }
 }
 
-/* ---- notification (told.c) ----------------------------------------------- */
+/* ---- notification (completion.c) ----------------------------------------- */
 
 /* Reports the end of an operation: wakes waiting threads, signals the event of
  * the device, and queues its function. */

@@ -117,13 +117,14 @@ struct gloo_device {
   union {
     struct {
       /* Pending output that no operation waits for: control messages, and what
-       * the transport owes (gli_mark_undelivered). The helper polls while it is not 0. */
+       * undelivered data (gli_mark_undelivered). The helper polls while it is
+       * not 0. */
       uint32_t owed;
       uint16_t teardowns_pending; /* not 0 if a context waits for
                                      gli_context_finish_teardown */
-      uint16_t tells_pending;     /* not 0 if `told` is not empty */
+      uint16_t notices_pending;   /* not 0 if `told` is not empty */
     };
-    uint64_t loose_ends; /* 0 if none of these is pending */
+    uint64_t unsettled; /* 0 if none of these is pending */
   };
 
   /* Completed requests whose functions must be called (gli_notice). */
@@ -154,7 +155,7 @@ static inline void gli_operation_make_runnable(gli_operation *op) {
 /* Number of times that something may be done without a poll (counted in
  * `unpolled`). Polls handle everything, so one is needed now and then. */
 enum { GLI_UNPOLLED_MAX = 64 };
-static inline bool gli_device_may_do_without(const gloo_device *device) {
+static inline bool gli_device_may_skip_poll(const gloo_device *device) {
   return device->unpolled < GLI_UNPOLLED_MAX;
 }
 

@@ -182,7 +182,7 @@ enum {
   GLI_ODD_NOTHING = 2,  /* its plan has no steps */
   GLI_ODD_QUEUED = 4,   /* the end of its last run is not reported yet */
   GLI_ODD_ORPHANED = 8, /* its context is destroyed */
-  GLI_ODD_TELLING = 16, /* its function runs (state/telling.h); without a
+  GLI_ODD_TELLING = 16, /* its function runs (state/callback.h); without a
                            context it may stay set after the return */
   GLI_ODD_ENDING = 32   /* it is being destroyed */
 };
@@ -194,7 +194,7 @@ typedef struct gli_watcher {
   struct gli_watcher *next;
 } gli_watcher;
 
-/* The notice that a request has ended (run/told.c, drive/tell.c).
+/* The notice that a request has ended (run/completion.c, drive/notify.c).
  *
  *   queued  told  meaning
  *   no      no    it is pending, or was never started

@@ -14,7 +14,7 @@ gli_trace *gli_trace_new(uint64_t kept) {
   memset(trace, 0, sizeof *trace); /* records are written on use */
   trace->mask = room - 1;
   trace->kept = kept < room ? kept : room;
-  trace->late = (int64_t)gli_tardy_ticks();
+  trace->late = (int64_t)gli_trace_late_ticks();
   trace->born = gli_moment_now();
   return trace;
 }
@@ -48,6 +48,6 @@ gli_totals *gli_totals_new(uint32_t size) {
   return bytes <= SIZE_MAX ? calloc(1, (size_t)bytes) : NULL;
 }
 
-uint64_t gli_tardy_ticks(void) {
+uint64_t gli_trace_late_ticks(void) {
   return gli_ticks_about(LATE_NS);
 }

@@ -118,6 +118,6 @@ gli_totals *gli_totals_new(uint32_t size);
 
 /* Returns the duration in ticks, about 50 microseconds, below which a
  * collective was not late. */
-uint64_t gli_tardy_ticks(void);
+uint64_t gli_trace_late_ticks(void);
 
 #endif

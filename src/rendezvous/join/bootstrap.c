@@ -13,7 +13,7 @@
 #include "rendezvous/join/exchange.h"
 #include "rendezvous/join/host.h"
 #include "rendezvous/join/outcome.h"
-#include "rendezvous/join/spread.h"
+#include "rendezvous/join/tree_exchange.h"
 #include "rendezvous/store/store.h"
 #include "security/trust.h"
 
@@ -186,7 +186,7 @@ static void decide_waiting(gloo_context *context, uint32_t size,
           s.cores, s.cores == 1 ? "" : "s",
           s.oversubscribed ? "yield while waiting" : "spin while waiting");
   if (s.oversubscribed && gli_log_enabled(GLOO_LOG_INFO) &&
-      gli_cpu_yields_in_vain()) {
+      gli_cpu_yield_is_ineffective()) {
     gli_log(GLOO_LOG_INFO,
             "rank %d of %u leads its own session, and the kernel schedules by "
             "session (autogroup): ranks that yield may not let each other run. "

@@ -66,7 +66,7 @@ static gloo_status bootstrap_lost_store(const exchange *x, gloo_status status,
   return status;
 }
 
-/* ---- publishing --------------------------------------------------------- */
+/* ---- publishing ---------------------------------------------------------- */
 
 static gloo_status claimed_twice(uint32_t rank, uint32_t size,
                                  gloo_error *error) {
@@ -162,7 +162,7 @@ static gloo_status agree_on_size(exchange *x, gloo_error *error) {
   return status;
 }
 
-/* ---- fetching ----------------------------------------------------------- */
+/* ---- fetching ------------------------------------------------------------ */
 
 /* Parses `value` into blobs[rank], and frees it in any case. */
 static gloo_status take_blob(exchange *x, uint32_t rank, gloo_value *value,

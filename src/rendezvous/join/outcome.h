@@ -83,7 +83,7 @@ gloo_status gli_bootstrap_watch(gloo_store *store, uint64_t deadline_ns,
                                 gloo_error *error);
 void gli_bootstrap_stop_watching(gloo_store *store);
 
-/* ---- keys --------------------------------------------------------------- */
+/* ---- keys ---------------------------------------------------------------- */
 
 /* Key under which the first rank publishes the size. After a failure it holds
  * another value, so that a late rank needs no other key. */

@@ -112,7 +112,7 @@ static void launch_meet_at(gli_launch *launch, const char *scheme,
 
 /* ---- this library's variables -------------------------------------------- */
 
-static gloo_status who_by_gloo(gli_launch *launch, gloo_error *error) {
+static gloo_status rank_from_gloo(gli_launch *launch, gloo_error *error) {
   uint64_t size, rank;
   gloo_status status = launch_read_number("GLOO_SIZE", "the number of ranks", 1,
                                           GLI_RANKS_MAX, &size, error);
@@ -124,7 +124,7 @@ static gloo_status who_by_gloo(gli_launch *launch, gloo_error *error) {
 
 /* ---- torchrun ------------------------------------------------------------ */
 
-static gloo_status who_by_torchrun(gli_launch *launch, gloo_error *error) {
+static gloo_status rank_from_torchrun(gli_launch *launch, gloo_error *error) {
   uint64_t size, rank;
   gloo_status status = launch_read_number("WORLD_SIZE", "the number of ranks",
                                           1, GLI_RANKS_MAX, &size, error);
@@ -158,7 +158,7 @@ static gloo_status torchrun_agent(gli_launch *launch, const char *host,
   return GLOO_OK;
 }
 
-static gloo_status where_by_torchrun(gli_launch *launch, gloo_error *error) {
+static gloo_status store_from_torchrun(gli_launch *launch, gloo_error *error) {
   char host[HOST_MAX + 1];
   uint64_t port;
   gloo_status status = launch_read_host(host, error);
@@ -192,28 +192,28 @@ static gloo_status who_by(gli_pmi_kind kind, gli_launch *launch,
   return launch_take_place(launch, job.rank, job.size);
 }
 
-static gloo_status who_by_pmi(gli_launch *launch, gloo_error *error) {
+static gloo_status rank_from_pmi(gli_launch *launch, gloo_error *error) {
   return who_by(GLI_PMI_SIMPLE, launch, error);
 }
 
-static gloo_status where_by_pmi(gli_launch *launch, gloo_error *error) {
+static gloo_status store_from_pmi(gli_launch *launch, gloo_error *error) {
   (void)error;
   memcpy(launch->store, "pmi:", 5);
   return GLOO_OK;
 }
 
-static gloo_status who_by_pmix(gli_launch *launch, gloo_error *error) {
+static gloo_status rank_from_pmix(gli_launch *launch, gloo_error *error) {
   return who_by(GLI_PMI_PMIX, launch, error);
 }
 
-static gloo_status where_by_pmix(gli_launch *launch, gloo_error *error) {
+static gloo_status store_from_pmix(gli_launch *launch, gloo_error *error) {
   (void)error;
   memcpy(launch->store, "pmix:", 6);
   return GLOO_OK;
 }
 
 /* Reads rank and size without PMIx; the user sets GLOO_STORE. */
-static gloo_status who_by_open_mpi(gli_launch *launch, gloo_error *error) {
+static gloo_status rank_from_open_mpi(gli_launch *launch, gloo_error *error) {
   uint64_t size, rank;
   gloo_status status =
       launch_read_number("OMPI_COMM_WORLD_SIZE", "the number of ranks", 1,
@@ -226,7 +226,7 @@ static gloo_status who_by_open_mpi(gli_launch *launch, gloo_error *error) {
 
 /* ---- Slurm --------------------------------------------------------------- */
 
-static gloo_status who_by_slurm(gli_launch *launch, gloo_error *error) {
+static gloo_status rank_from_slurm(gli_launch *launch, gloo_error *error) {
   uint64_t size, rank;
   gloo_status status =
       launch_read_number("SLURM_STEP_NUM_TASKS", "the number of ranks", 1,
@@ -261,7 +261,7 @@ static gloo_status first_node(char host[HOST_MAX + 1], gloo_error *error) {
                   gli_quote(list).text);
 }
 
-static gloo_status where_by_slurm(gli_launch *launch, gloo_error *error) {
+static gloo_status store_from_slurm(gli_launch *launch, gloo_error *error) {
   char host[HOST_MAX + 1];
   uint64_t job, step;
   gloo_status status = launch_read_number("SLURM_JOB_ID", "the job's number", 0,
@@ -282,7 +282,7 @@ static gloo_status where_by_slurm(gli_launch *launch, gloo_error *error) {
 
 /* ---- Kubernetes ---------------------------------------------------------- */
 
-static gloo_status who_by_kubernetes(gli_launch *launch, gloo_error *error) {
+static gloo_status rank_from_kubernetes(gli_launch *launch, gloo_error *error) {
   uint64_t size, rank;
   gloo_status status = launch_read_number("GLOO_SIZE", "the number of ranks", 1,
                                           GLI_RANKS_MAX, &size, error);
@@ -295,7 +295,8 @@ static gloo_status who_by_kubernetes(gli_launch *launch, gloo_error *error) {
 
 /* Forms the name of rank 0's pod: pods of an indexed job are called
  * <job>-<index>, and the headless service resolves <job>-0.<service>. */
-static gloo_status where_by_kubernetes(gli_launch *launch, gloo_error *error) {
+static gloo_status store_from_kubernetes(gli_launch *launch,
+                                         gloo_error *error) {
   char name[HOST_MAX + 1], service[HOST_MAX + 1], host[2 * HOST_MAX + 4];
   gloo_status status = launch_read_text("HOSTNAME", "the name of this pod",
                                         HOST_MAX, name, error);
@@ -342,38 +343,38 @@ static const launcher launchers[] = {
      {"GLOO_RANK"},
      {"GLOO_RANK", "GLOO_SIZE"},
      {NULL},
-     who_by_gloo,
+     rank_from_gloo,
      NULL,
      "set all of them, or none for a job of one rank"},
     {"RANK",
      {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"},
      {"RANK", "WORLD_SIZE"},
      {"MASTER_ADDR", "MASTER_PORT"},
-     who_by_torchrun,
-     where_by_torchrun,
+     rank_from_torchrun,
+     store_from_torchrun,
      "set all of them, or none for a job of one rank"},
     {"PMI-1",
      {"PMI_FD", "PMI_RANK"},
      {"PMI_FD"},
      {NULL},
-     who_by_pmi,
-     where_by_pmi,
+     rank_from_pmi,
+     store_from_pmi,
      "mpiexec sets it and keeps the descriptor open; for a job of one rank set "
      "GLOO_RANK=0 and GLOO_SIZE=1"},
     {"PMIx",
      {"PMIX_NAMESPACE", "PMIX_RANK"},
      {"PMIX_NAMESPACE", "PMIX_RANK"},
      {NULL},
-     who_by_pmix,
-     where_by_pmix,
+     rank_from_pmix,
+     store_from_pmix,
      "mpirun and srun set both; for a job of one rank set GLOO_RANK=0 and "
      "GLOO_SIZE=1"},
     {"Open MPI",
      {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
      {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
      {"PMIX_NAMESPACE", "PMIX_RANK"},
-     who_by_open_mpi,
-     where_by_pmix,
+     rank_from_open_mpi,
+     store_from_pmix,
      "ranks started by mpirun connect through PMIx, which is not available; "
      "set GLOO_STORE to the URL of a store, or for a job of one rank "
      "GLOO_RANK=0 and GLOO_SIZE=1"},
@@ -381,16 +382,16 @@ static const launcher launchers[] = {
      {"SLURM_STEP_NUM_TASKS"},
      {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS"},
      {"SLURM_STEP_NODELIST", "SLURM_JOB_ID", "SLURM_STEP_ID"},
-     who_by_slurm,
-     where_by_slurm,
+     rank_from_slurm,
+     store_from_slurm,
      "srun sets all of them; for a job of one rank set GLOO_RANK=0 and "
      "GLOO_SIZE=1"},
     {"Kubernetes",
      {"JOB_COMPLETION_INDEX"},
      {"JOB_COMPLETION_INDEX", "GLOO_SIZE"},
      {"GLOO_SERVICE", "HOSTNAME"},
-     who_by_kubernetes,
-     where_by_kubernetes,
+     rank_from_kubernetes,
+     store_from_kubernetes,
      "an indexed job of Kubernetes needs them (GLOO_SIZE: the number of pods, "
      "GLOO_SERVICE: its headless service); for a job of one rank set "
      "GLOO_RANK=0 and GLOO_SIZE=1"},
@@ -400,7 +401,7 @@ static const launcher launchers[] = {
      {"GLOO_SIZE", "GLOO_STORE"},
      {"GLOO_RANK", "GLOO_SIZE"},
      {NULL},
-     who_by_gloo,
+     rank_from_gloo,
      NULL,
      "set all of them, or none for a job of one rank"},
 };

@@ -22,7 +22,7 @@ static const gli_store_words c10d_words = {
     .closed = "it has exited, or refused a request",
 };
 
-/* ---- requests ----------------------------------------------------------- */
+/* ---- requests ------------------------------------------------------------ */
 
 void gli_c10d_put_op(gli_frame *frame, gli_c10d_op op) {
   const uint8_t byte = (uint8_t)op;
@@ -40,7 +40,7 @@ void gli_c10d_put_text(gli_frame *frame, const void *first, size_t first_bytes,
   gli_frame_put_bytes(frame, then, then_bytes);
 }
 
-/* ---- an exchange -------------------------------------------------------- */
+/* ---- an exchange --------------------------------------------------------- */
 
 void gli_c10d_send(gli_c10d_connection *self, const gli_frame *frame,
                    uint64_t deadline_ns) {
@@ -91,7 +91,7 @@ gloo_status gli_c10d_finish(gli_c10d_connection *self, gloo_error *error) {
                   self->too_long, GLOO_STORE_VALUE_MAX);
 }
 
-/* ---- open and close ----------------------------------------------------- */
+/* ---- open and close ------------------------------------------------------ */
 
 static void c10d_greet(gli_c10d_connection *self, uint64_t deadline_ns) {
   const uint32_t magic = C10D_MAGIC, nonce = C10D_NONCE;

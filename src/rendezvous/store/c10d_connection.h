@@ -52,7 +52,7 @@ typedef enum gli_c10d_op {
   GLI_C10D_PING = 13
 } gli_c10d_op;
 
-/* ---- requests, appended to a frame (whose head is not sent) ------------- */
+/* ---- requests, appended to a frame (whose head is not sent) -------------- */
 
 void gli_c10d_put_op(gli_frame *frame, gli_c10d_op op);
 void gli_c10d_put_u64(gli_frame *frame, uint64_t value);
@@ -60,7 +60,7 @@ void gli_c10d_put_u64(gli_frame *frame, uint64_t value);
 void gli_c10d_put_text(gli_frame *frame, const void *first, size_t first_bytes,
                        const void *then, size_t then_bytes);
 
-/* ---- connections -------------------------------------------------------- */
+/* ---- connections --------------------------------------------------------- */
 
 typedef struct gli_c10d_connection {
   gli_store_conn base;

@@ -8,7 +8,7 @@
 #include "core/text.h"
 #include "rendezvous/store/value.h"
 
-/* ---- tags --------------------------------------------------------------- */
+/* ---- tags ---------------------------------------------------------------- */
 
 /* A random constant. */
 static const uint8_t c10d_mark[GLI_C10D_MARK_BYTES] = {
@@ -53,7 +53,7 @@ bool gli_c10d_equal(const gloo_value *a, const gloo_value *b) {
   return gli_value_matches(a, b->data, b->bytes);
 }
 
-/* ---- requests ----------------------------------------------------------- */
+/* ---- requests ------------------------------------------------------------ */
 
 void gli_c10d_put_key(const gli_c10d_store *self, gli_frame *frame,
                       const char *key) {
@@ -129,7 +129,7 @@ gloo_status gli_c10d_end(gli_c10d_store *self, gli_frame *request,
   return status;
 }
 
-/* ---- the value of a key ------------------------------------------------- */
+/* ---- the value of a key -------------------------------------------------- */
 
 static gloo_status c10d_compare(gli_c10d_store *self, const char *key,
                                 const gloo_value *expected,

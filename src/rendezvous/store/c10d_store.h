@@ -18,7 +18,7 @@ typedef struct gli_c10d_store {
 /* Time that a server always has for an answer, even after the deadline. */
 #define GLI_C10D_GRACE_NS ((int64_t)5000000000)
 
-/* ---- tags --------------------------------------------------------------- */
+/* ---- tags ---------------------------------------------------------------- */
 
 #define GLI_C10D_MARK_BYTES ((size_t)16) /* constant part of a tag */
 
@@ -41,7 +41,7 @@ gloo_value gli_c10d_untagged(const gloo_value *raw);
 
 bool gli_c10d_equal(const gloo_value *a, const gloo_value *b);
 
-/* ---- requests ----------------------------------------------------------- */
+/* ---- requests ------------------------------------------------------------ */
 
 void gli_c10d_put_key(const gli_c10d_store *self, gli_frame *frame,
                       const char *key);
@@ -76,7 +76,7 @@ gloo_status gli_c10d_begin(gli_c10d_store *self, gli_frame *request,
 gloo_status gli_c10d_end(gli_c10d_store *self, gli_frame *request,
                          gli_c10d_connection *connection, gloo_error *error);
 
-/* ---- the value of a key ------------------------------------------------- */
+/* ---- the value of a key -------------------------------------------------- */
 
 /* Gets the server's value for `key`, for free(). */
 gloo_status gli_c10d_look(gli_c10d_store *self, const char *key, uint64_t limit,
@@ -91,7 +91,7 @@ gloo_status gli_c10d_settle(gli_c10d_store *self, const char *key,
 gloo_status gli_c10d_restless(const gli_c10d_store *self, const char *key,
                               gloo_error *error);
 
-/* ---- operations --------------------------------------------------------- */
+/* ---- operations ---------------------------------------------------------- */
 
 gloo_status gli_c10d_fetch(gloo_store *store, const char *const *keys,
                            size_t n_keys, uint64_t deadline_ns,

@@ -36,7 +36,7 @@ static gloo_status file_io_failed(const gli_file_dir *dir, const char *what,
                         : uv_strerror(uv_translate_sys_error(reason)));
 }
 
-/* ---- names -------------------------------------------------------------- */
+/* ---- names --------------------------------------------------------------- */
 
 static size_t file_io_encode(const char *key, char *out) {
   static const char hex[] = "0123456789abcdef";
@@ -98,7 +98,7 @@ static bool is_absent(int reason) {
   return reason == ENOENT || reason == ESTALE;
 }
 
-/* ---- reading ------------------------------------------------------------ */
+/* ---- reading ------------------------------------------------------------- */
 
 int gli_file_read_all(int fd, size_t max_bytes, gloo_value *value) {
   struct stat info;
@@ -161,7 +161,7 @@ gloo_status gli_file_read(const gli_file_dir *dir, const char *key,
   return file_io_failed(dir, "read", key, reason, error);
 }
 
-/* ---- writing ------------------------------------------------------------ */
+/* ---- writing ------------------------------------------------------------- */
 
 int gli_file_open_temp(const gli_file_dir *dir, const void *data,
                        size_t bytes) {

@@ -33,7 +33,7 @@ static gloo_status file_open_failed(const char *path, const char *what,
                         : uv_strerror(uv_translate_sys_error(reason)));
 }
 
-/* ---- the lock ----------------------------------------------------------- */
+/* ---- the lock ------------------------------------------------------------ */
 
 /* Takes the lock. Each holder has its own descriptor, so that flock excludes
  * threads too. Polling instead of blocking makes a stopped holder an error in
@@ -73,7 +73,7 @@ void gli_file_unlock(int lock) {
   close(lock);
 }
 
-/* ---- the marker --------------------------------------------------------- */
+/* ---- the marker ---------------------------------------------------------- */
 
 /* Fills the error for a marker of another job, with its job and epoch. */
 static gloo_status file_open_stale(const gli_file_dir *dir, const char *job,
@@ -159,7 +159,7 @@ static gloo_status file_open_claim(const gli_file_dir *dir, const char *job,
   return status;
 }
 
-/* ---- the directory ------------------------------------------------------ */
+/* ---- the directory ------------------------------------------------------- */
 
 static gloo_status check_owner(const gli_file_dir *dir, gloo_error *error) {
   struct stat info;

@@ -40,7 +40,7 @@ gloo_status gli_file_lock(const gli_file_dir *dir, int *lock,
                           gloo_error *error);
 void gli_file_unlock(int lock);
 
-/* ---- files -------------------------------------------------------------- */
+/* ---- files --------------------------------------------------------------- */
 
 /* Return GLOO_ERR_NOT_FOUND, without a message, if the key has no file. */
 gloo_status gli_file_exists(const gli_file_dir *dir, const char *key,
@@ -65,7 +65,7 @@ int gli_file_read_all(int fd, size_t max_bytes, gloo_value *value);
 
 #define GLI_FILE_TEMP "temp"
 
-/* ---- wills -------------------------------------------------------------- */
+/* ---- wills --------------------------------------------------------------- */
 
 /* A will (see gli_will) is a file wills/SYSTEM-RANDOM, locked (flock) while the
  * process that left it lives. SYSTEM identifies the running system: only its

@@ -105,7 +105,7 @@ bool gli_store_was_first(const gloo_store *store) {
   return store->ops->was_first != NULL && store->ops->was_first(store);
 }
 
-/* ---- rendezvous --------------------------------------------------------- */
+/* ---- rendezvous ---------------------------------------------------------- */
 
 #define AWAIT_MIN_NS ((int64_t)100000000)
 #define AWAIT_MAX_NS ((int64_t)500000000)

@@ -125,7 +125,7 @@ gloo_status gli_store_remove(gloo_store *store, const char *key,
 bool gli_store_serves(const gloo_store *store);
 bool gli_store_was_first(const gloo_store *store);
 
-/* ---- rendezvous --------------------------------------------------------- */
+/* ---- rendezvous ---------------------------------------------------------- */
 
 /* Time that an operation may take beyond its deadline: the server keeps the
  * deadline of a fetch itself, and its answer takes a while under load. */
@@ -154,7 +154,7 @@ gloo_status gli_store_leave_will(gloo_store *visit, const gli_will *will,
                                  gloo_error *error);
 bool gli_store_lasts(const gloo_store *store);
 
-/* ---- shared by the implementations -------------------------------------- */
+/* ---- shared by the implementations --------------------------------------- */
 
 /* Replaces NULL by "", and refuses a name that is too long. */
 gloo_status gli_job_check(const char **job, gloo_error *error);

@@ -31,7 +31,7 @@
 
 #define C10D_SET_BYTES ((size_t)1 << 20) /* size of a multi_set */
 
-/* ---- the operations ----------------------------------------------------- */
+/* ---- the operations ------------------------------------------------------ */
 
 /* Sends a request whose reply is one number. */
 static gloo_status c10d_call(gli_c10d_store *self, gli_frame *request,
@@ -150,7 +150,7 @@ static gloo_status c10d_remove(gloo_store *store, const char *key,
   return status == GLOO_OK && removed == 0 ? GLOO_ERR_NOT_FOUND : status;
 }
 
-/* ---- compare-and-set ---------------------------------------------------- */
+/* ---- compare-and-set ----------------------------------------------------- */
 
 /* Replaces `raw` (empty: also an absent key) by `tagged`, and that by the value
  * without its tag, in one exchange. If the first request changes nothing,
@@ -253,7 +253,7 @@ static gloo_status c10d_compare_and_set(
   return status;
 }
 
-/* ---- the store ---------------------------------------------------------- */
+/* ---- the store ----------------------------------------------------------- */
 
 static void c10d_destroy(gloo_store *store) {
   gli_c10d_store *self = (gli_c10d_store *)store;

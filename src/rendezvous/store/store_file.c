@@ -156,7 +156,7 @@ static gloo_status file_remove(gloo_store *store, const char *key,
   return status;
 }
 
-/* ---- waiting ------------------------------------------------------------ */
+/* ---- waiting ------------------------------------------------------------- */
 
 /* Reads values from *at on until a key is absent; without `values` it only
  * checks the keys. Returns GLOO_OK at the end. */
@@ -234,7 +234,7 @@ static gloo_status file_await(gloo_store *store, const char *const *keys,
                    present, error);
 }
 
-/* ---- visits ------------------------------------------------------------- */
+/* ---- visits -------------------------------------------------------------- */
 
 static gloo_status file_leave_will(gloo_store *store, const gli_will *will,
                                    gloo_error *error) {
@@ -290,7 +290,7 @@ static gloo_status file_visit(gloo_store *store, uint64_t deadline_ns,
   return GLOO_OK;
 }
 
-/* ---- the store ---------------------------------------------------------- */
+/* ---- the store ----------------------------------------------------------- */
 
 static void file_destroy(gloo_store *store) {
   file_store *self = (file_store *)store;

@@ -136,7 +136,7 @@ static gloo_status memory_remove(gloo_store *store, const char *key,
   return status;
 }
 
-/* ---- the store ---------------------------------------------------------- */
+/* ---- the store ----------------------------------------------------------- */
 
 static void memory_destroy(gloo_store *store) {
   memory_store *self = (memory_store *)store;

@@ -144,7 +144,7 @@ static gloo_status prefix_remove(gloo_store *store, const char *key,
   return gli_store_remove(self->inner, full.text, error);
 }
 
-/* ---- rendezvous --------------------------------------------------------- */
+/* ---- rendezvous ---------------------------------------------------------- */
 
 static gloo_status prefix_await(gloo_store *store, const char *const *keys,
                                 size_t n_keys, const char *alarm,

@@ -178,7 +178,7 @@ static gloo_status tcp_compare_and_set(gloo_store *store, const char *key,
   return status == GLOO_OK ? reply.status : status;
 }
 
-/* ---- fetch -------------------------------------------------------------- */
+/* ---- fetch --------------------------------------------------------------- */
 
 /* The parameters of one or several FETCH requests. */
 typedef struct tcp_question {
@@ -301,7 +301,7 @@ static bool tcp_was_first(const gloo_store *store) {
   return self->client != NULL && gli_tcp_client_was_first(self->client);
 }
 
-/* ---- visits ------------------------------------------------------------- */
+/* ---- visits -------------------------------------------------------------- */
 
 static gloo_status tcp_leave_will(gloo_store *store, const gli_will *will,
                                   gloo_error *error) {
@@ -345,7 +345,7 @@ static gloo_status tcp_visit(gloo_store *store, uint64_t deadline_ns,
   return GLOO_OK;
 }
 
-/* ---- the store ---------------------------------------------------------- */
+/* ---- the store ----------------------------------------------------------- */
 
 static void tcp_destroy(gloo_store *store) {
   tcp_store *self = (tcp_store *)store;

@@ -275,7 +275,7 @@ void gli_tcp_client_abandon(gli_tcp_client *self) {
   if (gli_tcp_pool_abandon(&self->pool)) client_free(self);
 }
 
-/* ---- calls -------------------------------------------------------------- */
+/* ---- calls --------------------------------------------------------------- */
 
 gli_tcp_connection *gli_tcp_client_take(gli_tcp_client *self) {
   return (gli_tcp_connection *)gli_tcp_pool_take_idle(&self->pool);

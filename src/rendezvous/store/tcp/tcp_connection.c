@@ -73,7 +73,7 @@ static gloo_status connection_explain(const gli_tcp_connection *self,
   }
 }
 
-/* ---- open and close ----------------------------------------------------- */
+/* ---- open and close ------------------------------------------------------ */
 
 /* Connects to the server's local socket, for an address of this host. Returns
  * false if the system has no such sockets. */
@@ -160,7 +160,7 @@ void gli_tcp_connection_close(gli_store_conn *connection) {
   connection_free(self);
 }
 
-/* ---- request and reply -------------------------------------------------- */
+/* ---- request and reply --------------------------------------------------- */
 
 static void connection_read_body(gli_tcp_connection *self,
                                  const uint8_t head[GLI_TCP_HEAD_BYTES],
@@ -210,7 +210,7 @@ gloo_status gli_tcp_connection_call(gli_tcp_connection *self,
   return connection_exchange(self, request, deadline_ns, reply, error);
 }
 
-/* ---- TLS ---------------------------------------------------------------- */
+/* ---- TLS ----------------------------------------------------------------- */
 
 gloo_status gli_tcp_connection_secure(gli_tcp_connection *self,
                                       gli_tls_settings *settings,

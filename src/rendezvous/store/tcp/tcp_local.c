@@ -50,7 +50,7 @@ bool gli_tcp_local_place(int i, bool create, const char *host, uint16_t port,
   return true;
 }
 
-/* ---- credentials of the peer -------------------------------------------- */
+/* ---- credentials of the peer --------------------------------------------- */
 
 gli_tcp_process gli_tcp_local_peer(int fd, const gli_user *here) {
   gli_tcp_process peer = {.local = true};

@@ -14,7 +14,7 @@ uint64_t gli_tcp_within(uint64_t deadline_ns, int64_t ns) {
   return then < deadline_ns ? then : deadline_ns;
 }
 
-/* ---- the first connection ----------------------------------------------- */
+/* ---- the first connection ------------------------------------------------ */
 
 /* Resolves the host, and tries all addresses once. */
 static gloo_status pool_try_all(gli_tcp_pool *self, const char *host,
@@ -130,7 +130,7 @@ bool gli_tcp_pool_abandon(gli_tcp_pool *self) {
   return pool_end(self, pool_abandon_one);
 }
 
-/* ---- requests ----------------------------------------------------------- */
+/* ---- requests ------------------------------------------------------------ */
 
 gli_store_conn *gli_tcp_pool_take_idle(gli_tcp_pool *self) {
   uv_mutex_lock(&self->lock);

@@ -72,7 +72,7 @@ typedef enum gli_tcp_how {
   GLI_TCP_BY_TLS
 } gli_tcp_how;
 
-/* ---- writing a frame ---------------------------------------------------- */
+/* ---- writing a frame ----------------------------------------------------- */
 
 /* A frame under construction, in memory that grows. A failed allocation is
  * permanent: check `failed` once, at the end. */
@@ -94,7 +94,7 @@ void gli_frame_put_will(gli_frame *frame, const gli_will *will);
 /* Fills in the head: `word` is the operation or the status. */
 void gli_frame_end(gli_frame *frame, uint32_t word);
 
-/* ---- reading a body ----------------------------------------------------- */
+/* ---- reading a body ------------------------------------------------------ */
 
 /* The rest of a body. The getters return false, permanently, if the value is
  * not there. Results point into the body. */

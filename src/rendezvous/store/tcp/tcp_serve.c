@@ -10,7 +10,7 @@ static void serve_broken(gli_session *session) {
   gli_session_drop(session, "it sent a broken request");
 }
 
-/* ---- waiting ------------------------------------------------------------ */
+/* ---- waiting ------------------------------------------------------------- */
 
 /* Continues a fetch; returns true if all keys exist now. */
 static bool all_there(const gli_table *table, gli_tcp_fetch *fetch) {
@@ -204,7 +204,7 @@ static void serve_fetch(gli_session *session, gli_body *body) {
   }
 }
 
-/* ---- other operations --------------------------------------------------- */
+/* ---- other operations ---------------------------------------------------- */
 
 /* Replies first, which frees the request. `key` must outlive that. */
 static void reply_and_wake(gli_session *session, gloo_status status,

@@ -82,7 +82,7 @@ static void await_progress(gli_session *session) {
   gli_session_set_timer(session, STALL_NS);
 }
 
-/* ---- reading ------------------------------------------------------------ */
+/* ---- reading ------------------------------------------------------------- */
 
 static void session_look_later(gli_session *session) {
   if (gli_conn_tls_pending(&session->conn)) session->service->hides = true;
@@ -223,7 +223,7 @@ static void read_request(gli_session *session) {
   }
 }
 
-/* ---- writing ------------------------------------------------------------ */
+/* ---- writing ------------------------------------------------------------- */
 
 /* Frees the request. */
 static void forget_request(gli_session *session) {
@@ -446,7 +446,7 @@ void gli_session_go_on(gli_session *session) {
   note_due(session);
 }
 
-/* ---- accepting ---------------------------------------------------------- */
+/* ---- accepting ----------------------------------------------------------- */
 
 /* Formats the client for messages: an address, or a process of this host. */
 static void session_meet_peer(gli_session *session) {

@@ -2,7 +2,7 @@
 #include "core/descriptor.h"
 #include "engine/run/run.h"
 
-static void told_signal(gloo_device *device) {
+static void completion_signal(gloo_device *device) {
   gli_event *event = &device->event;
   if (!event->open || event->signalled) return;
   event->signalled = true;
@@ -18,7 +18,7 @@ void gli_event_close(gli_event *event) {
 
 /* Returns true if the end needs a call without the lock, or ends a destroyed
  * group. */
-static bool told_is_wanted(const gli_operation *head) {
+static bool completion_is_wanted(const gli_operation *head) {
   if (head->notice.function != NULL || head->notice.released) return true;
   const gli_operation *op = head;
   while (op != NULL && (op->context == NULL || !op->context->closing))
@@ -29,13 +29,13 @@ static bool told_is_wanted(const gli_operation *head) {
 void gli_operation_note_end(gli_operation *op) {
   gloo_device *device = op->device;
   gli_operation *head = op->head != NULL ? op->head : op;
-  told_signal(device);
+  completion_signal(device);
   if (gli_operation_any_running(head)) return;
   for (gli_watcher *w = head->notice.watchers; w != NULL; w = w->next)
     gli_bell_ring(w->bell);
   if (head->notice.queued) return;
   head->notice.told = false;
-  if (!told_is_wanted(head)) return;
+  if (!completion_is_wanted(head)) return;
   head->notice.queued = true;
   head->odd |= GLI_ODD_QUEUED;
   head->notice.next = NULL;
@@ -46,7 +46,7 @@ void gli_operation_note_end(gli_operation *op) {
     device->told = head;
   }
   device->told_last = head;
-  device->tells_pending = 1;
+  device->notices_pending = 1;
 }
 
 void gli_operation_unqueue(gli_operation *head) {
@@ -65,5 +65,5 @@ void gli_operation_unqueue(gli_operation *head) {
   }
   head->notice.queued = false;
   head->odd &= (uint8_t)~GLI_ODD_QUEUED;
-  if (device->told == NULL) device->tells_pending = 0;
+  if (device->told == NULL) device->notices_pending = 0;
 }

@@ -9,8 +9,8 @@
  *
  * The table's own mutex is taken with or without a device's lock held, and no
  * other lock is taken under it. */
-#ifndef GLI_ENGINE_STATE_TELLING_H
-#define GLI_ENGINE_STATE_TELLING_H
+#ifndef GLI_ENGINE_STATE_CALLBACK_H
+#define GLI_ENGINE_STATE_CALLBACK_H
 
 #include <stdbool.h>
 #include <uv.h>
@@ -20,7 +20,7 @@
 
 /* One call of a completion function. Fields are written with the mutex held, by
  * the calling thread and by threads that destroy the request or the context. */
-typedef struct gli_telling {
+typedef struct gli_callback {
   uv_thread_t thread;
   const gloo_device *device;   /* NULL once the context of the request is
                                   destroyed */
@@ -28,38 +28,39 @@ typedef struct gli_telling {
   const gloo_context *context; /* context of `head`; NULL once destroyed */
   const gli_family *family;    /* family of `context`; NULL if that is NULL */
   bool mixed; /* the request joins operations of several contexts */
-  struct gli_telling *next;
-} gli_telling;
+  struct gli_callback *next;
+} gli_callback;
 
 /* A predicate: returns true if a call concerns `what`. The mutex is held. */
-typedef bool (*gli_telling_match)(const gli_telling *telling, const void *what);
+typedef bool (*gli_callback_match)(const gli_callback *callback,
+                                   const void *what);
 
 /* A waiting thread. */
-typedef struct gli_telling_waiter {
+typedef struct gli_callback_waiter {
   uv_thread_t thread;
-  const gli_telling *awaited; /* NULL once that has returned */
-  struct gli_telling_waiter *next;
-} gli_telling_waiter;
+  const gli_callback *awaited; /* NULL once that has returned */
+  struct gli_callback_waiter *next;
+} gli_callback_waiter;
 
 /* Makes the table, once. Returns false if out of memory or locks. */
-bool gli_telling_prepare(void);
+bool gli_callback_prepare(void);
 
 /* Enter and leave a call of the function of `head`, with the lock of `device`
  * held if it is not NULL. */
-void gli_telling_begin(gli_telling *telling, gloo_device *device,
-                       gli_operation *head);
-void gli_telling_end(gli_telling *telling);
+void gli_callback_begin(gli_callback *callback, gloo_device *device,
+                        gli_operation *head);
+void gli_callback_end(gli_callback *callback);
 
-bool gli_telling_runs(gli_telling_match match, const void *what);
+bool gli_callback_runs(gli_callback_match match, const void *what);
 /* Enlists this thread and returns true if it can wait for a matching function;
- * gli_telling_await waits once the device's lock is released. */
-bool gli_telling_enlist(gli_telling_waiter *waiter, gli_telling_match match,
-                        const void *what);
-void gli_telling_await(gli_telling_waiter *waiter);
+ * gli_callback_await waits once the device's lock is released. */
+bool gli_callback_enlist(gli_callback_waiter *waiter, gli_callback_match match,
+                         const void *what);
+void gli_callback_await(gli_callback_waiter *waiter);
 
 /* Forget an operation or a context that is destroyed while functions run that
  * it does not wait for. */
-void gli_telling_forget(const gli_operation *op);
-void gli_telling_forget_context(const gloo_context *context);
+void gli_callback_forget(const gli_operation *op);
+void gli_callback_forget_context(const gloo_context *context);
 
 #endif

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "rendezvous/launch/store_beside.h"
+#include "rendezvous/launch/store_sidecar.h"
 
 #define SECOND INT64_C(1000000000)
 
@@ -25,7 +25,7 @@ static gloo_store *memory(void) {
 
 static bool is_wanted(const gli_launch *launch) {
   bool wanted;
-  assert_int_equal(gli_store_beside_wanted(launch, &wanted, NULL), GLOO_OK);
+  assert_int_equal(gli_store_sidecar_wanted(launch, &wanted, NULL), GLOO_OK);
   return wanted;
 }
 
@@ -48,7 +48,7 @@ static void ranks_meet_there(void **state) {
   (void)state;
   for (uint32_t rank = 0; rank < 2; rank++) {
     gli_launch launch = launch_of(rank);
-    if (gli_store_beside_open(&launch, told, 20 * SECOND, &stores[rank], &e) !=
+    if (gli_store_sidecar_open(&launch, told, 20 * SECOND, &stores[rank], &e) !=
         GLOO_OK)
       fail_msg("%s", e.message);
   }
@@ -71,7 +71,7 @@ static void expect_rank_0_blamed(const char *word, gloo_status status) {
     assert_int_equal(
         gloo_store_set(told, "gloo/beside", word, strlen(word), NULL), GLOO_OK);
   assert_int_equal(
-      gli_store_beside_open(&launch, told, SECOND / 20, &store, &e), status);
+      gli_store_sidecar_open(&launch, told, SECOND / 20, &store, &e), status);
   assert_int_equal(e.rank, 0);
   assert_null(strchr(e.message, '\033'));
   gloo_store_destroy(told);

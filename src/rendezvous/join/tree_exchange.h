@@ -1,7 +1,7 @@
 /* Distributes the records of all ranks up and down a binomial tree, over the
  * connections of the context. No rank has to read all records from a store. */
-#ifndef GLI_RENDEZVOUS_JOIN_SPREAD_H
-#define GLI_RENDEZVOUS_JOIN_SPREAD_H
+#ifndef GLI_RENDEZVOUS_JOIN_TREE_EXCHANGE_H
+#define GLI_RENDEZVOUS_JOIN_TREE_EXCHANGE_H
 
 #include "gloo_c/context.h"
 #include "rendezvous/join/exchange.h"

@@ -2,7 +2,7 @@
  * complete. A run is the number of bytes that equal those of the previous
  * record (1 byte), the number of bytes that follow (1 byte), and these bytes.
  * Beyond its end the previous record counts as zeros. */
-#include "rendezvous/join/roster.h"
+#include "rendezvous/join/record_delta.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -21,15 +21,16 @@ static bool has_queued(const gloo_context *context) {
   return false;
 }
 
-static bool tell_is_of_context(const gli_telling *telling, const void *what) {
-  return telling->context == what;
+static bool notify_is_of_context(const gli_callback *callback,
+                                 const void *what) {
+  return callback->context == what;
 }
 
 static gloo_context *find_idle_closing(const gloo_device *device) {
   for (gloo_context *c = device->contexts; c != NULL; c = c->next) {
     for (gloo_context *g = c->family->groups; g != NULL; g = g->next) {
       if (g->closing && !gli_context_is_busy(g) && !has_queued(g) &&
-          !gli_telling_runs(tell_is_of_context, g))
+          !gli_callback_runs(notify_is_of_context, g))
         return g;
     }
   }
@@ -49,31 +50,32 @@ void gli_operation_release_all(gli_operation *head) {
   while (head != NULL) {
     gli_operation *next = head->also;
     if (head->odd & (GLI_ODD_TELLING | GLI_ODD_ORPHANED))
-      gli_telling_forget(head);
+      gli_callback_forget(head);
     gli_operation_release(head);
     head = next;
   }
 }
 
-bool gli_device_await_return(gloo_device *device, gli_telling_match match,
+bool gli_device_await_return(gloo_device *device, gli_callback_match match,
                              const void *what) {
-  gli_telling_waiter waiter;
-  if (!gli_telling_enlist(&waiter, match, what)) return false;
+  gli_callback_waiter waiter;
+  if (!gli_callback_enlist(&waiter, match, what)) return false;
   if (device != NULL) gli_device_unlock(device);
-  gli_telling_await(&waiter);
+  gli_callback_await(&waiter);
   if (device != NULL) gli_device_lock(device);
   return true;
 }
 
-static bool tell_is_of_request(const gli_telling *telling, const void *what) {
+static bool notify_is_of_request(const gli_callback *callback,
+                                 const void *what) {
   const gli_operation *op = what;
-  while (op != NULL && op != telling->head) op = op->also;
+  while (op != NULL && op != callback->head) op = op->also;
   return op != NULL;
 }
 
 void gli_operation_await_return(gloo_device *device,
                                 const gli_operation *head) {
-  while (gli_device_await_return(device, tell_is_of_request, head)) continue;
+  while (gli_device_await_return(device, notify_is_of_request, head)) continue;
 }
 
 void gli_operation_call(gloo_device *device, gli_operation *head) {
@@ -81,15 +83,15 @@ void gli_operation_call(gloo_device *device, gli_operation *head) {
   gloo_request_fn function = head->notice.function;
   void *user = head->notice.user;
   head->notice.told = true;
-  gli_telling telling;
-  gli_telling_begin(&telling, device, head);
+  gli_callback callback;
+  gli_callback_begin(&callback, device, head);
   if (device != NULL) gli_device_unlock(device);
   function(user, head, status); /* may free it, unless released */
   if (device != NULL) gli_device_lock(device);
-  gli_telling_end(&telling);
+  gli_callback_end(&callback);
 }
 
-void gli_device_tell_of(gloo_device *device, gli_operation *head) {
+void gli_device_notify_of(gloo_device *device, gli_operation *head) {
   gli_operation_unqueue(head);
   bool released = head->notice.released;
   if (head->notice.function != NULL) gli_operation_call(device, head);
@@ -97,6 +99,6 @@ void gli_device_tell_of(gloo_device *device, gli_operation *head) {
   end_closing(device);
 }
 
-void gli_device_tell_all(gloo_device *device) {
-  while (device->told != NULL) gli_device_tell_of(device, device->told);
+void gli_device_notify_all(gloo_device *device) {
+  while (device->told != NULL) gli_device_notify_of(device, device->told);
 }

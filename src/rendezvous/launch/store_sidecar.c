@@ -1,4 +1,4 @@
-#include "rendezvous/launch/store_beside.h"
+#include "rendezvous/launch/store_sidecar.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,8 +10,8 @@
 
 #define PORT_KEY "gloo/beside"
 
-gloo_status gli_store_beside_wanted(const gli_launch *launch, bool *wanted,
-                                    gloo_error *error) {
+gloo_status gli_store_sidecar_wanted(const gli_launch *launch, bool *wanted,
+                                     gloo_error *error) {
   gli_trust trust;
   *wanted = false;
   if (!launch->open_to_all) return GLOO_OK;
@@ -92,9 +92,9 @@ static gloo_status beside_find(const gli_launch *launch, gloo_store *told,
   return GLOO_OK;
 }
 
-gloo_status gli_store_beside_open(const gli_launch *launch, gloo_store *told,
-                                  int64_t timeout_ns, gloo_store **store,
-                                  gloo_error *error) {
+gloo_status gli_store_sidecar_open(const gli_launch *launch, gloo_store *told,
+                                   int64_t timeout_ns, gloo_store **store,
+                                   gloo_error *error) {
   uint64_t deadline_ns = gli_deadline_after(timeout_ns);
   if (launch->rank == 0)
     return beside_serve(launch, told, timeout_ns, store, error);

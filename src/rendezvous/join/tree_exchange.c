@@ -1,4 +1,4 @@
-#include "rendezvous/join/spread.h"
+#include "rendezvous/join/tree_exchange.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "core/error.h"
 #include "engine/engine.h"
 #include "rendezvous/join/outcome.h"
-#include "rendezvous/join/roster.h"
+#include "rendezvous/join/record_delta.h"
 #include "rendezvous/store/store.h"
 
 /* ---- the tree ------------------------------------------------------------ */

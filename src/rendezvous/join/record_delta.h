@@ -1,7 +1,7 @@
 /* Delta encoding of the records of many ranks: each is stored as its difference
  * from the one before. Records of one host differ in a few numbers. */
-#ifndef GLI_RENDEZVOUS_JOIN_ROSTER_H
-#define GLI_RENDEZVOUS_JOIN_ROSTER_H
+#ifndef GLI_RENDEZVOUS_JOIN_RECORD_DELTA_H
+#define GLI_RENDEZVOUS_JOIN_RECORD_DELTA_H
 
 #include <stdbool.h>
 #include <stddef.h>
