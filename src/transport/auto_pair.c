@@ -322,7 +322,7 @@ static gli_pair *auto_meet(gli_auto_pair *pair, int via) {
     gli_auto_pair *closing = pair->closed ? pair : NULL;
     gli_pair *child = NULL;
     auto_move_to_tcp(pair, "the other rank cannot use it");
-    /* Of a closed pair the child is on its own now, and found by its keys. */
+    /* The child of a closed pair is independent now, and found by its keys. */
     if (closing == NULL) child = pair->child;
     return child != NULL ? child : GLI_PAIR_LATER;
   }

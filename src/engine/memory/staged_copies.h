@@ -1,19 +1,19 @@
-/* Operations on memory that the host does not touch (a GPU's): the plan runs on
- * images of the buffers, in memory that the GPU copies from and to quickly, and
- * has steps that copy (plan/staged.h).
+/* Operations on GPU memory, which the host does not access: the plan runs on
+ * images of the buffers in pinned host memory, and has copy steps
+ * (plan/staged.h).
  *
- * The order of the program's streams is kept by the host: a run begins by
- * marking where the stream is (the gate), and no copy begins before that mark
- * is reached. So what has begun always ends soon, and an operation that fails
- * need not wait for the program's own work before its buffers are left alone.
+ * The host keeps the order of the program's streams: a run begins with an event
+ * on the stream (the gate), and no copy begins before the event is reached. So
+ * a copy that has begun always ends soon, and an operation that fails does not
+ * wait for the program's own work before it releases its buffers.
  *
- *   gate    under way  what it means
- *   closed  0          the stream has not come to the mark: copy steps wait
- *   open    some       copies go on; others may wait, for there are enough
- *   open    0          no copy step is ready, or all are done
+ *   gate    copies   state
+ *   closed  0        the stream has not reached the event: copy steps wait
+ *   open    some     copies run; others may wait for a free slot
+ *   open    0        no copy step is ready, or all are done
  *
- * The device has a list of all that run; each poll looks after them
- * (drive/driver.c), and while there are some nobody sleeps for long. */
+ * The device has a list of running operations. Each poll advances them
+ * (drive/driver.c), and threads sleep only briefly while there are some. */
 #ifndef GLI_ENGINE_MEMORY_STAGED_COPIES_H
 #define GLI_ENGINE_MEMORY_STAGED_COPIES_H
 

@@ -1,10 +1,10 @@
-/* Threads: a lock, a bell, and an error that is read without a lock.
+/* A lock, a bell for sleeping threads, and an error that is read without a lock.
  *
  * The lock costs two atomic instructions when no other thread wants it.
- * `state` is 0 when it is free, 1 when it is held, 2 when it is held and a
- * thread may wait. A thread that finds it held stores 2 and, if it still was,
- * waits; one that finds 2 on leaving wakes one that waits. Both do so under
- * `mutex`, so a waiter is either seen or not yet waiting, and then finds the
+ * `state` is 0 if it is free, 1 if it is held, and 2 if it is held and a thread
+ * may wait. A thread that finds it held stores 2, and waits if it still was
+ * held; a thread that releases it and finds 2 wakes a waiter. Both do so under
+ * `mutex`, so a waiter is either seen, or does not wait yet and then finds the
  * lock free. */
 #ifndef GLI_ENGINE_STATE_LOCK_H
 #define GLI_ENGINE_STATE_LOCK_H
