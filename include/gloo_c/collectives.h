@@ -135,8 +135,7 @@ typedef struct gloo_options {
  * Threads: any, with a separate tag for each thread. Ownership: *request
  * is the caller's.
  * Cost: empty messages: by dissemination (Hensgen, Finkel and Manber 1988) in
- * ceil(log2 P) rounds, through one rank, or in a single round from all to all.
- */
+ * ceil(log2 P) rounds, through one rank, or in one round from all to all. */
 GLOO_API gloo_status gloo_barrier(gloo_context *context,
                                   const gloo_options *options,
                                   gloo_error *error);

@@ -69,8 +69,7 @@ typedef struct gloo_custom_args {
  * advances while it runs, so keep it short. It must return, and must not call
  * functions of this library that take a device, a context or an operation:
  * collectives, messages and gloo_request_... then return GLOO_ERR_INVALID,
- * contexts and operations are not destroyed, and other calls may never return.
- */
+ * contexts and operations are not destroyed, and other calls may not return. */
 typedef void (*gloo_custom_fn)(const gloo_custom_args *args);
 
 /* Options of an operation.

@@ -109,7 +109,8 @@ result "gloo bench takes the library's own transport"
 out=$(env -i PATH="$PATH" GLOO_LOG_LEVEL=info "$gloo" bench barrier --iterations 1 2>&1)
 has "$out" "no launcher found in the environment: running as a job of one rank"
 result "without a launcher the log says so"
-echo "$out" | grep -qE "transport [a-z]+; 1 rank on (1 core|[0-9]+ cores): "
+out=$(GLOO_LOG_LEVEL=info "$gloo" run -n 2 -- "$gloo" bench barrier --iterations 1 2>&1)
+echo "$out" | grep -qE "; [0-9]+ ranks? on [0-9]+ cores?: " && ! echo "$out" | grep -qE " 1 (ranks|cores)[ :]"
 result "the log counts ranks and cores"
 says 0 "Shows live activity of the ranks" top --help
 out=$(GLOO_CUDA=1 "$gloo" info 2>&1)

@@ -117,12 +117,13 @@ static void blame_describe_other_call(const gli_operation *op,
                                       const uint32_t *ranks, size_t n,
                                       char *text, size_t room) {
   char call[GLI_TEXT_BYTES];
-  const gli_header *h = blame_early(op->context, ranks[0], NULL);
-  snprintf(text, room, ", which %s in %s%s%s%s", n == 1 ? "is" : "are",
-           n == 1 ? "a different call" : "different calls",
-           n == 1 && h != NULL ? " (" : "",
-           n == 1 && h != NULL ? gli_describe_call(h, call) : "",
-           n == 1 && h != NULL ? ")" : "");
+  const gli_header *h =
+      n == 1 ? blame_early(op->context, ranks[0], NULL) : NULL;
+  snprintf(text, room,
+           n == 1 ? ", which is in a different call%s%s%s"
+                  : ", which are in different calls%s%s%s",
+           h != NULL ? " (" : "", h != NULL ? gli_describe_call(h, call) : "",
+           h != NULL ? ")" : "");
 }
 
 void gli_describe_timeout(const gli_operation *op, gloo_error *error) {

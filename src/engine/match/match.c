@@ -27,8 +27,7 @@ static gloo_status match_message_differs(const gli_operation *op,
   gli_describe_call(h, theirs);
   return gli_fail(
       error, GLOO_ERR_MISMATCH, (int)link->rank,
-      "rank %u receives %s from rank %u, which sends %s: counts "
-      "and types must match",
+      "rank %u receives %s from rank %u, which sends %s: they must match",
       sends ? link->rank : op->context->root_rank, sends ? theirs : mine,
       sends ? op->context->root_rank : link->rank, sends ? mine : theirs);
 }
