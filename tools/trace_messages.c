@@ -34,7 +34,7 @@ static size_t compare_message(FILE *to, const gli_traces *traces, int64_t rank,
   bool done = false;
   if (peer != NULL) last = find_last(o, rank, peer, &done);
   if (done) return 0; /* it is in flight */
-  fprintf(to, "rank %" PRId64 " waits for rank %" PRId64 " in %s%s, ", rank,
+  fprintf(to, "rank %" PRId64 " waits for rank %" PRId64 " in %s%s", rank,
           o->peer, gli_traced_words(o, words), gli_traced_where(o, where));
   const char *verb = o->receives ? "sent" : "received";
   if (peer == NULL)

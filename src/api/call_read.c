@@ -72,8 +72,8 @@ static gloo_status check_values(const gli_arguments *a, const gloo_options *o,
     if (a->several && a->listed == 0 && a->op == GLOO_AVERAGE) {
       return gli_fail(
           error, GLOO_ERR_UNSUPPORTED, -1,
-          "%s: GLOO_AVG is not supported: ranks may differ in their number of "
-          "inputs; use GLOO_SUM and divide the result",
+          "%s: the operation average is not supported: ranks may differ in "
+          "their number of inputs; use GLOO_SUM and divide the result",
           a->function);
     }
   }

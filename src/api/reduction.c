@@ -83,8 +83,8 @@ gloo_status gli_reduction_check(const gli_arguments *a, const gloo_options *o,
   bool prefix = a->collective == GLI_SCAN || a->collective == GLI_EXSCAN;
   if (prefix && a->op == GLOO_AVERAGE) {
     return gli_fail(error, GLOO_ERR_UNSUPPORTED, -1,
-                    "%s: GLOO_AVG is not supported over some of the ranks; use "
-                    "GLOO_SUM and divide the result",
+                    "%s: the operation average is not supported over some of "
+                    "the ranks; use GLOO_SUM and divide the result",
                     a->function);
   }
   return GLOO_OK;

@@ -172,7 +172,7 @@ settings="GLOO_TRANSPORT=tcp GLOO_SOCKET_IFNAME=eth9"
 run_job "1 2" 10.213.1.2 $bench
 bad=$?
 [ $bad -ne 0 ] && has "$(cat "$scratch/log.0")" 'no network interface "eth9" with an address (from GLOO_SOCKET_IFNAME)' &&
-  has "$(cat "$scratch/log.0")" "there are: lo 127.0.0.1" &&
+  has "$(cat "$scratch/log.0")" "available: lo 127.0.0.1" &&
   has "$(cat "$scratch/log.0")" "eth0 10.213.1.2" && has "$(cat "$scratch/log.0")" "eth1 10.99.0.1"
 result "an interface that is not there: the error has its name, and those that are" "$scratch/log.0"
 

@@ -29,7 +29,7 @@ static gloo_store *stores[STORES]; /* more than the rank's own */
 static void expect_forked(gloo_status status, const gloo_error *error) {
   char maker[32], caller[32];
   (void)snprintf(maker, sizeof maker, "process %ld,", (long)getppid());
-  (void)snprintf(caller, sizeof caller, "process %ld,", (long)getpid());
+  (void)snprintf(caller, sizeof caller, "process %ld:", (long)getpid());
   if (status != GLOO_ERR_FORKED)
     fprintf(stderr, "# status %s\n", gloo_status_string(status));
   CHECK(status == GLOO_ERR_FORKED && error->status == GLOO_ERR_FORKED);

@@ -47,6 +47,7 @@ LIMITS = {
     "circle: src/engine/run": CIRCLE._replace(most=5),
     "circle: src/rendezvous": CIRCLE._replace(most=5),
     "circle: src/rendezvous/store": CIRCLE._replace(most=5),
+    "circle: src/rendezvous/store/tcp": CIRCLE._replace(most=5),
     "circle: src/transport_ibv": CIRCLE._replace(most=8),
 }
 SMALL = 50

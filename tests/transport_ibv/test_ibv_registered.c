@@ -182,7 +182,8 @@ static atomic_int n_refused; /* ranks are threads */
 static void on_line(gloo_log_level level, const char *line, void *user) {
   (void)level;
   (void)user;
-  if (strstr(line, "of gloo_memory_register cannot be registered") != NULL)
+  if (strstr(line, "cannot register") != NULL &&
+      strstr(line, "of gloo_memory_register") != NULL)
     atomic_fetch_add(&n_refused, 1);
 }
 
