@@ -1,5 +1,5 @@
-/* src/memory/cuda_driver.h against the toolkit's cuda.h. That this compiles is
- * the test; nothing of it runs. */
+/* Comparison of src/memory/cuda_driver.h with the toolkit's cuda.h at compile
+ * time; no code of this file runs. */
 #include <cuda.h>
 
 #include "memory/cuda_driver.h"
@@ -39,8 +39,9 @@ SAME_SIZE(int, CUpointer_attribute);
 SAME_SIZE(int, CUstreamCaptureMode);
 SAME_SIZE(int, CUstreamCaptureStatus);
 
-/* The function of that name takes what the table's does; `any` is for pointers
- * to enumerations, which are ints in the table. */
+/* Checks that the function of that name takes the same arguments as the table's
+ * entry; `any` matches pointers to enumerations, which are ints in the
+ * table. */
 #define TAKE_THE_SAME(function, member, ...) \
   ((void)sizeof(function(__VA_ARGS__)),      \
    (void)sizeof(driver->member(__VA_ARGS__)))

@@ -122,7 +122,7 @@ void *gpu_alloc(int device, gpu_kind kind, size_t bytes) {
     memory = aligned_alloc(ALIGNED, whole(bytes));
     MUST(host_register(memory, whole(bytes), GLI_CU_HOST_PORTABLE));
   } else if (kind == GPU_MANAGED) {
-    MUST(alloc_managed(&at, bytes, 1)); /* reached from all devices */
+    MUST(alloc_managed(&at, bytes, 1)); /* accessible from all devices */
   } else {
     MUST(alloc(&at, bytes));
   }

@@ -1,6 +1,6 @@
-/* What tests do with GPUs themselves: through the driver, be it the real one or
- * the stand-in. All of it fails the process when the driver refuses: what the
- * library makes of that is tested elsewhere. */
+/* Direct use of GPUs by tests, through the real driver or the stand-in. Every
+ * function ends the process if the driver returns an error: other tests cover
+ * the library's error handling. */
 #ifndef TESTS_CUDA_GPU_H
 #define TESTS_CUDA_GPU_H
 
@@ -8,14 +8,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Load the driver. False: there is none, or no device; *why says so. */
+/* Loads the driver. Returns false if there is no driver or no device, and sets
+ * *why to the reason. */
 bool gpu_open(const char **why);
 int gpu_devices(void);
-/* A function of the stand-in's, or NULL. */
+/* Returns a function of the stand-in, or NULL. */
 void *gpu_symbol(const char *name);
 
 typedef enum gpu_kind {
-  GPU_HOST, /* plain: from malloc */
+  GPU_HOST, /* pageable memory, from malloc */
   GPU_PINNED,
   GPU_MANAGED,
   GPU_DEVICE,
@@ -23,15 +24,15 @@ typedef enum gpu_kind {
 } gpu_kind;
 
 void *gpu_alloc(int device, gpu_kind kind, size_t bytes);
-void gpu_free(int device, gpu_kind kind, void *memory); /* NULL is none */
+void gpu_free(int device, gpu_kind kind, void *memory); /* NULL is allowed */
 
 typedef struct CUstream_st *gpu_stream;
 
 gpu_stream gpu_stream_new(int device);
 void gpu_stream_free(int device, gpu_stream stream);
 
-/* In the order of the stream (NULL: the device's legacy default one): let it
- * wait so long; copy, anything to anything. */
+/* Work that is queued on the stream (NULL: the device's legacy default stream):
+ * a delay, and a copy between any kinds of memory. */
 void gpu_delay(int device, gpu_stream stream, unsigned us);
 void gpu_copy(int device, gpu_stream stream, void *to, const void *from,
               size_t bytes);

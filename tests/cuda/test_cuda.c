@@ -1,5 +1,5 @@
-/* Buffers in GPU memory: what the driver refuses, streams, several devices. All
- * that is on the stand-in alone is skipped where the driver is another. */
+/* Buffers in GPU memory: errors of the driver, streams, several devices. Tests
+ * that need the stand-in are skipped with another driver. */
 #define _GNU_SOURCE /* RTLD_NOLOAD */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -35,7 +35,7 @@ static void use_no_stream(rank_env *env) {
   gloo_options o = GLOO_OPTIONS_INIT;
   gloo_error error;
   float x = 1;
-  o.stream = &x; /* whatever that is */
+  o.stream = &x; /* an invalid stream */
   gloo_status status = gloo_allreduce(env->context, GLOO_IN_PLACE, &x, 1,
                                       GLOO_FLOAT32, GLOO_SUM, &o, &error);
   rank_expect_invalid(env, status, &error, "does not use CUDA");
@@ -51,7 +51,7 @@ static void streams_need_cuda(void **state) {
 
 typedef struct sum {
   float *host;
-  void *in, *out; /* of the device */
+  void *in, *out; /* in device memory */
   int device;
   gpu_stream stream;
 } sum;
@@ -92,7 +92,7 @@ static gloo_status sum_run(rank_env *env, sum *s, gloo_error *error) {
                         GLOO_SUM, &o, error);
 }
 
-/* ---- calls of the driver that fail --------------------------------------- */
+/* ---- failing driver calls ------------------------------------------------ */
 
 typedef void (*fail_fn)(const char *name, unsigned n, gli_cu_result result);
 typedef void (*break_fn)(gli_cu_result result);
@@ -107,7 +107,7 @@ static void find_standin(void) {
   memcpy(&standin_break, &symbol, sizeof symbol);
 }
 
-/* Skips the test where there are none. */
+/* Skips the test if there are no GPUs. */
 static void need_gpus(void) {
   const char *why;
   if (!gpu_open(&why)) {
@@ -117,23 +117,23 @@ static void need_gpus(void) {
   find_standin();
 }
 
-/* What is made once in a process comes first. */
+/* Entry points to fail. Those called once per process come first. */
 static const char *const entries[] = {
     "cuEventCreate",          "cuCtxPushCurrent_v2", "cuMemHostRegister_v2",
     "cuPointerGetAttributes", "cuMemcpyAsync",       "cuStreamGetCtx",
     "cuStreamIsCapturing",    "cuEventRecord",       "cuEventQuery"};
 enum { ENTRIES = sizeof entries / sizeof entries[0] };
 
-/* Of the ranks of one job that are told to fail. */
+/* The fault to inject, shared by the ranks of one job. */
 static struct failing {
-  const char *name; /* NULL: all of it, from then on */
+  const char *name; /* NULL: every call, from then on */
   unsigned n;
   gli_cu_result result;
   unsigned seen; /* errors */
 } failing;
 
-/* An error of CUDA is an error of the call, or of that of the other rank; what
- * it has to do with CUDA is said. */
+/* Checks that the error comes from CUDA, and says so, or reports the other
+ * rank's failure. */
 static void check_failure(rank_env *env, gloo_status status,
                           const gloo_error *error) {
   gloo_status cause = error->cause;
@@ -166,7 +166,7 @@ static void add_and_fail(rank_env *env) {
   if (status != GLOO_OK) {
     check_failure(env, status, &error);
     if (env->rank == 0) failing.seen++;
-    /* The other one need not wait for the deadline. */
+    /* The abort saves the other rank from waiting for the deadline. */
     (void)gloo_context_abort(env->context, "the test has seen it", NULL);
   }
   sum_close(&s);
@@ -204,7 +204,7 @@ static void add_rightly(rank_env *env) {
   sum_close(&s);
 }
 
-/* And the process goes on with what did not fail. */
+/* The process remains usable after the injected errors. */
 static void later_jobs_go_well(void **state) {
   (void)state;
   need_gpus();
@@ -234,7 +234,7 @@ static void wait_in_vain(rank_env *env) {
   sum_close(&s);
 }
 
-/* ---- what is for memory of the host -------------------------------------- */
+/* ---- features limited to host memory ------------------------------------- */
 
 static void refuse_windows(rank_env *env) {
   sum s;
@@ -310,8 +310,8 @@ static void streams_wait_for_requests(void **state) {
 
 /* ---- messages ------------------------------------------------------------ */
 
-/* What a GPU sends is on its way for some time, and what the host sends
- * afterwards, to the same tag, does not pass it. */
+/* A message from the host does not overtake an earlier one with the same tag
+ * from a GPU, which is delayed. */
 static void send_one_after_the_other(rank_env *env) {
   enum { FEW = 10 };
   sum s;
@@ -348,7 +348,7 @@ static void messages_keep_their_order(void **state) {
   ranks_run(RANKS, &o, send_one_after_the_other);
 }
 
-/* Rank 0 has an output in GPU memory that an exscan leaves alone. */
+/* An exscan leaves rank 0's output, here in GPU memory, untouched. */
 static void wait_for_nothing(rank_env *env) {
   sum s;
   double factor = 2;
@@ -374,7 +374,7 @@ static void streams_may_wait_for_nothing(void **state) {
 
 /* ---- several devices ----------------------------------------------------- */
 
-/* Inputs on two devices, and one of the host; the outputs likewise. */
+/* Inputs on two devices and one on the host; the outputs likewise. */
 static void add_from_all(rank_env *env) {
   enum { BUFFERS = 3, BYTES = COUNT * sizeof(float) };
   sum s;
@@ -420,8 +420,8 @@ static void what_is_found_is_described(void **state) {
   assert_non_null(strstr(text, "the driver of CUDA"));
 }
 
-/* Of host and device memory that happen to be neighbours nobody makes one
- * buffer; here the buffer goes on behind the device's. */
+/* A buffer must not span host and device memory even if the two are adjacent;
+ * this buffer extends past the device's allocation. */
 static void read_too_far(rank_env *env) {
   sum s;
   gloo_error error;

@@ -10,7 +10,7 @@ enum { MOST_PUSHED = 32 };
 
 static struct CUctx_st contexts[STANDIN_MOST_DEVICES];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static atomic_bool initialized; /* set by every rank that begins */
+static atomic_bool initialized; /* set by every rank that starts */
 static _Thread_local gli_cu_context pushed[MOST_PUSHED];
 static _Thread_local int n_pushed;
 
@@ -103,11 +103,11 @@ gli_cu_result cuDevicePrimaryCtxRetain(gli_cu_context *context,
 
 gli_cu_result cuDevicePrimaryCtxRelease_v2(gli_cu_device device) {
   ENTER();
-  (void)device; /* it is the program's, which has another hold on it */
+  (void)device; /* the program holds another reference */
   return GLI_CU_SUCCESS;
 }
 
-/* As a program does that has another library clean up. */
+/* Resets the context as a program does to have another library clean up. */
 gli_cu_result cuDevicePrimaryCtxReset_v2(gli_cu_device device) {
   ENTER();
   pthread_mutex_lock(&lock);

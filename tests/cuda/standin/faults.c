@@ -1,4 +1,4 @@
-/* Calls that fail when a test wants it. */
+/* Fault injection: calls that fail on request of a test. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@ enum { MOST_NAMES = 64 };
 
 typedef struct entry {
   const char *name;
-  unsigned left; /* calls until it fails; 0: it does not */
+  unsigned left; /* calls until the failing one; 0: none fails */
   gli_cu_result result;
 } entry;
 

@@ -1,4 +1,4 @@
-/* Memory of devices, and of the host where devices know it. */
+/* Memory of the devices, and host memory that is registered with them. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 typedef struct range {
   gli_cu_address from;
   size_t bytes;
-  void *really; /* where the bytes are */
+  void *really; /* address of the bytes */
   int type;     /* GLI_CU_MEMORY_... */
   bool managed;
   gli_cu_context context;
@@ -45,7 +45,8 @@ static gli_cu_result add(gli_cu_address from, size_t bytes, void *really,
   return GLI_CU_SUCCESS;
 }
 
-/* The caller's, when there is one that begins there. */
+/* Removes the range of this type that begins at `from` and hands it to the
+ * caller. Returns NULL if none does. */
 static range *take_out(gli_cu_address from, int type) {
   pthread_mutex_lock(&lock);
   range **at = &ranges;
@@ -79,8 +80,8 @@ gli_cu_result cuMemAlloc_v2(gli_cu_address *memory, size_t bytes) {
   return allocate(memory, bytes, false);
 }
 
-/* The host may touch it only while no device is at work, which it never knows:
- * so it may not at all. */
+/* The host may access managed memory only while no device is busy, and cannot
+ * know when that is, so the stand-in denies all access. */
 gli_cu_result cuMemAllocManaged(gli_cu_address *memory, size_t bytes,
                                 unsigned flags) {
   ENTER();

@@ -1,15 +1,15 @@
-/* A libcuda.so.1 whose devices are threads of this process: test code.
+/* A test double of libcuda.so.1 whose devices are threads of this process.
  *
- * Device memory is a range of addresses without access rights, and the bytes
- * are elsewhere: whoever touches it but by a copy crashes. Each stream is a
- * thread that does its work in order, with delays drawn from STANDIN_SEED
- * before some of it: whoever does not wait for it sees something wrong.
+ * Device memory is a range of addresses without access rights, backed by bytes
+ * elsewhere: an access other than by a copy crashes. Each stream is a thread
+ * that does its work in order, with delays drawn from STANDIN_SEED before some
+ * of it: code that does not wait for the stream reads wrong data.
  *
- *   STANDIN_SEED     draws delays (0: none)
- *   STANDIN_MBPS     how fast copies are, in each direction (0: as they are)
- *   STANDIN_DEVICES  how many devices (2)
+ *   STANDIN_SEED     seed of the delays (0: no delays)
+ *   STANDIN_MBPS     copy rate in each direction (0: unlimited)
+ *   STANDIN_DEVICES  number of devices (2)
  *
- * Tests reach the rest by dlsym: standin_fail, standin_break. */
+ * Tests look up standin_fail and standin_break with dlsym. */
 #ifndef TESTS_CUDA_STANDIN_H
 #define TESTS_CUDA_STANDIN_H
 
@@ -25,14 +25,15 @@ enum { STANDIN_MOST_DEVICES = 8 };
 
 /* ---- faults.c ------------------------------------------------------------ */
 
-/* Have the n-th call from now on of an entry point fail once, with that result;
- * n = 0: no more. */
+/* Makes the n-th call of an entry point from now on fail once, with that
+ * result; n = 0 cancels. */
 STANDIN_API void standin_fail(const char *name, unsigned n,
                               gli_cu_result result);
-/* From now on every call fails so, as after a fault in a kernel; 0: no more. */
+/* Makes every call fail with that result from now on, as after a fault in a
+ * kernel; 0 cancels. */
 STANDIN_API void standin_break(gli_cu_result result);
 
-/* GLI_CU_SUCCESS: the call may go on. */
+/* Returns GLI_CU_SUCCESS if the call may continue. */
 gli_cu_result standin_enter(const char *name);
 #define ENTER()                                      \
   do {                                               \
@@ -46,7 +47,7 @@ unsigned long standin_number(const char *name, unsigned long otherwise);
 
 struct CUctx_st {
   int device;
-  bool alive; /* it was retained */
+  bool alive; /* true after it was retained */
   gli_cu_stream legacy;
 };
 
@@ -55,8 +56,8 @@ int standin_devices(void);
 
 /* ---- memory.c ------------------------------------------------------------ */
 
-/* Where the bytes really are that a program knows by this address. NULL: some
- * of them are of no memory. */
+/* Returns the real location of the bytes at an address that the program knows.
+ * Returns NULL if a part of them is not in any allocation. */
 void *standin_bytes(gli_cu_address address, size_t bytes);
 
 /* ---- streams.c ----------------------------------------------------------- */

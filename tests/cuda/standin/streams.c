@@ -1,4 +1,4 @@
-/* Streams: a thread each, which does what is put into it in order. */
+/* Streams: one thread each, which executes the queued work in order. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdatomic.h>
@@ -9,20 +9,20 @@
 #include "standin.h"
 
 typedef struct work {
-  void (*host)(void *user); /* with `user`; NULL: not that */
+  void (*host)(void *user); /* called with `user`; NULL: no call */
   void *user;
-  void *to; /* a copy; NULL: none */
+  void *to; /* destination of a copy; NULL: no copy */
   const void *from;
   size_t bytes;
-  gli_cu_event event;     /* to be reached; NULL: none */
+  gli_cu_event event;     /* event to mark as reached; NULL: none */
   uint64_t record;        /* its number */
   gli_cu_event awaited;   /* NULL: none */
-  _Atomic uint32_t *word; /* to become `value`; NULL: none */
+  _Atomic uint32_t *word; /* word to set to `value`; NULL: none */
   uint32_t value;
   struct work *next;
 } work;
 
-/* One that was never recorded counts as reached. */
+/* An event. It counts as reached if it was never recorded. */
 struct CUevent_st {
   atomic_uint_fast64_t recorded, reached;
 };
@@ -76,7 +76,7 @@ static uint64_t now_ns(void) {
   return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
-/* Before a fourth of all work, some time up to 300 us. */
+/* Sleeps up to 300 us before a quarter of all work items. */
 static void delay(gli_cu_stream s) {
   if (s->random == 0) return;
   s->random =
@@ -151,7 +151,7 @@ void standin_stream_end(gli_cu_stream s) {
   free(s);
 }
 
-/* The default streams are those of the current context. */
+/* Returns the stream, or the current context's for a default stream. */
 static gli_cu_stream stream_of(gli_cu_stream stream) {
   if ((uintptr_t)stream > 2) return stream;
   gli_cu_context context = standin_current();
