@@ -1,8 +1,8 @@
-/* The public functions, in the three forms of each. */
+/* Calls of the public functions, in the three forms of each. */
 #include "matrix.h"
 
-/* Lists are read at the root only, where there is one. Without displacements
- * blocks lie one behind the other. */
+/* Counts and displacements of a call. Rooted collectives read them at the root
+ * only. Without displacements the blocks are contiguous. */
 typedef struct lists {
   const size_t *in_count, *in_first, *out_count, *out_first;
 } lists;
@@ -94,9 +94,9 @@ static gloo_status call_plain(gloo_context *x, gli_collective collective,
 typedef struct several {
   const void *in[MATRIX_MOST_BUFFERS];
   void *out[MATRIX_MOST_BUFFERS];
-  const void *const *ins; /* NULL: none, or in place */
+  const void *const *ins; /* NULL: no inputs, or in place */
   void *const *outs;
-  size_t counts[MATRIX_MOST_BUFFERS], pieces; /* of a vector in pieces */
+  size_t counts[MATRIX_MOST_BUFFERS], pieces; /* pieces of a vector */
 } several;
 
 static size_t several_of(const matrix_row *row, const matrix_list *l) {
@@ -108,7 +108,8 @@ static size_t several_begin(const matrix_row *row, const matrix_list *l,
   return row->variant == MATRIX_LIST ? l->first[k] : k * l->step;
 }
 
-/* Where none is read, or written, there may be no list, or one of NULL. */
+/* Lists the buffers. A list that the call does not access may be NULL, or hold
+ * NULLs. */
 static void list_buffers(several *l, const matrix_row *row,
                          const matrix_case *c, const matrix_shape *s,
                          const matrix_buffers *b) {
@@ -126,7 +127,7 @@ static void list_buffers(several *l, const matrix_row *row,
   l->outs = !out && !s->writes ? NULL : l->out;
 }
 
-/* Blocks of a vector that lie one behind the other may be one piece. */
+/* Joins the blocks between two piece boundaries of a vector into one piece. */
 static void join_pieces(several *l, const matrix_case *c, int rank,
                         const matrix_list *blocks) {
   for (size_t k = 0; k < blocks->blocks; k++) {
@@ -194,14 +195,15 @@ static gloo_status call_list(gloo_context *x, const matrix_row *row,
   }
 }
 
-/* A message to the rank that is `root` further, and one from the rank that is
- * `root` behind. */
+/* A message to the rank `root` places ahead, and one from the rank `root`
+ * places behind. */
 typedef struct exchange {
   int to, from;
   gloo_dtype dtype;
 } exchange;
 
-/* In two parts, the receive taking what comes from one of a list. */
+/* Makes the exchange of two operations; the receive accepts any source in a
+ * list of one rank. */
 static gloo_status call_parts(gloo_context *x, const matrix_case *c,
                               const exchange *e, const matrix_buffers *b,
                               const gloo_options *o, matrix_operations *ops) {

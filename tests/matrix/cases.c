@@ -1,5 +1,5 @@
-/* What there is to run: from the lists of collectives, algorithms, types and
- * operations, nothing by hand. */
+/* The list of cases, generated from the library's lists of collectives,
+ * algorithms, types and operations. */
 #include <stdlib.h>
 
 #include "draw.h"
@@ -9,8 +9,8 @@
 static const uint32_t counts[] = {0, 1, 2, 10, 100, 1000, 10000, 1 << 20};
 enum { COUNTS = sizeof counts / sizeof *counts };
 
-/* All ranks' buffers together, for one case: where several tests run at the
- * same time, and where one is asked for everything. */
+/* Limits on the buffers of all ranks in one case: by default, when several
+ * tests run at the same time, and for the full product. */
 #define BYTES_BY_DEFAULT ((uint64_t)1 << 28)
 #define BYTES_OF_PRODUCT ((uint64_t)1 << 30)
 
@@ -33,7 +33,7 @@ size_t matrix_rows(const matrix_row **rows) {
   static matrix_row all[MOST_ROWS];
   static size_t n;
   *rows = all;
-  if (n > 0) return n; /* made before there are threads */
+  if (n > 0) return n; /* first called before threads exist */
   for (int c = 0; c < GLI_COLLECTIVES; c++) {
     for (int v = 0; v < MATRIX_VARIANTS; v++) {
       matrix_row row = {(gli_collective)c, (matrix_variant)v, NULL};
@@ -91,7 +91,8 @@ bool matrix_asks_for_order(const matrix_case *c) {
 
 /* ---- the list ------------------------------------------------------------ */
 
-/* Some algorithms are for operations that commute only. */
+/* Returns true if the algorithm supports the operation; some require it to be
+ * commutative. */
 static bool fits(const matrix_row *row, int op) {
   if (op != REFERENCE_AFFINE || row->algorithm == NULL) return true;
   const gli_algorithm *a = gli_algorithm_find(row->collective, row->algorithm);
@@ -129,13 +130,12 @@ static int places_of(const matrix_row *row) {
   return matrix_has_place(row) ? MATRIX_PLACES : 1;
 }
 
-/* Does the number of elements matter? */
+/* Returns how many element counts to try: one if the count has no effect. */
 static int counts_of(const matrix_row *row) {
   return row->collective == GLI_BARRIER ? 1 : COUNTS;
 }
 
-/* The n-th of the types, or pairs of type and operation, modulo how many there
- * are. */
+/* Takes the n-th type, or pair of type and operation, modulo their number. */
 static void take_pair(const matrix_row *row, uint64_t n, matrix_case *c) {
   int pairs = 0;
   for (int pass = 0; pass < 2; pass++) {
@@ -154,7 +154,7 @@ static void take_pair(const matrix_row *row, uint64_t n, matrix_case *c) {
 
 /* ---- the core ------------------------------------------------------------ */
 
-/* Types, forms, roots and everything else take turns. */
+/* State for taking types, forms, roots and all other parameters in turn. */
 typedef struct turns {
   const matrix_ranks *ranks;
   matrix_cases *to;
@@ -181,7 +181,8 @@ static matrix_case any_case(uint32_t count, int place) {
                        .place = (uint8_t)place};
 }
 
-/* Every algorithm, with few and some elements, in every place. */
+/* Adds every algorithm, with few and moderately many elements, in every
+ * place. */
 static void core_counts(turns *t, size_t row) {
   static const uint32_t few[] = {0, 1, 10, 1000};
   const matrix_row *rows;
@@ -204,7 +205,7 @@ static void core_roots(turns *t, size_t row) {
   }
 }
 
-/* Every type and operation, by the algorithms in turn. */
+/* Adds every type and operation, with the algorithms in turn. */
 static void core_pairs(turns *t, size_t row, size_t algorithms) {
   const matrix_row *rows;
   matrix_rows(&rows);
@@ -228,8 +229,8 @@ static size_t algorithms_from(size_t row) {
   return end - row;
 }
 
-/* Ranks on several hosts are for what goes by them, and for the choice; those
- * of groups as well. */
+/* Returns true if the row belongs on these ranks. Ranks on several hosts, and
+ * groups of them, only run host-aware algorithms and the library's choice. */
 static bool is_for(const matrix_ranks *ranks, const matrix_row *row) {
   if (ranks->hosts == 0 || row->algorithm == NULL) return true;
   return gli_algorithm_find(row->collective, row->algorithm)->rounds == NULL;
@@ -252,7 +253,7 @@ void matrix_core(const matrix_ranks *ranks, uint64_t seed, matrix_cases *to) {
 
 /* ---- a sample ------------------------------------------------------------ */
 
-/* Long vectors take most of the time, so there are few of them. */
+/* Draws a count. Long vectors are rare, because they take most of the time. */
 static uint32_t draw_count(uint64_t drawn) {
   static const unsigned odds[COUNTS] = {50, 100, 100, 150, 200, 200, 190, 10};
   uint64_t left = drawn % 1000;
@@ -284,7 +285,7 @@ void matrix_sample(const matrix_ranks *ranks, uint64_t seed, size_t sample,
 
 /* ---- everything ---------------------------------------------------------- */
 
-/* One type and operation of one row. */
+/* Adds all cases of one row with one type and operation. */
 static void product_of(const matrix_ranks *ranks, uint64_t seed, matrix_case *c,
                        matrix_cases *to) {
   const matrix_row *rows;

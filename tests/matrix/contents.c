@@ -1,7 +1,7 @@
-/* What is in the buffers of a rank, before a call and after it. Passes over
- * long buffers are what a case takes most of its time for, so there is one to
- * fill and one to check each, and nothing else is read or written on the way:
- * what must be there is worked out a piece at a time, in the caches. */
+/* Contents of a rank's buffers before and after a call. Passes over long
+ * buffers dominate the time of a case, so there is one pass to fill and one to
+ * check, and neither accesses other memory: expected values are computed
+ * piecewise, in the caches. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 
 /* ---- memory -------------------------------------------------------------- */
 
-/* At least `bytes`, from the heap or from gloo_alloc. */
+/* Returns at least `bytes`, from the heap or from gloo_alloc. */
 static uint8_t *take(player *p, area *a, size_t bytes, bool shared) {
   size_t *have = shared ? &a->shared_bytes : &a->heap_bytes;
   uint8_t **at = shared ? &a->shared : &a->heap;
@@ -41,7 +41,7 @@ void player_free_buffers(player *p) {
 
 /* ---- GPUs ---------------------------------------------------------------- */
 
-/* Memory of that kind for as many bytes as the area is long. */
+/* Returns GPU memory of that kind, of the area's length. */
 static uint8_t *take_gpu(player *p, area *a, gpu_kind kind, size_t bytes) {
   if (bytes <= a->gpu_bytes[kind]) return a->gpu[kind];
   gpu_free(p->device, kind, a->gpu[kind]);
@@ -54,7 +54,8 @@ static void give_to_gpu(player *p, const buffer *b) {
   if (b->kind == GPU_HOST) return;
   gpu_copy(p->device, p->order, b->given - GUARD, b->at - GUARD,
            b->bytes + 2 * GUARD);
-  /* Nobody waits for a stream where none is named and the host could read. */
+  /* The library does not wait for a stream if none is given and the host can
+   * read the buffer. */
   if (b->kind == GPU_PINNED && p->order == NULL) gpu_sync(p->device, p->order);
 }
 
@@ -70,7 +71,7 @@ static bool has_elements(const matrix_list *l) {
   return n > 0;
 }
 
-/* Has the call had to wait for what filled its buffers? */
+/* Returns true if the call had to wait for the copy that filled the buffer. */
 static bool waited(const player *p, const buffer *b) {
   const matrix_shape *s = &p->shape;
   if (b->kind == GPU_HOST || (b->kind == GPU_PINNED && p->order == NULL))
@@ -94,8 +95,8 @@ bool player_has_gpu(const player *p) {
   return p->in.kind != GPU_HOST || p->out.kind != GPU_HOST;
 }
 
-/* A buffer at an address that is aligned to nothing in half of the cases; a
- * fourth is memory that other ranks may reach. */
+/* Makes a buffer, in half of the cases at an unaligned address; a quarter of
+ * them are memory that other ranks can access. */
 static bool make_buffer(player *p, buffer *b, area *a, size_t elements,
                         unsigned salt) {
   uint64_t drawn = reference_mix(matrix_drawn(p->c, MATRIX_MEMORY),
@@ -113,15 +114,16 @@ static bool make_buffer(player *p, buffer *b, area *a, size_t elements,
   return true;
 }
 
-/* ---- where things are ---------------------------------------------------- */
+/* ---- layout -------------------------------------------------------------- */
 
-/* The i-th block by its place: some lists go backwards. */
+/* Returns the i-th block by address: some lists run backwards. */
 static size_t in_order(const matrix_list *l, size_t i) {
   bool backwards = l->blocks > 0 && l->first[0] > l->first[l->blocks - 1];
   return backwards ? l->blocks - 1 - i : i;
 }
 
-/* In place, a list is that of the output; a block of one's own, shifted. */
+/* Locates the inputs. In place, they are blocks of the output, shifted by
+ * `shift`. */
 static void place_inputs(player *p) {
   const matrix_shape *s = &p->shape;
   p->n_inputs = 0;
@@ -148,7 +150,7 @@ bool player_make_buffers(player *p) {
          make_buffer(p, &p->out, &p->areas[1], matrix_out_elements(s), 1);
 }
 
-/* How many of the inputs are in this buffer: all, or none. */
+/* Returns how many inputs are in this buffer: all, or none. */
 static size_t inputs_in(const player *p, const buffer *b) {
   bool here = (b == &p->out) == p->shape.in_place;
   return here ? p->n_inputs : 0;
@@ -156,13 +158,14 @@ static size_t inputs_in(const player *p, const buffer *b) {
 
 /* ---- before -------------------------------------------------------------- */
 
-/* Of one block, in one run: the same for all ranks that have such a block. */
+/* Returns the key of one block in one run, the same on all ranks that have the
+ * block. */
 static uint64_t key_of(const player *p, size_t block, int run) {
   return reference_mix(matrix_drawn(p->c, MATRIX_KEYS),
                        (uint64_t)block << 8 | (unsigned)run);
 }
 
-/* Inputs, and filler around and between them. */
+/* Writes the inputs, and filler around and between them. */
 static void fill(player *p, const buffer *b, int run) {
   uint8_t *at = b->at - GUARD, *end = b->at + b->bytes + GUARD;
   for (size_t i = 0; i < inputs_in(p, b); i++) {
@@ -188,9 +191,9 @@ void player_fill(player *p, int run) {
   give_to_gpu(p, &p->out);
 }
 
-/* ---- as it was ----------------------------------------------------------- */
+/* ---- unchanged bytes ----------------------------------------------------- */
 
-/* The first byte that is not filler; NULL: all are. */
+/* Returns the first byte that is not filler, or NULL. */
 static const uint8_t *find_no_filler(const uint8_t *at, const uint8_t *end) {
   if (at >= end) return NULL;
   size_t others = (size_t)(end - at) - 1;
@@ -199,8 +202,8 @@ static const uint8_t *find_no_filler(const uint8_t *at, const uint8_t *end) {
   return at;
 }
 
-/* The first byte of [at, end) in an input that has changed. Only whole elements
- * of an input are ever looked at, or none. */
+/* Returns the first byte of [at, end) in an input that has changed, or NULL.
+ * Callers check whole elements of an input only. */
 static const uint8_t *find_changed(const player *p, const placed *x,
                                    const uint8_t *begin, const uint8_t *at,
                                    const uint8_t *end, int run) {
@@ -211,7 +214,7 @@ static const uint8_t *find_changed(const player *p, const placed *x,
   return wrong < n ? at + wrong * p->element : NULL;
 }
 
-/* Is what there is in [at, end) what there was before the call? */
+/* Fails the case if a byte of [at, end) has changed since before the call. */
 static void check_kept(player *p, const buffer *b, const uint8_t *at,
                        const uint8_t *end, int run, const char *what) {
   const uint8_t *wrong = NULL;
@@ -261,15 +264,16 @@ bool player_is_loose(const player *p) {
          reference_is_loose(p->reference);
 }
 
-/* Scans have seen some of the inputs already when they see the next. */
+/* Returns the number of ranks whose inputs are combined, or 0 if all are
+ * combined at once and rounded once. A scan rounds at each rank. */
 static int operands_of(const player *p, const matrix_result *r) {
   bool all = r->n == p->scene->ranks->size;
   bool at_once = p->ordered && all && !p->is_prefix;
   return at_once ? 0 : r->n;
 }
 
-/* The first element of a block that is wrong; n: none is. `want`: what would be
- * right there. */
+/* Returns the first wrong element of a block, or n if there is none, and sets
+ * `want` to the expected element. */
 static size_t find_wrong(const player *p, const matrix_result *r, uint64_t key,
                          size_t n, const uint8_t *is, uint8_t *want) {
   const reference *f = p->reference;
@@ -288,7 +292,7 @@ static size_t find_wrong(const player *p, const matrix_result *r, uint64_t key,
   return wrong;
 }
 
-/* A block of output k. */
+/* Checks a block of output k. */
 static void check_block(player *p, const matrix_result *r, size_t k, size_t b,
                         int run) {
   const matrix_list *l = &p->shape.out;
@@ -303,7 +307,8 @@ static void check_block(player *p, const matrix_result *r, size_t k, size_t b,
   if (memcmp(is, first, n * p->element) != 0) player_tell(p, "outputs differ");
 }
 
-/* Output k and what is before it, from `at` on. Where it ends. */
+/* Checks output k and the bytes before it, starting at `at`. Returns where it
+ * ends. */
 static const uint8_t *check_output(player *p, const uint8_t *at, size_t k,
                                    int run) {
   static const char around[] = "what is around the result";
@@ -342,8 +347,8 @@ static uint64_t join(uint64_t h, uint64_t word) {
   return h ^ h >> 32;
 }
 
-/* FNV-1a (Fowler, Noll and Vo) of whole words, in four lanes: a product has to
- * wait for the one before it. */
+/* FNV-1a (Fowler, Noll and Vo) of whole words, in four lanes, because each
+ * multiplication depends on the one before it. */
 static uint64_t digest(const uint8_t *at, size_t bytes) {
   uint64_t h[4] = {UINT64_C(0xcbf29ce484222325), 1, 2, 3}, word[4];
   size_t i = 0;

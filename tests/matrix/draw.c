@@ -42,11 +42,12 @@ bool draw_has(gloo_dtype dtype, int op, inputs kind) {
   if (op == REFERENCE_NO_OP || op >= REFERENCE_AFFINE) return false;
   if (draw_precision(dtype) == 0) return false;
   if (kind == INPUTS_ROUNDED) return is_sum(op) || op == GLOO_PRODUCT;
-  /* (a + bi) (c + di) with an infinity depends on what comes first. */
+  /* (a + bi) (c + di) with an infinity depends on the order of operands. */
   return !(is_complex(dtype) && op == GLOO_PRODUCT);
 }
 
-/* Of complex products the signs of zeros do. */
+/* Returns true if the result may vary: the signs of zeros do in complex
+ * products. */
 bool draw_is_loose(gloo_dtype dtype, int op, inputs kind) {
   if (kind == INPUTS_ROUNDED) return true;
   return is_complex(dtype) && op == GLOO_PRODUCT;
@@ -54,36 +55,37 @@ bool draw_is_loose(gloo_dtype dtype, int op, inputs kind) {
 
 /* ---- random numbers ------------------------------------------------------ */
 
-/* The next of a sequence. */
+/* Returns the next number of a sequence. */
 static uint64_t next(uint64_t *random) {
   *random = reference_mix(*random, 7);
   return *random;
 }
 
-/* One of 0 ... n - 1. */
+/* Returns one of 0 ... n - 1. */
 static int below(uint64_t *random, int n) {
   return (int)(next(random) % (unsigned)n);
 }
 
-/* -1 or 1. */
+/* Returns -1 or 1. */
 static double sign(uint64_t *random) {
   return next(random) % 2 ? 1 : -1;
 }
 
-/* At least 0, below 1. */
+/* Returns a number of at least 0 and below 1. */
 static double fraction(uint64_t *random) {
   return ldexp((double)(next(random) >> 11), -53);
 }
 
-/* Is this input among the `n` of the group that are? They are others in other
- * groups. */
+/* Returns true if this input is among the `n` selected ones of its group. Each
+ * group selects others. */
 static bool is_among(const draw *d, int n) {
   return ((unsigned)d->input + d->group) % (unsigned)d->inputs < (unsigned)n;
 }
 
-/* ---- integers and truth values ------------------------------------------- */
+/* ---- integers and booleans ----------------------------------------------- */
 
-/* True everywhere, nearly nowhere, or at half of the inputs. */
+/* Draws a boolean: true everywhere, almost nowhere, or for half of the
+ * inputs. */
 static bool is_true(const draw *d, uint64_t *random) {
   int odds = below(random, d->inputs + 1);
   switch (d->group % 3) {
@@ -111,7 +113,7 @@ static uint64_t integer(const draw *d, uint64_t *random) {
 
 /* ---- floats -------------------------------------------------------------- */
 
-/* All sums of some of them have few enough bits. */
+/* Draws a term such that all partial sums are exact. */
 static double exact_term(const draw *d, uint64_t *random) {
   int precision = draw_precision(d->dtype);
   double room = ldexp(1, precision), all = d->inputs;
@@ -124,7 +126,7 @@ static double exact_term(const draw *d, uint64_t *random) {
   return sign(random) * ldexp(term, exponent);
 }
 
-/* Powers of two, of which few are not 1; one has another factor. */
+/* Draws powers of two, few of which are not 1; one has another factor. */
 static double exact_factor(const draw *d, uint64_t *random) {
   double factor = sign(random);
   if (is_among(d, 3)) factor *= ldexp(1, below(random, 3) - 1);
@@ -163,7 +165,7 @@ static double special_number(const draw *d, uint64_t *random) {
   }
 }
 
-/* Products of many of them neither vanish nor grow beyond bounds. */
+/* Draws a factor such that products of many neither underflow nor overflow. */
 static double rounded_number(const draw *d, uint64_t *random) {
   if (d->op != GLOO_PRODUCT) return sign(random) * fraction(random);
   return sign(random) * (0.9 + 0.35 * fraction(random));
@@ -180,7 +182,8 @@ static double number(const draw *d, uint64_t *random) {
   }
 }
 
-/* Turns by quarters; some longer by the root of two, or by two. */
+/* Draws rotations by quarter turns; some are scaled by the root of two, or by
+ * two. */
 static void exact_complex_factor(const draw *d, uint64_t *random, double *z) {
   static const double factors[][2] = {{1, 0}, {0, 1}, {1, 1}, {1, -1}, {2, 0}};
   int which = below(random, is_among(d, 3) ? 5 : 2);
@@ -202,7 +205,7 @@ oracle_value draw_value(const draw *d) {
   uint64_t random = d->random;
   oracle_value v = {{next(&random), next(&random)}};
   if (d->op == REFERENCE_NO_OP || d->op == REFERENCE_BYTES) return v;
-  if (d->op == REFERENCE_AFFINE) { /* factors that are not lost modulo 16 */
+  if (d->op == REFERENCE_AFFINE) { /* factors that stay nonzero modulo 16 */
     v.part[0] |= UINT64_C(0x1010101010101010);
     v.part[1] |= UINT64_C(0x1010101010101010);
     return v;

@@ -1,4 +1,4 @@
-/* Numbers to reduce. */
+/* Random inputs of reductions. */
 #ifndef TESTS_MATRIX_DRAW_H
 #define TESTS_MATRIX_DRAW_H
 
@@ -10,20 +10,21 @@ typedef struct draw {
   int op; /* REFERENCE_NO_OP: any bits */
   inputs kind;
   int inputs, input;
-  uint64_t group, random; /* the same for all inputs; this one's own */
+  uint64_t group, random; /* common to all inputs; specific to this one */
 } draw;
 oracle_value draw_value(const draw *d);
 
-/* May results differ with the order of operands? */
+/* Returns true if results may differ with the order of operands. */
 bool draw_is_loose(gloo_dtype dtype, int op, inputs kind);
 
-/* Kinds of inputs that there are for a type and an operation. */
+/* Returns true if a type and an operation have this kind of inputs. */
 bool draw_has(gloo_dtype dtype, int op, inputs kind);
 
-/* Bits of a float's significand, the hidden one included; 0: no float. */
+/* Returns the bits of a float's significand, including the hidden one, or 0 if
+ * the type is not a float. */
 int draw_precision(gloo_dtype dtype);
 
-/* The exponent of the smallest number. */
+/* Returns the exponent of the smallest number. */
 int draw_least(gloo_dtype dtype);
 
 #endif

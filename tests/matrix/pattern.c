@@ -1,7 +1,7 @@
-/* The elements are a stretch of a long random row of places that begins
- * anywhere in it, another one every STRETCH elements. For a long buffer that
- * row is written out once with the values, which a cache can hold; the buffer
- * is then filled by copying from there, and checked by comparing with it. */
+/* The elements follow a stretch of a long random row of places, with another
+ * random start every STRETCH elements. For a long buffer the row is written out
+ * once with the values, small enough for a cache; the buffer is then filled by
+ * copying from it, and checked by comparing with it. */
 #include "pattern.h"
 
 #include <string.h>
@@ -11,7 +11,7 @@
 enum {
   STRETCH = 1 << 12,
   ROW = 2 * STRETCH,
-  LONG = 2 * ROW, /* elements from which on that is worth it */
+  LONG = 2 * ROW, /* elements from which the written-out row pays off */
   PIECE = 256     /* else */
 };
 
@@ -23,7 +23,7 @@ void pattern_prepare(void) {
   }
 }
 
-/* Where element i is in it. */
+/* Returns the index of element i in the long row. */
 static size_t position(uint64_t key, size_t i) {
   return reference_mix(key, i / STRETCH) % STRETCH + i % STRETCH;
 }
@@ -41,7 +41,8 @@ static inline void spread(uint8_t *to, const uint8_t *from, size_t size,
   }
 }
 
-/* For compilers: with a constant size it is fast. */
+/* A separate function so that the compiler specializes it for a constant
+ * size. */
 static void spread_any(uint8_t *to, const uint8_t *from, size_t size,
                        const uint8_t *places, size_t n) {
   switch (size) {
@@ -65,8 +66,8 @@ static void spread_any(uint8_t *to, const uint8_t *from, size_t size,
   }
 }
 
-/* The long row, written out; NULL for a short buffer. Of this thread, until the
- * next call. */
+/* Returns the long row, written out, or NULL for a short buffer. The memory is
+ * the calling thread's, valid until its next call. */
 static const uint8_t *written_out(const uint8_t *row, size_t size, size_t n) {
   static _Thread_local uint8_t values[ROW * REFERENCE_MOST_BYTES];
   if (n < LONG) return NULL;

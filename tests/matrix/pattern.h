@@ -1,6 +1,5 @@
-/* Long buffers made of a short row of values: which of them an element has
- * follows from a key and its index alone, so that one that ends up elsewhere is
- * noticed. */
+/* Long buffers filled from a short row of values. A key and the index of an
+ * element determine its value, so that a misplaced element is detected. */
 #ifndef TESTS_MATRIX_PATTERN_H
 #define TESTS_MATRIX_PATTERN_H
 
@@ -9,18 +8,19 @@
 
 enum { PATTERN_PLACES = 64 };
 
-/* Before anything else, and before there are threads that use this. */
+/* Must be called first, before threads use the other functions. */
 void pattern_prepare(void);
 
-/* The place in the row that element i has its value from. */
+/* Returns the place in the row from which element i has its value. */
 size_t pattern_place(uint64_t key, size_t i);
 
-/* Write n elements of `size` bytes, at most 16, by a row of PATTERN_PLACES. */
+/* Writes n elements of `size` bytes, at most 16, from a row of
+ * PATTERN_PLACES. */
 void pattern_fill(const uint8_t *row, size_t size, uint64_t key, size_t n,
                   uint8_t *to);
 
-/* `is` are n elements, from element `from` of a buffer on: the first that is
- * not as written by pattern_fill; n when all are. */
+/* Compares n elements, from element `from` of a buffer on, with those that
+ * pattern_fill writes. Returns the first that differs, or n. */
 size_t pattern_check(const uint8_t *row, size_t size, uint64_t key, size_t from,
                      size_t n, const uint8_t *is);
 

@@ -16,10 +16,10 @@ static bool is_ok(player *p, gloo_status status) {
   return false;
 }
 
-/* ---- the same on all ranks ----------------------------------------------- */
+/* ---- results that must agree --------------------------------------------- */
 
-/* The last to come compares. Where there is one right result, all have looked
- * at that. */
+/* Compares digests; the last rank to finish does so. If only one result is
+ * correct, each rank has already compared with it. */
 static void compare(player *p) {
   scene *s = p->scene;
   if (!player_is_loose(p)) return;
@@ -38,7 +38,8 @@ static void compare(player *p) {
 
 /* ---- one case ------------------------------------------------------------ */
 
-/* What is not there, or not looked at, may be NULL. */
+/* Returns the arguments. A buffer that is absent or not accessed may be
+ * NULL. */
 static matrix_buffers arguments(const player *p) {
   const matrix_shape *s = &p->shape;
   uint64_t absent =
@@ -58,7 +59,7 @@ static matrix_buffers arguments(const player *p) {
   return b;
 }
 
-/* By waiting, or by asking until it is done. */
+/* Completes the operations by waiting, at times after a few calls of test. */
 static bool finish(player *p, const matrix_operations *ops) {
   bool ask = matrix_drawn(p->c, MATRIX_WAITING) % 4 == 0;
   for (int i = 0; i < ops->n; i++) {
@@ -80,9 +81,9 @@ static bool start(player *p, const matrix_operations *ops) {
   return true;
 }
 
-/* What GPUs have is fetched when the operation is over; or this is put into the
- * stream, behind the end of the operation, before that. Not into the default
- * one: other ranks have the same, and would wait for this one. */
+/* Copies results from GPUs to the host, after the operation or, at times, on
+ * the stream behind its end. The default stream is not used for that: other
+ * ranks share it, and would wait for this one. */
 static bool finish_and_fetch(player *p, const matrix_operations *ops) {
   bool in_order = false;
   if (player_has_gpu(p) && p->order != NULL && ops->n == 1 &&
@@ -98,7 +99,7 @@ static bool finish_and_fetch(player *p, const matrix_operations *ops) {
   return true;
 }
 
-/* false: the ranks cannot go on. */
+/* Returns false if the ranks cannot continue. */
 static bool call(player *p, const gloo_options *o, matrix_operations *ops) {
   matrix_buffers b = arguments(p);
   return is_ok(p, matrix_call(p->env->context, p->scene->ranks, p->c,

@@ -13,10 +13,10 @@ struct reference {
   int op;
   inputs kind;
   size_t element;                      /* bytes */
-  int ranks, inputs;                   /* of all ranks together */
-  int first[REFERENCE_MOST_RANKS + 1]; /* inputs of each rank */
+  int ranks, inputs;                   /* totals over all ranks */
+  int first[REFERENCE_MOST_RANKS + 1]; /* index of each rank's first input */
   bool loose;
-  bool exact;         /* equal as numbers, whatever the bits */
+  bool exact;         /* equal as numbers; bits may differ */
   uint8_t *values;    /* [inputs][PATTERN_PLACES] elements */
   uint8_t *results;   /* [ranks + 1][PATTERN_PLACES] */
   double *low, *high; /* [ranks + 1][PATTERN_PLACES][2] when loose */
@@ -36,19 +36,21 @@ uint64_t reference_mix(uint64_t a, uint64_t b) {
 
 static double unit(const reference *r, int op) {
   double u = ldexp(1, -draw_precision(r->dtype));
-  /* Of a complex product: Brent, Percival and Zimmermann 2007. */
+  /* The factor for complex products is from Brent, Percival and Zimmermann
+   * 2007. */
   if (oracle_parts(r->dtype) == 2 && op == GLOO_PRODUCT) u *= 2.2361;
   return u;
 }
 
-/* Averages and scaled sums of low-precision floats are float32 up to the last
- * rounding. */
+/* Returns true if the result is computed in float32 and rounded to the type at
+ * the end, as averages and scaled sums of low-precision floats are. */
 static bool is_widened(const reference *r) {
   bool narrow = draw_precision(r->dtype) > 0 && draw_precision(r->dtype) < 24;
   return narrow && (r->op == GLOO_AVERAGE || r->op == REFERENCE_SCALED);
 }
 
-/* Each of the inputs is scaled, all are added, and the sum is divided. */
+/* Returns the error bound if each input is scaled, all are added, and the sum
+ * is divided. */
 static double widened_error(const reference *r, int n, double number,
                             double size) {
   double operations = r->first[n] + 1;
@@ -57,14 +59,15 @@ static double widened_error(const reference *r, int n, double number,
   return error + ldexp(1, draw_least(r->dtype) - 1);
 }
 
-/* `size`: the sum, or the product, of all absolute values. */
+/* Sets the bounds of a result; `size` is the sum, or product, of absolute
+ * values. */
 static void set_bounds(reference *r, int op, int n, size_t place,
                        const double *number, double size) {
   double operations = op == GLOO_AVERAGE ? n : n - 1;
   double error = expm1(operations * log1p(unit(r, op))) * size;
   if (op == GLOO_AVERAGE) error += ldexp(1, draw_least(r->dtype));
   if (is_widened(r)) error = widened_error(r, n, number[0], size);
-  if (draw_precision(r->dtype) > 24) error *= 2; /* as these doubles are */
+  if (draw_precision(r->dtype) > 24) error *= 2; /* doubles round, too */
   if (r->exact) error = 0;
   for (size_t part = 0; part < 2; part++) {
     size_t i = ((size_t)n * PATTERN_PLACES + place) * 2 + part;
@@ -102,12 +105,12 @@ static running join(int op, running a, running b) {
   return x;
 }
 
-/* A quotient of the same relative error. */
+/* Returns a quotient with the same relative error. */
 static running divided(running x, int n) {
   return (running){{x.number[0] / n, x.number[1] / n}, x.size / n};
 }
 
-/* ---- one place ----------------------------------------------------------- */
+/* ---- results at one place ------------------------------------------------ */
 
 static uint8_t *element(const reference *r, uint8_t *rows, int row,
                         size_t place) {
@@ -122,7 +125,7 @@ static oracle_value value_of(const reference *r, int input, size_t place) {
   return value_get(element(r, r->values, input, place), r->dtype);
 }
 
-/* 0 for those that are not 1.0 / n. */
+/* Factors by rank. `whole` is n if the factor is 1.0 / n, else 0. */
 static const struct {
   double factor;
   uint32_t whole;
@@ -154,7 +157,7 @@ static oracle_value reduce(const reference *r, oracle_value a, oracle_value b) {
   return v;
 }
 
-/* All in this order; low-precision floats are rounded once. */
+/* Combines operands in this order; low-precision floats are rounded once. */
 static oracle_value combine(const reference *r, const oracle_value *all,
                             size_t n) {
   if (r->op < REFERENCE_AFFINE) {
@@ -165,7 +168,7 @@ static oracle_value combine(const reference *r, const oracle_value *all,
   return v;
 }
 
-/* What a rank puts in. */
+/* Returns a rank's operand: its inputs combined, then scaled. */
 static oracle_value operand_of(const reference *r, int rank, size_t place) {
   oracle_value own[REFERENCE_MOST_INPUTS];
   int first = r->first[rank], n = r->first[rank + 1] - first;
@@ -182,7 +185,8 @@ static void set_average(reference *r, int row, size_t place, oracle_value v) {
   set_result(r, row, place, oracle_scale(r->dtype, v, 1.0 / ranks, ranks));
 }
 
-/* In row 0: of all ranks, rounded once where low-precision floats are. */
+/* Computes row 0: all ranks combined at once; low-precision floats are rounded
+ * once. */
 static void work_out_at_once(reference *r, size_t place) {
   oracle_value all[REFERENCE_MOST_RANKS];
   for (int i = 0; i < r->ranks; i++) all[i] = operand_of(r, i, place);
@@ -191,7 +195,8 @@ static void work_out_at_once(reference *r, size_t place) {
   if (r->op == GLOO_AVERAGE) set_average(r, 0, place, v);
 }
 
-/* One after the other. An average is there for all ranks only. */
+/* Computes the results step by step. Only the result of all ranks is an
+ * average. */
 static void work_out(reference *r, size_t place) {
   oracle_value v = operand_of(r, 0, place);
   set_result(r, 1, place, v);
@@ -214,9 +219,10 @@ static void work_out_bounds(reference *r, size_t place) {
   }
 }
 
-/* ---- one place, in float32 ----------------------------------------------- */
+/* ---- results at one place, in float32 ------------------------------------ */
 
-/* Numbers of bfloat16 count less in averages, so that their sum fits. */
+/* Returns a rank's operand in float32. Averages scale bfloat16 down, so that
+ * the sum does not overflow. */
 static double widened(const reference *r, int rank, size_t place) {
   double less = r->dtype == GLOO_BFLOAT16 ? ldexp(1, -16) : 1, sum = 0;
   double factor = (double)(float)reference_factor(r->kind, rank);
@@ -237,7 +243,7 @@ static void set_widened(reference *r, int row, size_t place, double number) {
   set_result(r, row, place, (oracle_value){{oracle_part(r->dtype, number), 0}});
 }
 
-/* One after the other: it is the same at once. */
+/* Computes the results step by step; combining all at once gives the same. */
 static void work_out_widened(reference *r, size_t place) {
   double less = r->dtype == GLOO_BFLOAT16 ? ldexp(1, -16) : 1, sum = 0;
   for (int n = 1; n <= r->ranks; n++) {
@@ -266,7 +272,7 @@ static void work_out_widened_bounds(reference *r, size_t place) {
   }
 }
 
-/* ---- all of it ----------------------------------------------------------- */
+/* ---- the whole reference ------------------------------------------------- */
 
 static void fill(reference *r, uint64_t seed) {
   for (size_t place = 0; place < PATTERN_PLACES; place++) {
@@ -392,8 +398,9 @@ static bool is_within(const reference *r, int operands, size_t place,
   return true;
 }
 
-/* An algorithm adds in the same order for many elements in a row, so what was
- * right at a place before is most likely what is there again. */
+/* Returns the first element out of bounds, or n. Long runs of elements are
+ * added in the same order, so the last accepted result of a place is tried
+ * first. */
 size_t reference_check_bounds(const reference *r, int operands, uint64_t key,
                               size_t n, const uint8_t *is) {
   uint8_t right[PATTERN_PLACES * REFERENCE_MOST_BYTES];
@@ -402,7 +409,8 @@ size_t reference_check_bounds(const reference *r, int operands, uint64_t key,
   for (;;) {
     i += pattern_check(right, r->element, key, i, n - i, is + i * r->element);
     if (i >= n) return n;
-    /* For a while one by one, until the new ones are known. */
+    /* The next elements are checked one by one, until the new results are
+     * known. */
     size_t end = n - i < 2 * PATTERN_PLACES ? n : i + 2 * PATTERN_PLACES;
     for (; i < end; i++) {
       size_t place = pattern_place(key, i);

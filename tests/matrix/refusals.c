@@ -1,5 +1,5 @@
-/* What must not work, and says so: at once, on this rank alone, leaving the
- * outputs alone and the context as good as it was. */
+/* Invalid calls. Each fails at once, on this rank alone, with an error that
+ * names the cause, and leaves the outputs unchanged and the context usable. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,7 +16,7 @@ typedef struct refusal {
   matrix_case c;
   const char *algorithm;
   gloo_status want;
-  const char *word; /* that the sentence has; NULL: any */
+  const char *word; /* part of the message; NULL: any message */
   matrix_shape shape;
   matrix_buffers buffers;
   uint8_t in[BYTES], out[BYTES];
@@ -24,7 +24,7 @@ typedef struct refusal {
 
 static atomic_size_t refused;
 
-/* A call that is in order, of a row. */
+/* Prepares a valid call of a row. */
 static void begin(refusal *r, size_t row) {
   const matrix_row *rows;
   matrix_rows(&rows);
@@ -34,7 +34,8 @@ static void begin(refusal *r, size_t row) {
                        .row = (uint16_t)row,
                        .dtype = GLOO_INT32,
                        .op = reduces ? GLOO_SUM : REFERENCE_NO_OP};
-  /* Buffers end where their last blocks do, and an exchange is one call. */
+  /* This seed leaves no gaps behind the last block, and makes an exchange one
+   * call. */
   while (matrix_drawn(&r->c, MATRIX_GAPS) % 2 != 0 ||
          matrix_drawn(&r->c, MATRIX_ABSENT) % 2 != 0) {
     r->c.seed++;
@@ -47,7 +48,7 @@ static void begin(refusal *r, size_t row) {
   RANK_CHECK(r->env, matrix_shape_of(r->ranks, &r->c, r->env->rank, &r->shape));
 }
 
-/* Make it in each form. */
+/* Makes the call in each form. */
 static void expect(refusal *r, gloo_status want) {
   gloo_error error;
   gloo_options o = GLOO_OPTIONS_INIT;
@@ -73,7 +74,7 @@ static void expect(refusal *r, gloo_status want) {
   }
 }
 
-/* ---- what is wrong ------------------------------------------------------- */
+/* ---- invalid arguments --------------------------------------------------- */
 
 static void pairs(refusal *r, size_t row) {
   const matrix_row *rows;
@@ -94,7 +95,8 @@ static void pairs(refusal *r, size_t row) {
   begin(r, row);
   r->c.op = UINT8_MAX;
   expect(r, GLOO_ERR_OP);
-  /* Without a factor, and without an operation. */
+  /* A scaled sum lacks its factors here, and a custom operation its
+   * function. */
   for (int op = REFERENCE_SCALED; op < REFERENCE_OPS; op++) {
     begin(r, row);
     r->c.op = (uint8_t)op;
@@ -140,7 +142,7 @@ static void memory(refusal *r, size_t row, gli_collective collective) {
     expect(r, GLOO_ERR_BUFFER);
   }
   if (s->reads && s->writes && s->in.elements > 0 && s->out.elements > 0) {
-    /* One element into the output, wherever that has to begin. */
+    /* The input overlaps the output by a part of one element. */
     size_t last = (s->out.elements - 1) * element + 1;
     r->buffers = (matrix_buffers){r->out + last, r->out};
     expect(r, GLOO_ERR_BUFFER);
@@ -172,7 +174,7 @@ static void refuse_all(rank_env *env) {
 size_t matrix_refusals(const matrix_ranks *ranks) {
   matrix_ranks copy = *ranks;
   const matrix_row *rows;
-  matrix_rows(&rows); /* before there are threads */
+  matrix_rows(&rows); /* first called before threads exist */
   ranks_options o = {.transport = ranks->transport, .user = &copy};
   atomic_store(&refused, 0);
   ranks_run(ranks->size, &o, refuse_all);

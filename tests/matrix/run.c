@@ -1,4 +1,4 @@
-/* Running cases: what all ranks share. */
+/* Running cases: state shared by all ranks. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,7 +46,8 @@ static void play(rank_env *env) {
   gpu_stream_free(p.device, p.other);
 }
 
-/* The ranks but one, in reverse order; that one has nothing more to do. */
+/* Runs the cases in a group of all ranks but one, in reverse order; that rank
+ * is idle. */
 static void play_in_group(rank_env *env) {
   rank_env inner = *env;
   int color = env->rank == env->size / 2 ? GLOO_NO_COLOR : 1;
@@ -80,14 +81,15 @@ static void make_references(scene *s) {
   }
 }
 
-/* For compilers: with a constant operation it becomes a loop over vectors. */
+/* An inline function, so that the compiler vectorizes the loop for each
+ * constant operation. */
 static inline void combine_bytes(int op, const uint8_t *left,
                                  const uint8_t *right, size_t n, uint8_t *to) {
   for (size_t i = 0; i < n; i++)
     to[i] = reference_custom(op, left[i], right[i]);
 }
 
-/* `user` is which one. */
+/* Combines operands; `user` selects the operation. */
 static void combine(const gloo_custom_args *args) {
   void *user = args->user;
   const void *left = args->left;

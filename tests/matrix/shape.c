@@ -1,4 +1,5 @@
-/* What each collective reads and writes, as its documentation says. */
+/* Data that each collective reads and writes, according to its
+ * documentation. */
 #include <string.h>
 
 #include "matrix.h"
@@ -9,9 +10,9 @@ enum { MULTI = 1 << MATRIX_MULTI, LIST = 1 << MATRIX_LIST };
 typedef struct traits {
   part in, out;
   bool in_at_root, out_at_root;  /* only there */
-  bool has_place, place_at_root; /* can be in place; at the root only */
-  bool same;                     /* all ranks get the same */
-  unsigned variants;             /* calls other than the plain one */
+  bool has_place, place_at_root; /* has an in-place form; at the root only */
+  bool same;                     /* all ranks get the same result */
+  unsigned variants;             /* variants other than the plain call */
 } traits;
 
 static const traits all[GLI_COLLECTIVES] = {
@@ -47,7 +48,8 @@ bool matrix_has(gli_collective collective, matrix_variant variant) {
   return variant == MATRIX_PLAIN || all[collective].variants >> variant & 1;
 }
 
-/* A list of the parts of a vector has no block that the result could be in. */
+/* A list with the parts of a vector has no block to hold the result in
+ * place. */
 bool matrix_has_place(const matrix_row *row) {
   bool parts =
       row->collective == GLI_REDUCE_SCATTER && row->variant == MATRIX_LIST;
@@ -77,9 +79,9 @@ static bool is_list(const matrix_case *c) {
   return row_of(c)->variant == MATRIX_LIST;
 }
 
-/* Of blocks at places of their own one address says too little, an exchange
- * may be of two lengths, and a list is no address. Lists of inputs can be those
- * of the outputs. */
+/* Blocks with displacements need more than one address, the two messages of an
+ * exchange may differ in length, and a list is not an address; a list of inputs
+ * can equal that of the outputs. */
 bool matrix_has_address(const matrix_case *c) {
   gli_collective collective = collective_of(c);
   if (is_multi(c)) {
@@ -91,8 +93,8 @@ bool matrix_has_address(const matrix_case *c) {
 
 /* ---- lengths ------------------------------------------------------------- */
 
-/* Elements that go from one rank to another; as many come back when it is in
- * place. A fourth of all blocks are empty. */
+/* Returns the elements that one rank sends to another; in place, as many come
+ * back. A quarter of all blocks are empty. */
 static size_t between(const matrix_case *c, int from, int to) {
   gli_collective collective = collective_of(c);
   if (!is_counted(collective)) return c->count;
@@ -110,9 +112,9 @@ static size_t block_of(const matrix_case *c, int rank) {
   return between(c, rank, rank);
 }
 
-/* Where blocks may be given places of their own, half of the cases leave gaps:
- * on all ranks, or, in lists of addresses, in most of these. An output that
- * holds what is scattered is one buffer. */
+/* Returns true if the blocks have gaps. Half of the cases do if blocks have
+ * displacements: on all ranks, or, for lists of addresses, in most lists. An
+ * output that holds the data to scatter is one buffer. */
 static bool has_gaps(const matrix_case *c, int rank, bool input) {
   gli_collective collective = collective_of(c);
   uint64_t drawn = matrix_drawn(c, MATRIX_GAPS);
@@ -130,7 +132,7 @@ static matrix_list one_block(size_t n) {
   return (matrix_list){.count = {n}, .blocks = 1, .elements = n, .buffers = 1};
 }
 
-/* With gaps they go backwards. */
+/* Returns a list of blocks. With gaps they are in descending order. */
 static matrix_list blocks_of(const matrix_case *c, int size, int rank,
                              bool input) {
   bool gaps = has_gaps(c, rank, input);
@@ -157,7 +159,8 @@ bool matrix_begins_piece(const matrix_case *c, int rank, size_t block) {
   return block == 0 || (drawn >> block & 1) != 0;
 }
 
-/* All ranks have the same blocks, of which each makes pieces in its own way. */
+/* Returns a vector's blocks, the same on all ranks; each rank divides them into
+ * pieces in another way. */
 static matrix_list pieces_of(const matrix_case *c, int rank, bool input) {
   bool gaps = has_gaps(c, rank, input);
   matrix_list l = {.blocks = PARTS, .buffers = 1};
@@ -182,7 +185,7 @@ static matrix_list list_of(const matrix_case *c, part is, int size, int rank,
 
 enum { BETWEEN = 3 }; /* elements */
 
-/* A buffer of every rank's inputs, in their order. */
+/* Returns a buffer with every rank's inputs, in their order. */
 static matrix_list gathered(const matrix_case *c, int size) {
   matrix_list l = {.buffers = 1};
   for (int r = 0; r < size; r++) {
@@ -195,7 +198,8 @@ static matrix_list gathered(const matrix_case *c, int size) {
   return l;
 }
 
-/* How many, and where: of a call in place the inputs are in the outputs. */
+/* Sets the number and spacing of buffers. In place, the inputs of a reduction
+ * are in the outputs. */
 static void set_buffers(const matrix_case *c, int size, int rank,
                         matrix_shape *s) {
   gli_collective kind = collective_of(c);
@@ -209,7 +213,7 @@ static void set_buffers(const matrix_case *c, int size, int rank,
   s->in.step = s->in.elements + BETWEEN;
 }
 
-/* Where the first input is within the first output. */
+/* Returns the offset of the first input within the first output. */
 static size_t shift_of(const matrix_case *c, int rank, const matrix_shape *s) {
   const traits *is = &all[collective_of(c)];
   if (is->in != ONE || is->out != BLOCKS) return 0;
@@ -228,7 +232,7 @@ size_t matrix_out_elements(const matrix_shape *s) {
   return (s->out.buffers - 1) * s->out.step + s->elements;
 }
 
-/* ---- all of it ----------------------------------------------------------- */
+/* ---- the whole layout ---------------------------------------------------- */
 
 bool matrix_shape_of(const matrix_ranks *ranks, const matrix_case *c, int rank,
                      matrix_shape *s) {
@@ -251,7 +255,7 @@ bool matrix_shape_of(const matrix_ranks *ranks, const matrix_case *c, int rank,
   if (s->in.elements > s->elements) s->elements = s->in.elements;
   s->out.step = s->elements + BETWEEN;
   s->in.step = is->out == BLOCKS ? s->in.elements : s->out.step;
-  /* A scatter keeps what it scatters. */
+  /* A scatter does not modify its input. */
   if (is->in_at_root) s->undefined = s->elements;
   return true;
 }
@@ -266,7 +270,7 @@ static matrix_result from(int rank, int block) {
   return (matrix_result){.first = rank, .n = 1, .block = block};
 }
 
-/* Block b of what is gathered. */
+/* Returns the source of block b of a gathered result. */
 static matrix_result gathered_from(const matrix_case *c, int b) {
   if (!is_multi(c)) return from(b, 0);
   matrix_result r = from(0, 0);
@@ -312,7 +316,7 @@ matrix_result matrix_result_of(const matrix_ranks *ranks, const matrix_case *c,
     case GLI_ALLTOALL:
     case GLI_ALLTOALLV:
       return from((int)b, rank);
-    case GLI_SENDRECV: /* `root` is how far it goes */
+    case GLI_SENDRECV: /* `root` is the distance of the exchange */
       return from((rank + size - c->root) % size, 0);
     default:
       return kept();
@@ -326,7 +330,7 @@ uint64_t matrix_bytes(const matrix_ranks *ranks, const matrix_case *c) {
   if (is->out != NONE) blocks += is->out == ONE || is->out_at_root ? 1 : size;
   uint64_t longest = is_counted(collective_of(c)) ? 2 : 1;
   if (is_multi(c)) longest = REFERENCE_MOST_INPUTS * 2;
-  /* Each is there twice: what was in it is compared with what is. */
+  /* The factor 2 counts both old and new contents, which are compared. */
   return 2 * size * blocks * longest * c->count *
          gloo_dtype_size((gloo_dtype)c->dtype);
 }

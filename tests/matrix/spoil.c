@@ -1,9 +1,10 @@
-/* Errors that a call might make, for the test of these tests. */
+/* Errors that a call might make, to test the matrix itself. */
 #include <string.h>
 
 #include "player.h"
 
-/* A block of the last output that has elements, and how many; NULL: none. */
+/* Returns a nonempty block of the last output, and its length in *n, or
+ * NULL. */
 static uint8_t *find_block(const player *p, size_t *n) {
   const matrix_list *l = &p->shape.out;
   for (size_t b = 0; b < l->blocks; b++) {
@@ -14,7 +15,7 @@ static uint8_t *find_block(const player *p, size_t *n) {
   return NULL;
 }
 
-/* An element in the middle and one that is not the same. */
+/* Swaps the middle element with a different one. */
 static bool exchange(const player *p, uint8_t *at, size_t n) {
   uint8_t kept[REFERENCE_MOST_BYTES], *one = at + n / 2 * p->element;
   for (size_t i = n / 2 + 1; i < n; i++) {
@@ -28,8 +29,8 @@ static bool exchange(const player *p, uint8_t *at, size_t n) {
   return false;
 }
 
-/* One of the lowest bits may be wrong where rounding leaves a choice, if it is
- * wrong on all ranks. */
+/* Flips a lowest bit. If rounding leaves a choice that is an error only if all
+ * ranks must get the same result. */
 static bool flip_lowest(const player *p, uint8_t *at) {
   const matrix_row *rows;
   matrix_rows(&rows);
@@ -39,7 +40,7 @@ static bool flip_lowest(const player *p, uint8_t *at) {
   return true;
 }
 
-/* As if they had never been written. */
+/* Restores the filler, as if the bytes had never been written. */
 static bool leave_out(uint8_t *at, size_t bytes) {
   bool changed = false;
   for (size_t i = 0; i < bytes; i++) {

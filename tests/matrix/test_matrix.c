@@ -1,16 +1,16 @@
 /* The conformance matrix. Usage:
  *
  *   test_matrix TRANSPORT              the core, and a sample
- *   test_matrix TRANSPORT --sample=N   the core, and another number of others
+ *   test_matrix TRANSPORT --sample=N   the core, and a sample of N cases
  *   test_matrix TRANSPORT --product --ranks=P --counts=A-B --shard=K/N
- *                                      one of N parts of all there is, of those
- *                                      with A to B elements: scripts/product
- *                                      runs them all, one after the other
- *   test_matrix TRANSPORT --gpus       the first two, with buffers in the
- *                                      memory of GPUs, on up to 4 ranks;
- *                                      --shard=K/N: one of N parts of that
- *   test_matrix --count                how much that is
- *   test_matrix CASE                   one case, as a failure printed it
+ *                                      shard K of N of the full product, for
+ *                                      cases with A to B elements;
+ *                                      scripts/product runs all shards in turn
+ *   test_matrix TRANSPORT --gpus       the core and a sample, with buffers in
+ *                                      GPU memory, on up to 4 ranks;
+ *                                      --shard=K/N: shard K of N of these
+ *   test_matrix --count                the number of cases
+ *   test_matrix CASE                   one case, as printed by a failed run
  *
  * GLOO_MATRIX_SEED draws another sample. */
 #include <stdio.h>
@@ -42,7 +42,7 @@ static struct settings {
   uint32_t least, most; /* elements */
 } settings;
 
-/* ---- what has run -------------------------------------------------------- */
+/* ---- coverage ------------------------------------------------------------ */
 
 enum { MOST_ROWS = 512 };
 static size_t cells[MOST_ROWS][SIZES], ran, refused, left_out;
@@ -86,7 +86,7 @@ static void print_cells(void) {
 
 /* ---- the tests ----------------------------------------------------------- */
 
-/* Do they differ in place and form only? Then one plan serves both. */
+/* Returns true if this run covers a part of the cases. */
 static bool is_part(void) {
   return settings.product || settings.shards > 1;
 }
@@ -96,8 +96,8 @@ static bool are_alike(const matrix_case *a, const matrix_case *b) {
          a->count == b->count && a->root == b->root;
 }
 
-/* Of everything there is, this part: cases that are alike stay together, and
- * each part has some of everything. */
+/* Keeps this shard's cases. Cases that share a plan stay together, and each
+ * shard has some of every kind. */
 static void keep_shard(matrix_cases *cases) {
   size_t kept = 0;
   uint64_t group = 0;
@@ -148,7 +148,8 @@ static void what_must_not_work_is_refused(void **state) {
   refused = matrix_refusals(&ranks);
 }
 
-/* Of every call, with few and with many elements, in every place and form. */
+/* Makes cases of every call, with few and with many elements, in every place
+ * and form. */
 static size_t make_some_of_all(matrix_case *to) {
   static const uint32_t counts[] = {1, 10, 20000};
   static const gloo_dtype types[] = {GLOO_FLOAT32, GLOO_INT8, GLOO_COMPLEX128};
@@ -174,7 +175,7 @@ static size_t make_some_of_all(matrix_case *to) {
   return n;
 }
 
-/* Or else all the others say nothing. */
+/* Inserted errors must be found; otherwise the other tests prove nothing. */
 static void errors_that_are_put_in_are_found(void **state) {
   (void)state;
   static matrix_case cases[SOME];
@@ -186,21 +187,22 @@ static void errors_that_are_put_in_are_found(void **state) {
   }
 }
 
-/* Gloo's own tests of collectives are 2441 cases, on two transports. */
+/* Gloo's own tests of collectives have 2441 cases, on two transports. */
 static void every_cell_has_cases(void **state) {
   (void)state;
   const matrix_row *rows;
   size_t n = matrix_rows(&rows);
   print_cells();
   if (is_part() || settings.gpus || settings.ranks > 0)
-    return; /* a part of it */
+    return; /* only some of the cases ran */
   for (size_t row = 0; row < n; row++) {
     for (int i = 0; i < SIZES; i++) assert_true(cells[row][i] > 0);
   }
   assert_true(ran > 2441);
 }
 
-/* The table in gloo_c/types.h and the library agree on what there is. */
+/* The table in gloo_c/types.h lists the same types and operations as the
+ * library. */
 static void types_and_operations_are_those_documented(void **state) {
   (void)state;
   for (int d = 0; d < GLOO_DTYPE_COUNT; d++) {
@@ -285,7 +287,7 @@ static int run_all(void) {
   return _cmocka_run_group_tests(settings.transport, tests, n, NULL, NULL);
 }
 
-/* Fresh memory for every long case is a tenth of the time. */
+/* Page faults of fresh memory would take a tenth of the time of long cases. */
 static void keep_memory(void) {
 #ifdef __GLIBC__
   mallopt(M_ARENA_MAX, 1);

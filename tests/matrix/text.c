@@ -1,4 +1,4 @@
-/* Cases as words, and ranks on hosts. */
+/* Text form of cases, and assignment of ranks to hosts. */
 #include <stdio.h>
 #include <string.h>
 
@@ -54,7 +54,7 @@ void matrix_print(const matrix_ranks *ranks, const matrix_case *c, char *text) {
            c->place, c->form, (unsigned long long)c->seed);
 }
 
-/* The place of a collective and algorithm in the list; -1: there are none. */
+/* Returns the row of a collective and algorithm, or -1 if unknown. */
 static int find_row(const char *collective, const char *algorithm) {
   const matrix_row *rows;
   size_t n = matrix_rows(&rows);
