@@ -1,5 +1,6 @@
-/* Ranks as processes: some are there, others come, one is killed; those that
- * are there take in those that come, and go on without those that are gone. */
+/* Growth of a job with ranks as processes: newcomers join a running job, ranks
+ * are killed, and the rest continues with the newcomers and without the
+ * dead. */
 #include <dirent.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -32,7 +33,7 @@ typedef struct place {
   gloo_store *store;
   gloo_device *device;
   gloo_context *context;
-  int self; /* its number among processes */
+  int self; /* number among the processes */
 } place;
 
 static void need(gloo_status status, const gloo_error *error) {
@@ -41,7 +42,7 @@ static void need(gloo_status status, const gloo_error *error) {
   _exit(1);
 }
 
-/* The processes in it, as a set. */
+/* Returns the processes in the context, as a set. */
 static unsigned members(const place *p, gloo_context *context) {
   gloo_error error;
   int32_t set = 1 << p->self;
@@ -78,7 +79,7 @@ static void join(place *p, int self) {
        &error);
 }
 
-/* Take in so many; the members afterwards. */
+/* Takes in this many newcomers. Returns the members afterwards. */
 static unsigned grow(place *p, int newcomers) {
   gloo_error error;
   gloo_context *more;
@@ -143,7 +144,7 @@ static void takes_in(int self) {
   begin_first(&p, self);
   gloo_context *nobody = NULL;
   gloo_error error;
-  /* The newcomers wait until the first is done with that. */
+  /* The newcomers wait until this call has returned. */
   need(gloo_context_grow(p.context, p.store, NULL, &nobody, &error), &error);
   if (nobody != NULL) _exit(3);
   if (self == 0) need(gloo_store_set(p.store, "go", "1", 1, &error), &error);
@@ -186,7 +187,7 @@ static void loses_one_and_takes_in(int self) {
   place p;
   gloo_error error;
   begin_first(&p, self);
-  if (self == 0) kill(getpid(), SIGKILL); /* that other ranks ask for places */
+  if (self == 0) kill(getpid(), SIGKILL); /* another process leads the growth */
   gloo_status status;
   do status = gloo_barrier(p.context, NULL, &error);
   while (status == GLOO_OK);
@@ -254,7 +255,7 @@ static void joins_after_it(int self) {
   leave(&p);
 }
 
-/* Two have come, and one of them waits no more. */
+/* Two newcomers have arrived, one of which has been killed. */
 static void newcomer_that_was_killed_is_passed_over(void **state) {
   (void)state;
   int status = 0;
@@ -269,7 +270,8 @@ static void newcomer_that_was_killed_is_passed_over(void **state) {
   all_end_well(FIRST + 1);
 }
 
-/* One that took a number, and was killed before it left a will. */
+/* A newcomer that is killed after it took a number and before it registers a
+ * will. */
 static void takes_a_number_and_dies(int self) {
   place p;
   gloo_error error;
@@ -292,8 +294,7 @@ static void newcomer_that_was_killed_before_its_will_is_passed_over(
   all_end_well(FIRST + 1);
 }
 
-/* One that was called, answers, and is killed before it comes to the meeting.
- */
+/* A newcomer that is called, answers, and is killed before it connects. */
 static void promises_and_dies(int self) {
   place p;
   gloo_error error;
@@ -315,8 +316,8 @@ static void promises_and_dies(int self) {
   kill(getpid(), SIGKILL);
 }
 
-/* The first meeting fails for the one that died, and not for its time; the
- * newcomer that is left waits for the next. */
+/* The first meeting fails with the peer's death, not with a timeout; the
+ * remaining newcomer waits for the next meeting. */
 static void meets_the_other_later(int self) {
   place p;
   gloo_error error;
@@ -381,8 +382,9 @@ static void go_on_without(place *p, unsigned left) {
   if (members(p, less) != left) _exit(11);
 }
 
-/* The options of gloo_context_grow say nothing of it: one rank takes in
- * another, the two take in a third, which dies, and then a last one. */
+/* The secret is inherited: the options of gloo_context_grow do not carry it.
+ * One rank takes in another, the two take in a third, which dies, and then a
+ * last one. */
 static void keeps_its_secret(int self) {
   place p;
   gloo_error error;
@@ -424,7 +426,7 @@ static void the_secret_of_the_options_is_kept(void **state) {
 static void a_place_that_makes_no_sense_is_an_error(void **state) {
   static const char *const places[] = {
       "",
-      "1 0 1", /* of a release that has no more */
+      "1 0 1", /* as written by an older release */
       "1 0 1 ",
       "1 0 1 00112233445566778899aabbccddee",
       "1 0 1 00112233445566778899aabbccddeeff0",
@@ -466,7 +468,8 @@ static void nobody_takes_it_in(void **state) {
       gloo_context_join(store, device, NULL, 10000000, &context, &error),
       GLOO_ERR_TIMEOUT);
   assert_null(context);
-  /* And is not waited for by those that come after that. */
+  /* Later calls of gloo_context_grow do not wait for the newcomer that gave
+   * up. */
   assert_int_equal(
       gloo_context_create(0, 1, NULL, device, NULL, &context, &error), GLOO_OK);
   gloo_context *more = context;
@@ -482,11 +485,11 @@ static void nobody_takes_it_in(void **state) {
 
 typedef struct thread_rank {
   gloo_store *store;
-  int rank, left; /* how many were left */
+  int rank, left; /* number of ranks after the shrink */
   gloo_error error;
 } thread_rank;
 
-/* Rank 2 leaves; rank 1 finds that out later than rank 0. */
+/* Rank 2 leaves; rank 1 detects that later than rank 0. */
 static void thread_main(void *argument) {
   thread_rank *r = argument;
   gloo_device *device;
@@ -529,9 +532,9 @@ static void threads_go_on_without_one_that_left(void **state) {
   gloo_store_destroy(store);
 }
 
-/* ---- rank 0 of another version, or worse --------------------------------- */
+/* ---- rank 0 of another version, or faulty -------------------------------- */
 
-/* As src/api/grow.c has it. */
+/* Copy of the struct in src/api/grow.c. */
 typedef struct told_plan {
   int64_t round;
   uint8_t drawn[16];
@@ -547,7 +550,7 @@ typedef struct told_rank {
   gloo_error error;
 } told_rank;
 
-/* Rank 0 tells its plan, and rank 1 grows by it. */
+/* Rank 0 broadcasts its plan, and rank 1 grows accordingly. */
 static void told_main(void *argument) {
   told_rank *r = argument;
   gloo_device *device;
@@ -563,7 +566,7 @@ static void told_main(void *argument) {
                                sizeof r->plan, GLOO_UINT8, 0, NULL, &r->error);
   else if (r->status == GLOO_OK)
     r->status = gloo_context_grow(context, r->store, NULL, &more, &r->error);
-  if (more != NULL) r->status = GLOO_ERR_IO; /* a successor of nothing */
+  if (more != NULL) r->status = GLOO_ERR_IO; /* made without newcomers */
   gloo_context_destroy(context);
   gloo_device_destroy(device);
 }

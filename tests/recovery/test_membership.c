@@ -1,7 +1,7 @@
-/* All that can happen while ranks agree on which of them are left: every order
- * in which messages arrive, ranks come to the agreement, die (at any moment,
- * with what they have sent getting through or not), and are wrongly taken for
- * gone. What is explored is the code of the library itself. */
+/* Exhaustive exploration of the membership agreement after failures: every
+ * order in which messages arrive, ranks enter the agreement, die (at any
+ * moment, with their sent messages delivered or lost), and are wrongly
+ * suspected. It runs the library's own code. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -29,29 +29,29 @@ typedef struct queue {
 typedef struct rank_state {
   uint8_t leader, round, phase, ballot_leader, ballot_round;
   uint8_t started, dead, accused;
-  uint8_t decided; /* has ever; then on this: */
+  uint8_t decided; /* has ever decided; the decision follows */
   uint8_t decided_leader, decided_round, decided_in;
   uint8_t ranks[RANKS_MAX];
 } rank_state;
 
-/* All of it, without padding: states are compared byte by byte. */
+/* The state of all ranks, without padding: states are compared byte by byte. */
 typedef struct world {
   rank_state ranks[RANKS_MAX];
   queue queues[RANKS_MAX][RANKS_MAX]; /* from, to */
-  uint8_t cut[RANKS_MAX][RANKS_MAX];  /* nothing gets through any more */
-  uint8_t deaths, doubts;             /* that may still happen */
+  uint8_t cut[RANKS_MAX][RANKS_MAX];  /* messages are no longer delivered */
+  uint8_t deaths, doubts;             /* numbers that may still happen */
 } world;
 
 typedef struct run {
   uint32_t n;
-  world *w; /* where the machine that is run is from */
+  world *w; /* where the running state machine is stored */
   uint32_t self;
 } run;
 
 static uint32_t n_ranks;
 static unsigned may_doubt;
 
-/* How it came to what is looked at, for people. */
+/* Steps that lead to the current state, printed when a check fails. */
 enum { DEPTH_MAX = 512 };
 static const char *path[DEPTH_MAX];
 static uint8_t path_ranks[DEPTH_MAX][2];
@@ -142,7 +142,7 @@ static void check_decision(world *w, uint32_t self) {
   }
   HOLDS(in >> self & 1);
   HOLDS(in == (1u << n_ranks) - 1 || !all_are_accused(w, in));
-  if (s->decided) { /* and it stays so */
+  if (s->decided) { /* a decision never changes */
     HOLDS(s->decided_in == in);
     HOLDS(s->decided_leader == s->ballot_leader);
     HOLDS(s->decided_round == s->ballot_round);
@@ -223,7 +223,8 @@ static void doubt(world *w, uint32_t self, uint32_t other, bool breaks) {
   actor_store(&a);
 }
 
-/* Dead, or left out: then it has closed its connections. */
+/* Returns true if the rank is dead or left out, and so has closed its
+ * connections. */
 static bool is_away(const world *w, uint32_t rank) {
   return w->ranks[rank].dead || w->ranks[rank].phase == GLI_MEMBER_LEFT_OUT;
 }
@@ -234,7 +235,7 @@ static bool takes_for_gone(const world *w, uint32_t self, uint32_t other) {
 
 /* ---- all orders ---------------------------------------------------------- */
 
-static uint64_t *seen; /* fingerprints; 0: a free place */
+static uint64_t *seen; /* fingerprints; 0: an empty slot */
 static unsigned seen_bits;
 static size_t seen_slots;
 static size_t n_seen, n_ends;
@@ -251,7 +252,7 @@ static uint64_t fingerprint(const world *w) {
   return hash != 0 ? hash : 1;
 }
 
-/* False: it was seen before. */
+/* Records a state. Returns false if it was seen before. */
 static bool note_seen(const world *w) {
   uint64_t print = fingerprint(w);
   size_t at = (size_t)(print >> (64 - seen_bits));
@@ -263,7 +264,8 @@ static bool note_seen(const world *w) {
   return true;
 }
 
-/* Nothing more happens by itself: all that live have come to an end. */
+/* Checks a final state, in which no step is possible: every living rank has
+ * finished. */
 static void check_end(const world *w) {
   n_ends++;
   for (uint32_t i = 0; i < n_ranks; i++) {
@@ -328,7 +330,8 @@ static void explore(const world *w) {
   if (quiet) check_end(w);
 }
 
-/* `accused`: a bit for each rank that the others may have missed. */
+/* Explores all orders. `accused` has a bit for each rank that others may have
+ * missed. */
 static void explore_accused(uint32_t n, unsigned deaths, unsigned doubts,
                             unsigned accused) {
   world w;
@@ -388,7 +391,8 @@ static int take_memory(unsigned bits) {
   return seen == NULL ? 77 : 0;
 }
 
-/* Argument: "deep", for what takes minutes and a gigabyte. */
+/* The argument "deep" explores cases that take minutes and a gigabyte of
+ * memory. */
 int main(int argc, char **argv) {
   if (argc > 1 && strcmp(argv[1], "deep") == 0) {
     if (take_memory(27) != 0) return 77;

@@ -1,6 +1,6 @@
-/* An elastic job as processes, in rounds: ranks are killed or stopped, others
- * join, and newcomers or ranks are killed while they do. After each round all
- * ranks that should be there work, with the same members and right results. */
+/* Rounds of failures in an elastic job of processes: ranks are killed or
+ * stopped, others join, and newcomers or ranks are killed meanwhile. After each
+ * round all remaining ranks work with the same members and correct results. */
 #if GLI_LINUX
 #define _GNU_SOURCE
 #include <sys/prctl.h>
@@ -26,28 +26,28 @@
 
 enum { MOST = 8, IDS = 32, PATIENCE_S = 60, NUMBERS = 1024, TIMES_MAX = 4096 };
 enum { STALE = 2 };       /* exit status of a rank that was left out */
-enum { SLOW_MS = 3000 };  /* rounds that take longer are counted */
-enum { SETTLE_MS = 200 }; /* more than until the first sign of life */
+enum { SLOW_MS = 3000 };  /* limit above which a round is reported */
+enum { SETTLE_MS = 200 }; /* longer than the time to the first heartbeat */
 
-/* State of one process, in memory that all share. Processes have numbers that
- * are used once in a job. */
+/* State of one process, in shared memory. A process number is used only once in
+ * a job. */
 typedef struct note {
-  atomic_uint members;  /* a bit each, of the context that it works in */
-  atomic_uint calls;    /* done in that context */
+  atomic_uint members;  /* one bit per member of its current context */
+  atomic_uint calls;    /* completed in that context */
   atomic_uint attempts; /* calls of gloo_context_join */
   atomic_bool wrong;
   char text[256];
 } note;
 
 typedef struct board {
-  atomic_uint stop;   /* a bit of each process that asks all to end */
-  atomic_uint wanted; /* newcomers that are to be taken in */
+  atomic_uint stop;   /* one bit per process that asks all to end */
+  atomic_uint wanted; /* number of newcomers to take in */
   note notes[IDS];
 } board;
 
 static const char *transport;
 static int n_rounds = 6;
-static int only = -1; /* the one kind of round to play; -1: any */
+static int only = -1; /* kind of round to play; -1: any */
 static board *all;
 static char directory[40];
 
@@ -89,7 +89,7 @@ static void say_wrong(note *n, const char *what, const char *why) {
   atomic_store(&n->wrong, true);
 }
 
-/* Learns the numbers of the members, as a set. */
+/* Returns the numbers of the members, as a set. */
 static gloo_status meet(rank_state *r, gloo_error *error) {
   int32_t ids[MOST] = {0};
   int size = gloo_context_size(r->context);
@@ -118,7 +118,7 @@ static bool sums_are_right(const rank_state *r, const int64_t *sums, size_t n) {
   return true;
 }
 
-/* Computes sums, of which the last two say whether a rank asks to end, and to
+/* Computes sums. The last two elements say whether a rank asks to end, and to
  * take newcomers in. */
 static gloo_status work(rank_state *r, unsigned call, bool *stop, bool *grow,
                         gloo_error *error) {
@@ -144,8 +144,8 @@ static void follow(rank_state *r, gloo_context *next) {
   r->context = next;
 }
 
-/* Takes newcomers in. Where that fails the next call says whether the context
- * can still be used. */
+/* Takes newcomers in. If that fails, the next call shows whether the context is
+ * still usable. */
 static gloo_status grow(rank_state *r, gloo_error *error) {
   gloo_context *more = NULL;
   gloo_grow_options o = GLOO_GROW_OPTIONS_INIT;
@@ -200,7 +200,7 @@ static int rank_play(rank_state *r) {
   return 0;
 }
 
-/* A newcomer that is not taken in comes again. */
+/* Joins as a newcomer, again if it is not taken in. */
 static gloo_status rank_join(rank_state *r, const gloo_context_options *c,
                              gloo_error *error) {
   gloo_status status;
@@ -214,7 +214,7 @@ static gloo_status rank_join(rank_state *r, const gloo_context_options *c,
   return status;
 }
 
-/* `rank` below 0: a newcomer. */
+/* Runs a process; a `rank` below 0 stands for a newcomer. */
 static int rank_main(int self, int rank, int ranks) {
   rank_state r = {.self = self, .note = &all->notes[self]};
   gloo_error error;
@@ -245,7 +245,7 @@ typedef struct job {
   pid_t pids[IDS];
   int begun; /* processes, by number */
   unsigned there, stopped;
-  double blow_ms; /* when the first blow of the round fell; 0: none yet */
+  double blow_ms; /* time of the first fault of the round; 0: none yet */
 } job;
 
 static void start_process(job *j, int rank, int ranks) {
@@ -283,7 +283,7 @@ static bool all_work_together(unsigned members) {
   return true;
 }
 
-/* Waits until each of these works with all of these, and no others. */
+/* Waits until each of these processes works with exactly these members. */
 static bool wait_for(unsigned members) {
   double until = now_ms() + PATIENCE_S * 1e3;
   while (now_ms() < until && !any_wrong(members)) {
@@ -333,9 +333,9 @@ static void remove_directory(void) {
   waitpid(remover, NULL, 0);
 }
 
-/* ---- blows --------------------------------------------------------------- */
+/* ---- faults -------------------------------------------------------------- */
 
-/* One of the ranks that are there, but not one of the set `spared`. */
+/* Draws one of the present ranks, but not one of the set `spared`. */
 static int draw_rank(const job *j, unsigned spared) {
   int self;
   do {
@@ -354,7 +354,7 @@ static void strike(job *j, int self, int how) {
   j->there &= ~(1u << self);
 }
 
-/* While the others agree, or before, or after. */
+/* Sleeps for a time that ends before, during or after the others' agreement. */
 static void nap_while_shrinking(job *j) {
   nap_ms(draw(j->random, draw(j->random, 2) ? 10 : 700));
 }
@@ -374,8 +374,8 @@ static void kill_again(job *j) {
   kill_one(j);
 }
 
-/* Waits until no rank is in the store any more: one that is stopped there keeps
- * the lock of its files, and the others wait for that. */
+/* Waits until no rank is using the store: a rank that is stopped there would
+ * keep the lock of its files and block the others. */
 static void leave_store(const job *j) {
   unsigned calls[IDS];
   for (int i = 0; i < j->begun; i++)
@@ -404,7 +404,7 @@ static void stop_and_kill(job *j) {
   kill_one(j);
 }
 
-/* One or two; returns them as a set. */
+/* Starts one or two newcomers. Returns them as a set. */
 static unsigned bring(job *j) {
   unsigned n = count(j->there) + 1 < MOST ? 1 + draw(j->random, 2) : 1, set = 0;
   for (unsigned i = 0; i < n; i++) {
@@ -421,7 +421,7 @@ static void await_attempt(int self) {
   while (atomic_load(&n->attempts) == 0 && !atomic_load(&n->wrong)) nap_ms(1);
 }
 
-/* A moment while newcomers join: mostly a few milliseconds after the call. */
+/* Sleeps while newcomers join, mostly for a few milliseconds after the call. */
 static void nap_while_joining(job *j, unsigned newcomers) {
   for (int i = 0; i < j->begun; i++)
     if (newcomers >> i & 1) await_attempt(i);
@@ -476,7 +476,7 @@ static bool can_play(const job *j, unsigned which) {
   return n >= kinds[which].least && n <= kinds[which].most;
 }
 
-/* Returns KINDS where none can be played. */
+/* Draws a kind of round. Returns KINDS if none can be played. */
 static unsigned draw_kind(const job *j) {
   if (only >= 0) return can_play(j, (unsigned)only) ? (unsigned)only : KINDS;
   unsigned which;
@@ -501,8 +501,8 @@ static bool play_round(job *j, unsigned which) {
   return fine;
 }
 
-/* Ranks that were stopped and go on, all at once, find that they were left out.
- * Returns how many did not. */
+/* Resumes all stopped ranks at once. Each must find that it was left out.
+ * Returns the number that did not. */
 static int wake_stopped(job *j) {
   int wrong = 0;
   for (int i = 0; i < j->begun; i++)
@@ -513,8 +513,8 @@ static int wake_stopped(job *j) {
   return wrong;
 }
 
-/* The ranks that are there end. The others do not ask for it: one that wakes
- * completes the call for which everything had come before it was stopped. */
+/* Ends the present ranks. Stopped ranks must not ask to end: on waking, such a
+ * rank completes the call if all its messages arrived before it was stopped. */
 static int end_there(job *j) {
   int wrong = 0;
   atomic_store(&all->stop, j->there);
@@ -531,7 +531,7 @@ static void kill_all(job *j) {
     }
 }
 
-/* Returns how many rounds were played, of at most `most`. */
+/* Returns the number of rounds played, at most `most`. */
 static int run_job(unsigned *random, int most) {
   job j;
   int played = 0, wrong = 0;
@@ -603,7 +603,7 @@ static bool share_memory(void) {
   return all != MAP_FAILED;
 }
 
-/* Arguments: the transport, how many rounds, and the only kind of them. */
+/* Arguments: the transport, the number of rounds, and the only kind to play. */
 int main(int argc, char **argv) {
   transport = argc > 1 ? argv[1] : "auto";
   if (argc > 2) n_rounds = atoi(argv[2]);

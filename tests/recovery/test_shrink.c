@@ -1,6 +1,6 @@
-/* Ranks as processes that are killed, or stopped, at moments drawn by chance:
- * one, two at once, and others while those that are left agree on who they are.
- * These go on, with right results, and all with the same members. */
+/* Ranks as processes, killed or stopped at random moments: one, two at once,
+ * and more while the survivors agree on the members. The survivors continue
+ * with correct results, and all with the same members. */
 #if GLI_LINUX
 #define _GNU_SOURCE
 #include <sys/prctl.h>
@@ -28,18 +28,17 @@ enum { RANKS_MAX = 8, PATIENCE_S = 60, NUMBERS = 4096, TIMES_MAX = 4096 };
 enum { LATE_MS = 4000 }; /* several times GLOO_HEARTBEAT */
 enum { STALE = 2 };      /* exit status of a rank that was left out */
 
-/* What ranks say of themselves, in memory that all share. Ranks are called by
- * the numbers that they began with. */
+/* State of one rank, in shared memory. A rank keeps its first number. */
 typedef struct rank_note {
-  atomic_uint members; /* a bit each, of the context that it works in */
-  atomic_uint rounds;  /* done in it */
+  atomic_uint members; /* one bit per member of its current context */
+  atomic_uint rounds;  /* completed in it */
   atomic_bool wrong;
   char text[256];
 } rank_note;
 
 typedef struct job {
-  atomic_uint stop; /* a bit of each rank that asks all to end */
-  atomic_int late;  /* the rank that is to compute, and make no calls */
+  atomic_uint stop; /* one bit per rank that asks all to end */
+  atomic_int late;  /* rank that is to compute without making calls */
   atomic_bool computes;
   rank_note notes[RANKS_MAX];
 } job;
@@ -75,7 +74,7 @@ static void say_wrong(rank_note *note, const char *what, const char *why) {
   atomic_store(&note->wrong, true);
 }
 
-/* The numbers of the members, as a set. */
+/* Returns the numbers of the members, as a set. */
 static gloo_status meet(gloo_context *context, int self, unsigned *members,
                         gloo_error *error) {
   int32_t ids[RANKS_MAX] = {0};
@@ -86,7 +85,8 @@ static gloo_status meet(gloo_context *context, int self, unsigned *members,
   return status;
 }
 
-/* Sums over the members, of which each can be told. GLOO_OK, and *stop. */
+/* Computes sums over the members; each sum identifies its contributors. Sets
+ * *stop if it returns GLOO_OK. */
 static gloo_status work(gloo_context *context, int self, unsigned members,
                         unsigned round, bool *stop, rank_note *note,
                         gloo_error *error) {
@@ -107,14 +107,15 @@ static gloo_status work(gloo_context *context, int self, unsigned members,
   return GLOO_OK;
 }
 
-/* Makes no calls for long, once. */
+/* Makes no calls for a long time, once. */
 static void compute(void) {
   atomic_store(&all->late, -1);
   atomic_store(&all->computes, true);
   nap_ms(LATE_MS);
 }
 
-/* Until it fails (GLOO_OK), or is told to stop. */
+/* Works until a call fails, and returns false; or until a rank asks to stop or
+ * a sum is wrong, and returns true. */
 static bool work_until_failure(gloo_context *context, int self,
                                rank_note *note) {
   gloo_error error = {.status = GLOO_OK};
@@ -197,7 +198,7 @@ static bool any_wrong(unsigned of) {
   return false;
 }
 
-/* Until each of these works with all of these, and no others. */
+/* Waits until each of these ranks works with exactly these members. */
 static bool wait_for(unsigned members) {
   double until = now_ms() + PATIENCE_S * 1e3;
   while (now_ms() < until && !any_wrong(members)) {
@@ -230,9 +231,9 @@ static bool ends_with(int rank, int expected) {
   return false;
 }
 
-/* Lets the ranks that are left end. Returns how many did so wrongly. The others
- * do not ask for it: one that wakes completes the call for which everything had
- * come before it was stopped. */
+/* Ends the remaining ranks. Returns the number that failed to. Stopped ranks
+ * must not ask to end: on waking, such a rank completes the call if all its
+ * messages arrived before it was stopped. */
 static int finish_left(int ranks, unsigned left) {
   int wrong = 0;
   atomic_store(&all->stop, left);
@@ -241,8 +242,8 @@ static int finish_left(int ranks, unsigned left) {
   return wrong;
 }
 
-/* Reaps the others. Ranks that were stopped and go on find that the rest does
- * without them. Returns how many did not. */
+/* Reaps the other ranks. Stopped ranks are resumed, and must find that they
+ * were left out. Returns the number that did not. */
 static int finish_struck(int ranks, unsigned left, int how) {
   int wrong = 0;
   for (int i = 0; i < ranks; i++) {
@@ -281,8 +282,8 @@ static int draw_victim(unsigned *random, int ranks, unsigned left) {
   return victim;
 }
 
-/* One or two at once, and perhaps one more while the others agree. Returns how
- * many. */
+/* Strikes one or two ranks at once, and perhaps one more during the others'
+ * agreement. Returns the number. */
 static int strike(unsigned *random, int ranks, int most, int how,
                   unsigned *left) {
   int n = most > 1 ? 1 + (int)draw(random, 2) : 1;
@@ -305,7 +306,7 @@ static int run_job(unsigned *random, int how) {
   bool fine;
   start(ranks);
   fine = wait_for(left);
-  if (how == SIGSTOP) nap_ms(200); /* missed is who has given a sign before */
+  if (how == SIGSTOP) nap_ms(200); /* until the first heartbeats */
   while (fine && struck < ranks - 1) {
     nap_ms(draw(random, 30));
     double began = now_ms();
@@ -353,8 +354,8 @@ static void those_that_run_go_on(void **state) {
   strike_many(SIGSTOP);
 }
 
-/* It cannot tell whether the others are gone or have gone on without it, but
- * its error names it. */
+/* The resumed rank has no way to know whether the others have exited or
+ * continue without it, but its error names it. */
 static void rank_that_wakes_when_the_others_have_ended_is_stale(void **state) {
   (void)state;
   enum { RANKS = 3 };
@@ -376,7 +377,8 @@ static void rank_that_wakes_when_the_others_have_ended_is_stale(void **state) {
   unsetenv("GLOO_HEARTBEAT");
 }
 
-/* It makes no calls, and only its helper thread answers the others. */
+/* A computing rank makes no calls; its helper thread alone answers the
+ * others. */
 static void rank_that_computes_meanwhile_is_waited_for(void **state) {
   (void)state;
   enum { RANKS = 4 };
@@ -397,7 +399,7 @@ static void rank_that_computes_meanwhile_is_waited_for(void **state) {
   unsetenv("GLOO_HEARTBEAT");
 }
 
-/* How long it takes to go on without the lowest `n` of 8. */
+/* Returns the time to recover from the loss of the lowest `n` of 8 ranks. */
 static double lose_lowest(int n) {
   const unsigned every = (1u << RANKS_MAX) - 1, left = every & ~((1u << n) - 1);
   start(RANKS_MAX);
@@ -413,7 +415,8 @@ static double lose_lowest(int n) {
   return took;
 }
 
-/* Each of them would have led, and is not waited for after the one before. */
+/* Each lost rank would have led the agreement. The survivors detect their
+ * deaths together, not one after the other. */
 static void the_lowest_are_missed_together(void **state) {
   (void)state;
   double two = lose_lowest(2), six = lose_lowest(6);
@@ -430,7 +433,8 @@ static bool share_memory(void) {
   return all != MAP_FAILED;
 }
 
-/* Arguments: the transport, how many to kill, and "stop" in place of that. */
+/* Arguments: the transport, the number of ranks to kill, and "stop" to stop
+ * them instead. */
 int main(int argc, char **argv) {
   transport = argc > 1 ? argv[1] : "auto";
   if (argc > 2) deaths = atoi(argv[2]);

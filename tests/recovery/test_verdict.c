@@ -1,7 +1,7 @@
-/* Ranks that are threads take in another one, and something goes wrong at the
- * last moment: one of them, the odd one, does by hand what gloo_context_grow
- * does, and ends as the test wants. The others go on in one context, and the
- * newcomer with them or not at all. */
+/* Failures at the last moment of a growth. Ranks are threads; one of them, the
+ * odd one, performs the steps of gloo_context_grow by hand and ends as the test
+ * requires. The others must continue in one context, with or without the
+ * newcomer. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -19,23 +19,23 @@
 enum { RANKS_MAX = 3 };
 
 typedef struct scene {
-  int ranks;           /* that are there; the last is the odd one */
-  const char *verdict; /* it sets that before it goes on; NULL: none */
-  bool settles;        /* it tells the others that it has met the newcomer */
-  bool stays;          /* in the new context */
-  bool plain;          /* rank 0's store cannot compare and set */
+  int ranks;           /* initial members; the last one is odd */
+  const char *verdict; /* set by the odd rank before it continues; NULL: none */
+  bool settles;        /* the odd rank reports that it has met the newcomer */
+  bool stays;          /* the odd rank stays in the new context */
+  bool plain;          /* the store of rank 0 lacks compare and set */
   gloo_store *store;
 } scene;
 
 typedef struct actor {
   scene *scene;
-  int rank; /* that of the newcomer: as many as are there */
+  int rank; /* the newcomer's is the old context's size */
   gloo_status status, shrink;
-  int size; /* of the context that it goes on in; 0: none */
+  int size; /* size of its final context; 0: none */
   gloo_error error;
 } actor;
 
-/* As src/api/grow.c has it. */
+/* Copy of the struct in src/api/grow.c. */
 typedef struct told_plan {
   gli_grow_round round;
   int32_t newcomers, status;
@@ -90,7 +90,7 @@ static void act_newcomer(actor *a, gloo_device *device) {
   gloo_context_destroy(context);
 }
 
-/* Grow; with what is left where that has failed. */
+/* Grows. If that fails, shrinks the old context. */
 static void act_rank(actor *a, gloo_context *context) {
   gloo_grow_options o = GLOO_GROW_OPTIONS_INIT;
   gloo_context *next = NULL;
@@ -197,7 +197,8 @@ static void newcomer_does_not_go_on_alone(void **state) {
   assert_non_null(strstr(actors[3].error.message, "was not admitted"));
 }
 
-/* For the rank that was there the settling went well. */
+/* The settling succeeds on the other initial rank, but the stored verdict
+ * refuses. */
 static void one_refusal_is_the_verdict_of_all(void **state) {
   (void)state;
   scene s = {.ranks = 2, .verdict = "refused", .settles = true};
@@ -209,7 +210,7 @@ static void one_refusal_is_the_verdict_of_all(void **state) {
   assert_int_not_equal(actors[2].status, GLOO_OK);
 }
 
-/* And here it failed, and yet the others are in the new context. */
+/* The settling fails on the rank, yet the others are in the new context. */
 static void rank_follows_those_that_took_it_in(void **state) {
   (void)state;
   scene s = {.ranks = 2, .verdict = "taken", .stays = true};
@@ -232,7 +233,7 @@ static void rank_without_a_verdict_goes_on_in_neither(void **state) {
   assert_int_not_equal(actors[2].status, GLOO_OK);
 }
 
-/* And so no newcomer has a place yet. */
+/* The growth is refused before a newcomer gets a place. */
 static void store_without_verdicts_is_refused(void **state) {
   (void)state;
   scene s = {.ranks = 2, .plain = true};
