@@ -1,4 +1,4 @@
-/* Ranks that compute: they make no call until others have got something. */
+/* Ranks that compute: they make no call until other ranks report a receipt. */
 #ifndef TESTS_RANKS_AWAY_H
 #define TESTS_RANKS_AWAY_H
 
@@ -6,20 +6,20 @@
 
 #include "ranks.h"
 
-/* Shared by the ranks of a test, as their `user`. */
+/* State shared by the ranks of a test, as their `user`. */
 typedef struct away {
   uv_mutex_t lock;
   uv_cond_t changed;
-  int got; /* how often something has been got */
+  int got; /* number of receipts */
 } away;
 
 void away_begin(away *a);
 void away_end(away *a);
 
-/* This rank has got what it waited for. */
+/* Reports that this rank has received its data. */
 void away_tell(rank_env *env);
-/* Stay out of the library until that has happened `n` times in all. A failure,
- * if it takes too long. */
+/* Blocks outside the library until `n` receipts are reported in all. Fails the
+ * test if that takes too long. */
 void away_until(rank_env *env, int n);
 
 #endif

@@ -44,7 +44,8 @@ static void gather_all(rank_env *env, gloo_context *group) {
   RANK_CHECK(env, last == world_of(group, n - 1));
 }
 
-/* Around a ring, and to itself; and from whoever comes first. */
+/* Passes messages around a ring, which includes a message to self in a group of
+ * one; the second receive accepts any source. */
 static void pass_messages(rank_env *env, gloo_context *group) {
   int n = gloo_context_size(group), rank = gloo_context_rank(group);
   int next = (rank + 1) % n, before = (rank + n - 1) % n, source = -1;

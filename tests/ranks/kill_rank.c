@@ -1,4 +1,4 @@
-/* A rank that works until somebody dies. */
+/* A rank that works until another one dies. */
 #include "kill_rank.h"
 
 #include <dirent.h>
@@ -24,13 +24,13 @@ unsigned kill_random(unsigned *state, unsigned below) {
   return (unsigned)(((uint64_t)(*state >> 4) * below) >> 28);
 }
 
-/* ---- belongings ---------------------------------------------------------- */
+/* ---- resources ----------------------------------------------------------- */
 
 typedef struct belongings {
   int descriptors, threads, mappings;
 } belongings;
 
-/* Entries of a directory; 0 where there is none. */
+/* Returns the number of entries of a directory; 0 if it does not exist. */
 static int entries(const char *directory) {
   DIR *dir = opendir(directory);
   if (dir == NULL) return 0;
@@ -58,7 +58,8 @@ static int threads(void) {
   return entries("/proc/self/task");
 }
 
-/* A thread that has been joined may be listed for another moment. */
+/* Returns the number of threads, once it has dropped to `expected` or after a
+ * limit: a joined thread may remain listed for a moment. */
 static int threads_in_the_end(int expected) {
   const struct timespec moment = {0, 1000000};
   for (int i = 0; i < 2000 && threads() > expected; i++)
@@ -100,14 +101,15 @@ static bool more(int rank, const belongings *before, const belongings *after) {
 typedef struct work {
   gloo_context *context;
   int rank, ranks;
-  bool shared; /* the buffers are from gloo_alloc */
+  bool shared; /* the buffers come from gloo_alloc */
   uint8_t *in, *out;
 } work;
 
-/* All ranks the other way round; halves; and parts of these. */
+/* Contexts: all ranks in reverse order, halves of them, and parts of the
+ * halves. */
 enum { CONTEXTS = 4, SPLIT_IN = 32, WINDOW_IN = 16 };
 
-/* A block per rank, rounded up. */
+/* One block per rank, rounded up. */
 enum { ROOM = MAX_BYTES + 4096 };
 
 static uint8_t *get_buffer(const work *w) {
@@ -123,14 +125,14 @@ static void free_buffer(const work *w, uint8_t *buffer) {
     free(buffer);
 }
 
-/* 4 bytes to 4 MiB, each power of two as likely as any other. */
+/* Returns 4 bytes to 4 MiB, with all powers of two equally likely. */
 static size_t any_bytes(unsigned *random) {
   size_t bytes = (size_t)4 << kill_random(random, 21);
   if (bytes < MAX_BYTES) bytes += kill_random(random, (unsigned)bytes);
   return bytes & ~(size_t)3;
 }
 
-/* To the next rank, from the one before. */
+/* Sends to the next rank and receives from the previous one. */
 static gloo_status pass_on(const work *w, size_t count) {
   gloo_request *op;
   gloo_status status =
@@ -186,7 +188,7 @@ static gloo_status collective(const work *w, const gli_algorithm *algorithm,
     case GLI_EXSCAN:
       return gloo_exscan(w->context, in, w->out, count, GLOO_FLOAT32, GLOO_MAX,
                          &o, NULL);
-    default: /* these with counts: the same algorithms, and messages */
+    default: /* skipped: v variants use the same algorithms, or messages */
       return GLOO_OK;
   }
 }
@@ -217,7 +219,8 @@ static gloo_status make_and_destroy(const work *w) {
   return status;
 }
 
-/* Bytes to and from the next rank, and a word of the first. */
+/* Transfers bytes to and from the next rank's window, and a word of rank
+ * 0's. */
 static gloo_status use_window(const work *w, unsigned *random) {
   gloo_window *window;
   size_t bytes = any_bytes(random);
@@ -240,8 +243,8 @@ static gloo_status use_window(const work *w, unsigned *random) {
   return status != GLOO_OK ? status : end;
 }
 
-/* Returns how it ended, never with success. Ranks that are not in the same
- * groups do not know what the others do there, but all draw the same. */
+/* Works until a call fails and returns its status. All ranks draw the same
+ * sequence, although ranks outside a group do not take part in its calls. */
 static gloo_status work_on(const work all[CONTEXTS], unsigned random) {
   for (;;) {
     gloo_status status;
@@ -273,14 +276,14 @@ static void work_until_the_end(const kill_plan *plan, const work *all,
   note->at_ns = kill_now_ns();
   gloo_error error;
   gloo_status cause = gloo_context_error(all[0].context, &error);
-  /* The news may come between two calls. */
+  /* The failure may be detected between two calls. */
   if (note->status == GLOO_ERR_POISONED) note->status = cause;
   note->named = error.rank;
   gloo_error later = {.status = GLOO_OK};
   gloo_options o = GLOO_OPTIONS_INIT;
   if (gloo_barrier(all[0].context, &o, &later) != GLOO_ERR_POISONED ||
       later.cause != cause) {
-    note->status = GLOO_ERR_INTERNAL; /* calls after it hide the cause */
+    note->status = GLOO_ERR_INTERNAL; /* later calls hide the cause */
   }
   snprintf(note->text, sizeof note->text, "%.*s", (int)sizeof note->text - 1,
            error.message);
@@ -298,13 +301,13 @@ int kill_rank(const kill_plan *plan, int rank, int notes) {
   gloo_device_options d = GLOO_DEVICE_OPTIONS_INIT;
   d.transport = plan->transport;
   work w = {.rank = rank, .ranks = plan->ranks};
-  /* Most jobs use shared memory of their own, in some one rank does not. */
+  /* Most jobs use shared buffers, some on all ranks but one, some on none. */
   unsigned choice = plan->seed ^ 0x9e3779b9u;
   unsigned which = kill_random(&choice, 8);
   w.shared = which > 2 || (which == 2 && rank != 1);
-  /* The sanitizer's own starts with our first. */
+  /* A sanitizer starts its own thread with the first thread of the program. */
   int n_threads = threads() + SANITIZED_THREADS;
-  /* The first event loop opens a few descriptors that are kept for the next. */
+  /* The first event loop opens a few descriptors that later ones reuse. */
   if (gloo_device_create(&d, &device, &error) != GLOO_OK) goto failed;
   gloo_device_destroy(device);
   belongings before = look(n_threads);

@@ -1,5 +1,5 @@
-/* One rank of the kill test, in a process of its own: random work until it
- * fails, then a look at what is left. */
+/* One rank of the kill test, in its own process: random work until it fails,
+ * then a check for leaked resources. */
 #ifndef TESTS_RANKS_KILL_RANK_H
 #define TESTS_RANKS_KILL_RANK_H
 
@@ -10,30 +10,31 @@
 
 typedef struct kill_plan {
   const char *transport;
-  const char *directory; /* of the store */
+  const char *directory; /* directory of the store */
   int ranks;
-  unsigned seed;     /* of the work, the same on all ranks */
-  bool no_deadlines; /* else some seconds */
+  unsigned seed;     /* seed of the work, the same on all ranks */
+  bool no_deadlines; /* else deadlines of some seconds */
 } kill_plan;
 
-/* What a rank says through the pipe, in one write each. */
+/* A rank's messages through the pipe, one write each. */
 typedef enum kill_word { KILL_READY, KILL_ENDED } kill_word;
 typedef struct kill_note {
   kill_word word;
   int rank;
-  gloo_status status; /* ENDED: what ended the work, and whom it names */
+  gloo_status status; /* ENDED: error that ended the work, and the rank that it
+                         names */
   int named;
-  uint64_t at_ns;   /* when the call returned */
-  bool left_behind; /* descriptors, threads, mappings */
-  char text[160];   /* of the error */
+  uint64_t at_ns;   /* time at which the call returned */
+  bool left_behind; /* leaked descriptors, threads or mappings */
+  char text[160];   /* message of the error */
 } kill_note;
 
 uint64_t kill_now_ns(void);
 
-/* Numbers by chance, the same for the same state on all platforms. */
+/* Returns a random number; the sequence is the same on all platforms. */
 unsigned kill_random(unsigned *state, unsigned below);
 
-/* Returns the exit status. */
+/* Runs the rank. Returns the exit status. */
 int kill_rank(const kill_plan *plan, int rank, int notes);
 
 #endif

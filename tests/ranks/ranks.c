@@ -93,7 +93,7 @@ void ranks_run(int size, const ranks_options *options, rank_body body) {
 
 void rank_expect_invalid(rank_env *env, gloo_status status,
                          const gloo_error *error, const char *part) {
-  /* What exactly is wrong with the arguments is for test_errors.c. */
+  /* Only test_errors.c checks the exact status of invalid arguments. */
   RANK_CHECK(env, status == GLOO_ERR_INVALID ||
                       (status <= GLOO_ERR_ROOT && status >= GLOO_ERR_BUFFER));
   if (strstr(error->message, part) != NULL) return;

@@ -12,8 +12,8 @@
 
 #include "gloo_c/gloo_c.h"
 
-/* What a rank has in hand. Checks inside a body use RANK_CHECK, which notes the
- * first failure instead of jumping out of a foreign thread. */
+/* State of one rank. Inside a body use RANK_CHECK, which records the first
+ * failure, because a longjmp out of a thread is not possible. */
 typedef struct rank_env {
   int rank, size;
   gloo_context *context;
@@ -29,16 +29,16 @@ typedef struct ranks_options {
   const char *transport; /* NULL: "inproc" */
   int streams;
   int no_helper;
-  int measure;                 /* as in gloo_context_options */
+  int measure;                 /* see gloo_context_options */
   int shared_buffers;          /* likewise */
   int64_t timeout_ns;          /* 0: two minutes */
-  const char *const *host_ids; /* [size] NULL: no rank has one */
-  const int *checksums;        /* [size] as in gloo_device_options; NULL: 0 */
-  gloo_store *store;           /* NULL: one in memory */
+  const char *const *host_ids; /* [size] NULL: no host ids */
+  const int *checksums;        /* [size] see gloo_device_options; NULL: 0 */
+  gloo_store *store;           /* NULL: a store in memory */
   void *user;
 } ranks_options;
 
-/* Run `body` on `size` ranks; fails the test when a rank noted a failure. */
+/* Runs `body` on `size` ranks. Fails the test if a rank recorded a failure. */
 void ranks_run(int size, const ranks_options *options, rank_body body);
 
 #define RANK_CHECK(env, condition)                                    \
@@ -47,12 +47,12 @@ void ranks_run(int size, const ranks_options *options, rank_body body);
   } while (0)
 void rank_fail(rank_env *env, const char *file, int line, const char *what);
 
-/* Check a status; the message shows the context's error. */
+/* Checks a status. On failure the message shows the context's error. */
 #define RANK_OK(env, call) rank_ok(env, (call), __FILE__, __LINE__, #call)
 void rank_ok(rank_env *env, gloo_status status, const char *file, int line,
              const char *what);
 
-/* A call was refused as invalid, and `part` is in the message. */
+/* Checks that a call was refused as invalid, with `part` in the message. */
 void rank_expect_invalid(rank_env *env, gloo_status status,
                          const gloo_error *error, const char *part);
 

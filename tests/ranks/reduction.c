@@ -2,7 +2,8 @@
 
 #include <string.h>
 
-/* Of reduce_scatterv: the first block is twice as long, the last is empty. */
+/* Returns the length of a rank's block. In reduce_scatterv, the first block is
+ * twice as long and the last is empty. */
 static size_t block(const reduction *r, int size, int rank) {
   if (r->collective != GLI_REDUCE_SCATTERV || size == 1) return r->count;
   if (rank == 0) return 2 * r->count;
@@ -29,7 +30,7 @@ int reduction_result(const reduction *r, int size, int rank, size_t *first,
   return size;
 }
 
-/* The three forms of the call, as one expression. */
+/* Makes the call in one of its three forms. */
 #define CALL(name, ...)                                                \
   (r->form == 0   ? name(c, in, out, __VA_ARGS__, o, NULL)             \
    : r->form == 1 ? name##_start(c, in, out, __VA_ARGS__, o, op, NULL) \

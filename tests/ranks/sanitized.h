@@ -1,5 +1,5 @@
-/* Is this built for a sanitizer? They make everything slower, and need neither
- * as much data nor, for threads, as many ranks to find what they look for. */
+/* SANITIZED is 1 in a build with a sanitizer. Such builds are slower, and find
+ * errors with less data and, for threads, fewer ranks. */
 #ifndef TESTS_RANKS_SANITIZED_H
 #define TESTS_RANKS_SANITIZED_H
 

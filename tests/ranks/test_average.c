@@ -1,5 +1,5 @@
-/* Averages: sums that every rank divides at the end; and those of low-precision
- * floats, which are divided before they are rounded. */
+/* Averages: sums that every rank divides at the end; low-precision floats are
+ * divided before they are rounded. */
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
@@ -77,8 +77,8 @@ static void what_has_no_average_is_refused(void **state) {
 
 typedef struct narrow {
   gloo_dtype dtype;
-  int digits, least; /* of the mantissa with its first one; the smallest number
-                        above 0 is 2^least */
+  int digits, least; /* precision with the hidden bit; the smallest positive
+                        number is 2^least */
   double largest;
 } narrow;
 
@@ -114,14 +114,14 @@ static void put(gloo_dtype dtype, uint8_t *at, size_t i, double value) {
 static const char *const contents[] = {"largest", "large", "usual", "small"};
 enum { CONTENTS = 4 };
 
-/* From 0 to 1. */
+/* Returns a fraction from 0 to 1. */
 static double part(int rank, size_t i) {
   uint64_t x = (i * 16 + (size_t)rank + 1) * UINT64_C(0x9e3779b97f4a7c15);
   return (double)(x >> 40 & 4095) / 4095;
 }
 
-/* Each rank's own; but the largest number is that of all of them, and large
- * ones have signs that only a part of them shares. */
+/* Returns an input. The contents are: the largest number, the same on all
+ * ranks; large numbers with mixed signs; moderate ones; the smallest ones. */
 static double input_at(const narrow *t, int what, int rank, size_t i) {
   double x = part(rank, i), s = (i + (size_t)rank) % 3 == 0 ? -1 : 1;
   switch (what) {
@@ -136,7 +136,7 @@ static double input_at(const narrow *t, int what, int rank, size_t i) {
   }
 }
 
-/* How far a number of the type can be from x that is the nearest one. */
+/* Returns half the distance between neighbouring numbers of the type near x. */
 static double half_a_unit(const narrow *t, double x) {
   int exponent;
   (void)frexp(x, &exponent);
@@ -150,7 +150,8 @@ typedef struct average_case {
   bool scaled;
 } average_case;
 
-/* What float32 adds to that: in each of the operations that it takes. */
+/* Checks a result. The bound adds the rounding errors of float32 operations to
+ * the last rounding of the type. */
 static bool is_right(const average_case *c, size_t i, double is) {
   double sum = 0, all = 0;
   uint8_t one[2];
@@ -164,9 +165,8 @@ static bool is_right(const average_case *c, size_t i, double is) {
   if (fabs(sum) + error >= c->type->largest)
     sum = copysign(c->type->largest, sum);
   error += half_a_unit(c->type, fabs(sum) + error);
-  /* Operands of bfloat16 count less than they are: float32 has one more bit
-   * below the last one of the smallest quotients, and they are rounded twice.
-   */
+  /* bfloat16 operands are scaled down: the smallest quotients have only one
+   * more bit in float32, and are rounded twice. */
   if (c->type->dtype == GLOO_BFLOAT16) error += ldexp(0.25, -133);
   return isfinite(is) && fabs(is - sum) <= error;
 }
@@ -202,7 +202,7 @@ static void check_average(rank_env *env, const average_case *c, reduction r,
   }
 }
 
-/* By the one that is chosen and by each that there is, or that may be. */
+/* Checks the library's choice, then each applicable algorithm. */
 static void check_algorithms(rank_env *env, const average_case *c, reduction r,
                              int *ran) {
   check_average(env, c, r, ran);
@@ -260,7 +260,7 @@ static void narrow_averages_across_hosts_are_those_of_float32(void **state) {
 
 /* ---- several inputs ------------------------------------------------------ */
 
-/* Each rank has eight inputs, and is to add an eighth of each. */
+/* Each rank has eight inputs and contributes an eighth of each. */
 static void eighths_of_many(rank_env *env) {
   enum { INPUTS = 8, COUNT = 1500 };
   uint16_t in[COUNT], out[2][COUNT];

@@ -1,9 +1,9 @@
-/* What a call has sent arrives, although its caller makes no other call. Here
- * it is the first message of two ranks, which have yet to be connected. */
+/* Data of a completed call arrives although the caller makes no further call,
+ * even if it is the first message of two ranks that have yet to connect. */
 #include "away.h"
 
 static const char *transport;
-static int sender; /* the rank that is away */
+static int sender; /* rank that is away */
 
 static void run(int size, rank_body body) {
   for (sender = 0; sender < size; sender++) {
@@ -43,7 +43,7 @@ static void send_to_all(rank_env *env) {
   away_until(env, others);
 }
 
-/* The receiver has come first, or comes when the sender is away already. */
+/* The receiver enters before the sender, or after the sender has left. */
 static void receiver_comes_first(rank_env *env) {
   if (env->rank == sender) uv_sleep(20);
   send_to_all(env);
@@ -109,7 +109,7 @@ static void scatter(rank_env *env) {
   }
 }
 
-/* Every rank leaves for good after its part, in an order that they find. */
+/* Every rank makes no further calls after its part, in no fixed order. */
 static void allreduce(rank_env *env) {
   int32_t in = 1, out = 0;
   RANK_OK(env, gloo_allreduce(env->context, &in, &out, 1, GLOO_INT32, GLOO_SUM,

@@ -1,6 +1,5 @@
-/* Signs of life: who gives them, and who is not missed without. That ranks that
- * give none are missed is tested with those that are stopped, in test_kill.c.
- */
+/* Heartbeats: a rank that sends them, or has no helper to do so, is not missed.
+ * test_kill.c covers the detection of stopped ranks. */
 #define _POSIX_C_SOURCE 200809L
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +11,8 @@
 
 static const char *transport;
 
-/* A rank that has to wait for a processor for so long would be missed. */
+/* GLOO_HEARTBEAT, in seconds. A rank that waits that long for a processor would
+ * be missed. */
 #define HEARTBEAT "1"
 static const struct timespec long_time = {2, 500000000}; /* more than twice */
 
@@ -23,7 +23,7 @@ static void set_heartbeat(const char *seconds) {
     unsetenv("GLOO_HEARTBEAT");
 }
 
-/* Rank 1 makes no calls for long. */
+/* Rank 1 makes no calls for a long time. */
 static void compute(rank_env *env) {
   if (env->rank == 1) nanosleep(&long_time, NULL);
   int32_t x = 1;
@@ -39,7 +39,7 @@ static void rank_that_computes_is_not_missed(void **state) {
   ranks_run(3, &o, compute);
 }
 
-/* Without a helper no signs are given, and all know. */
+/* A rank without a helper sends no heartbeats, and all ranks know that. */
 static void rank_without_helper_is_not_missed(void **state) {
   (void)state;
   set_heartbeat(HEARTBEAT);
@@ -47,9 +47,9 @@ static void rank_without_helper_is_not_missed(void **state) {
   ranks_run(3, &o, compute);
 }
 
-/* Rank 0 asks for news just when a turn of its heartbeat is due, so that its
- * own thread runs the turn in place of the helper. Turns come twice in
- * GLOO_HEARTBEAT, or twice as often on a busy machine. */
+/* Rank 0 queries the context just when its next heartbeat is due, so that its
+ * own thread sends it instead of the helper. A heartbeat is due twice per
+ * GLOO_HEARTBEAT, or four times on a busy machine. */
 static void ask_at_turns(rank_env *env) {
   const uint64_t period_ns = 250000000, margin_ns = 2000000;
   uint64_t due_ns = (uv_hrtime() / period_ns + 2) * period_ns;
@@ -72,7 +72,7 @@ static void rank_that_asks_at_its_turns_is_not_missed(void **state) {
 
 /* ---- every phase of the heartbeat ---------------------------------------- */
 
-enum { PHASES = 100, ASKS = 8 }; /* more than GLOO_HEARTBEAT takes */
+enum { PHASES = 100, ASKS = 8 }; /* longer than GLOO_HEARTBEAT */
 
 typedef enum ask_way { ASK_ERROR, ASK_TEST, ASK_WINDOW, ASK_WAYS } ask_way;
 
@@ -89,8 +89,8 @@ static gloo_status ask(rank_env *env, ask_way way, gloo_request *request,
   return status == GLOO_IN_PROGRESS ? GLOO_OK : status;
 }
 
-/* Rank r makes no calls, but asks once in a heartbeat's turn, at the r-th of
- * 100 phases of it, and just then: its own thread runs what is due. */
+/* Rank r makes no calls except one query per heartbeat period, at phase r of
+ * 100, so that its own thread runs what is due at that moment. */
 static void ask_at_phase(rank_env *env) {
   const uint64_t period_ns = 250000000, margin_ns = 1000000;
   ask_way way = *(const ask_way *)env->user;
@@ -111,7 +111,7 @@ static void ask_at_phase(rank_env *env) {
   for (int i = 0; i < ASKS; i++, due_ns += period_ns) {
     while (uv_hrtime() + margin_ns < due_ns) {
       uint64_t rest_ns = due_ns - margin_ns - uv_hrtime();
-      if (rest_ns > period_ns * 2) break; /* it has just passed */
+      if (rest_ns > period_ns * 2) break; /* due already */
       const struct timespec nap = {(time_t)(rest_ns / 1000000000),
                                    (long)(rest_ns % 1000000000)};
       nanosleep(&nap, NULL);
@@ -139,7 +139,8 @@ static void rank_that_asks_at_any_phase_is_not_missed(void **state) {
   }
 }
 
-/* Behind a long message signs come late; what comes of that is one, too. */
+/* A long message delays the heartbeats behind it; received data counts as
+ * one. */
 static void send_much(rank_env *env) {
   size_t bytes = (size_t)256 << 20;
   uint8_t *memory = calloc(1, bytes);
@@ -156,7 +157,7 @@ static void rank_that_sends_is_not_missed(void **state) {
   ranks_run(2, &o, send_much);
 }
 
-/* A group outlives the context that it was made of. */
+/* A group outlives the context that it was split from. */
 static void leave_and_stay(rank_env *env) {
   gloo_context *group;
   gloo_context *root;
@@ -181,8 +182,8 @@ static void rank_that_has_left_is_not_missed(void **state) {
   ranks_run(3, &o, leave_and_stay);
 }
 
-/* Ranks 1 and 2 are no neighbours in the tree: they connect for their signs,
- * although neither makes a call. */
+/* Ranks 1 and 2 are not neighbours in the tree; they connect for their
+ * heartbeats, although neither makes a call. */
 static void meet_idly(rank_env *env) {
   const struct timespec moment = {0, 10000000};
   int next = (env->rank + 1) % env->size;
@@ -197,7 +198,7 @@ static void meet_idly(rank_env *env) {
 
 static void idle_ranks_connect(void **state) {
   (void)state;
-  if (strcmp(transport, "inproc") == 0) skip(); /* there are no signs of life */
+  if (strcmp(transport, "inproc") == 0) skip(); /* no heartbeats */
   set_heartbeat("5");
   ranks_options o = {.transport = transport, .timeout_ns = -1};
   ranks_run(3, &o, meet_idly);
@@ -228,8 +229,8 @@ static void wrong_values_are_refused(void **state) {
   set_heartbeat(NULL);
 }
 
-/* Arguments: the transport; "phases": the sweep of phases; "long": what takes a
- * machine of its own. */
+/* Arguments: the transport; "phases": the sweep of phases; "long": tests that
+ * need an otherwise idle machine. */
 int main(int argc, char **argv) {
   transport = argc > 1 ? argv[1] : "tcp";
   if (argc > 2 && strcmp(argv[2], "phases") == 0) {

@@ -22,20 +22,21 @@ typedef struct job {
   int form; /* 0 blocking, 1 start, 2 persistent (three runs) */
 } job;
 
-/* Element i of rank r's input; sums of 16 of them fit. */
+/* Returns element i of a rank's input; sums of 16 of them do not overflow. */
 static int64_t input_at(int rank, size_t i, int run) {
   uint64_t mixed = (uint64_t)i * 2654435761u + (uint64_t)rank * 40503u +
                    (uint64_t)run * 977u;
   return (int64_t)(mixed >> 3 & 0x1ffff) - 50000;
 }
 
-/* Does this rank have an output? */
+/* Returns true if this rank has an output. */
 static bool has_output(const job *j, int rank) {
   bool at_root = j->collective == GLI_REDUCE || j->collective == GLI_GATHER;
   return !at_root || rank == j->root;
 }
 
-/* Is its call in place? That means something at the root only for some. */
+/* Returns true if its call is in place; some collectives have that form at the
+ * root only. */
 static bool in_place(const job *j, int rank) {
   bool at_root = j->collective == GLI_GATHER || j->collective == GLI_SCATTER;
   return j->in_place && (!at_root || rank == j->root);
@@ -47,7 +48,7 @@ static size_t in_elements(const job *j, int size) {
   return blocks ? j->count * (size_t)size : j->count;
 }
 
-/* Of the result. */
+/* Returns the number of elements of the result. */
 static size_t result_elements(const job *j, int size) {
   bool all = j->collective == GLI_ALLGATHER || j->collective == GLI_ALLTOALL ||
              j->collective == GLI_GATHER;
@@ -59,7 +60,7 @@ static size_t out_elements(const job *j, int size) {
   return j->in_place && in > out ? in : out;
 }
 
-/* Of the first `ranks` ranks. */
+/* Returns the sum over the first `ranks` ranks. */
 static int64_t sum_at(int ranks, size_t i, int run) {
   int64_t sum = 0;
   for (int r = 0; r < ranks; r++) sum += input_at(r, i, run);
@@ -94,7 +95,7 @@ static int64_t expected_at(const job *j, int rank, int size, size_t i,
 }
 
 typedef struct buffers {
-  int64_t *in, *out; /* misaligned on purpose */
+  int64_t *in, *out; /* deliberately misaligned */
   void *in_memory, *out_memory;
 } buffers;
 
@@ -138,7 +139,7 @@ static gloo_status call(rank_env *env, const job *j, buffers *b,
   const void *in = in_place(j, env->rank) ? GLOO_IN_PLACE : b->in;
   void *out = b->out;
   gloo_context *c = env->context;
-  /* What has no output may be given as NULL. */
+  /* An absent output may be NULL. */
   if (!has_output(j, env->rank) && in != GLOO_IN_PLACE && j->count % 2 == 0) {
     out = NULL;
   }
@@ -189,7 +190,7 @@ static void fail_element(rank_env *env, const job *j, size_t i, int64_t is,
   rank_fail(env, __FILE__, __LINE__, text);
 }
 
-/* An output that is no result is what it was. */
+/* Returns the former content of an output that holds no result. */
 static int64_t untouched_at(const rank_env *env, const job *j, size_t i,
                             int run) {
   if (in_place(j, env->rank)) return input_at(env->rank, i, run);
@@ -202,10 +203,10 @@ static void check(rank_env *env, const job *j, const buffers *b, int run) {
                    (j->collective == GLI_EXSCAN && env->rank == 0);
   size_t first = 0;
   if (j->collective == GLI_SCATTER && in_place(j, env->rank)) {
-    first = (size_t)env->rank * j->count; /* it stays where it is */
+    first = (size_t)env->rank * j->count; /* the root's block stays in place */
   }
   size_t n = result_elements(j, env->size);
-  /* Of many elements a sample will do, the last one included. */
+  /* A sample of a long vector suffices, if it includes the last element. */
   size_t stride = n > 10000 ? 29 : 1;
   for (size_t k = 0; k < n; k += stride) {
     size_t i = n - 1 - k;
@@ -249,7 +250,7 @@ static void all_jobs(rank_env *env) {
         if (gli_collective_counted(algorithm->collective)) continue;
         int roots =
             gli_collective_rooted(algorithm->collective) ? env->size : 1;
-        /* Every root of short vectors; one of long ones. */
+        /* Short vectors are tested with every root, long ones with one. */
         int step = counts[c] > 100 ? roots : 1, first = (int)(a % (size_t)step);
         for (int root = first; root < roots && !env->failure[0]; root += step) {
           job j = {.algorithm = n % 5 ? algorithm : NULL,

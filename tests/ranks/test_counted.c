@@ -1,5 +1,5 @@
-/* Collectives whose blocks differ in length, over every transport, against a
- * plain reference; lists that do not agree; and two messages in one call. */
+/* Collectives with blocks of different lengths, over every transport, compared
+ * with a plain reference; mismatched lists; two messages in one call. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,14 +11,14 @@
 typedef struct job {
   const gli_algorithm *algorithm; /* NULL: let the library choose */
   gli_collective collective;
-  uint64_t seed; /* of the lengths */
-  size_t most;   /* no block is longer */
+  uint64_t seed; /* seed of the lengths */
+  size_t most;   /* longest block */
   int root;
   bool gaps, in_place;
   int form; /* 0 blocking, 1 start, 2 persistent (three runs) */
 } job;
 
-/* splitmix64 (Steele, Lea and Flood 2014) of two numbers. */
+/* Mixes two numbers with splitmix64 (Steele, Lea and Flood 2014). */
 static uint64_t mix(uint64_t a, uint64_t b) {
   uint64_t x = a * UINT64_C(0x9e3779b97f4a7c15) + b + 1;
   x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
@@ -26,8 +26,8 @@ static uint64_t mix(uint64_t a, uint64_t b) {
   return x ^ (x >> 31);
 }
 
-/* Elements that go from one rank to another; as many come back when it is in
- * place. A fourth of all blocks are empty. */
+/* Returns the elements that one rank sends to another; in place, as many come
+ * back. A quarter of all blocks are empty. */
 static size_t between(const job *j, int from, int to) {
   if (j->in_place && from > to) return between(j, to, from);
   uint64_t drawn = mix(j->seed, (uint64_t)from << 32 | (uint64_t)to);
@@ -35,12 +35,12 @@ static size_t between(const job *j, int from, int to) {
   return drawn % 4 == 0 ? 0 : (size_t)(drawn / 4 % (j->most + 1));
 }
 
-/* The block of a rank, where each has one. */
+/* Returns the length of a rank's block, if each rank has one. */
 static size_t block_of(const job *j, int rank) {
   return between(j, rank, rank);
 }
 
-/* Element i of the block that a rank has for another. */
+/* Returns element i of the block from one rank to another. */
 static int32_t value(int from, int to, size_t i, int run) {
   return (int32_t)(mix((uint64_t)from << 20 | (uint64_t)to,
                        (uint64_t)i << 4 | (uint64_t)run) >>
@@ -53,13 +53,13 @@ enum { MOST_RANKS = 40 };
 
 typedef struct list {
   size_t count[MOST_RANKS], first[MOST_RANKS];
-  size_t elements; /* of the buffer */
+  size_t elements; /* length of the buffer */
 } list;
 
 static list make_list(const job *j, int size, int rank, bool input) {
   list l = {.elements = j->gaps ? 3 : 0};
   for (int n = 0; n < size; n++) {
-    int k = j->gaps ? size - 1 - n : n; /* with gaps, in descending order */
+    int k = j->gaps ? size - 1 - n : n; /* gaps: in descending order */
     size_t length = input ? between(j, rank, k) : between(j, k, rank);
     if (j->collective != GLI_ALLTOALLV) length = block_of(j, k);
     l.count[k] = length;
@@ -110,7 +110,7 @@ static int32_t input_at(const rank_env *env, const job *j, int rank, int block,
                i, run);
 }
 
-/* The input, wherever it is; the rest of the output is -1. */
+/* Fills the input, in either buffer, and the rest of the output with -1. */
 static void fill(const rank_env *env, const job *j, buffers *b, int run) {
   for (size_t i = 0; i < b->out_elements; i++) b->out[i] = -1;
   for (size_t i = 0; i < b->in_elements; i++) b->in[i] = -2;
@@ -141,7 +141,7 @@ static gloo_status call(rank_env *env, const job *j, buffers *b,
   bool lists = !gli_collective_rooted(j->collective) || is_root(env, j);
   void *gathered = lists ? b->out : NULL;
   const void *spread = lists ? in : NULL;
-  if (!lists) ic = oc = id = od = NULL; /* read at the root only */
+  if (!lists) ic = oc = id = od = NULL; /* only the root reads the lists */
 #define FORMS(name, ...)                                             \
   (j->form == 0   ? gloo_##name(c, __VA_ARGS__, o, NULL)             \
    : j->form == 1 ? gloo_##name##_start(c, __VA_ARGS__, o, op, NULL) \
@@ -162,7 +162,7 @@ static gloo_status call(rank_env *env, const job *j, buffers *b,
 #undef FORMS
 }
 
-/* What the output must be, from what it was. */
+/* Computes the expected output from its former content. */
 static void expect(const rank_env *env, const job *j, const buffers *b,
                    int32_t *out, int run) {
   size_t own = block_of(j, env->rank);
@@ -211,7 +211,7 @@ static void check(rank_env *env, const job *j, const buffers *b,
   }
 }
 
-/* Fill, run, check. */
+/* Fills the buffers, runs the call, and checks the result. */
 static void run_once(rank_env *env, const job *j, buffers *b, int run,
                      const gloo_options *o, gloo_request *persistent) {
   gloo_request *op = NULL;
@@ -291,7 +291,7 @@ static void counted_blocks_arrive(void **state) {
   }
 }
 
-/* More ranks than the library has room for at hand. */
+/* More ranks than the library reserves space for in advance. */
 static void many_ranks(rank_env *env) {
   size_t counts[MOST_RANKS];
   int64_t out[MOST_RANKS], in = env->rank;

@@ -1,4 +1,4 @@
-/* Lists of counts that do not agree between ranks, or cannot be. */
+/* Lists of counts that differ between ranks, or are invalid. */
 #include <stdio.h>
 #include <string.h>
 
@@ -11,10 +11,10 @@ static void run_on(int size, rank_body body) {
   ranks_run(size, &o, body);
 }
 
-/* ---- lists that do not agree --------------------------------------------- */
+/* ---- lists that differ --------------------------------------------------- */
 
-/* The cause of the context must be that, on every rank, whatever its own call
- * came to: it may have been over when the news came. */
+/* Checks that the context fails with this mismatch on every rank. The rank's
+ * own call may have completed before the failure arrived. */
 static void expect_mismatch(rank_env *env, const char *a, const char *b) {
   gloo_error error;
   for (int i = 0; i < 3; i++) {
@@ -28,7 +28,7 @@ static void expect_mismatch(rank_env *env, const char *a, const char *b) {
   rank_fail(env, __FILE__, __LINE__, error.message);
 }
 
-/* Equal in sum, but not one by one. */
+/* Lists with equal sums, but different counts. */
 static void other_list(rank_env *env) {
   size_t counts[3] = {4, 4, 4};
   int32_t in[12] = {0}, out[12];
@@ -48,7 +48,7 @@ static void other_sum(rank_env *env) {
   expect_mismatch(env, "12 x int32", "13 x int32");
 }
 
-/* What rank 1 has for rank 2 is not what rank 2 expects. */
+/* Rank 1 sends `sent` elements to rank 2, which expects `expected`. */
 static void other_pair(rank_env *env, size_t sent, size_t expected) {
   size_t in_counts[3] = {2, 2, 2}, out_counts[3] = {2, 2, 2};
   static int32_t in[3][3000000], out[3][3000000];
@@ -85,7 +85,7 @@ static void gather_pair(rank_env *env) {
   expect_mismatch(env, "rank 2 sends 4 elements to rank 0", "expects 3");
 }
 
-/* Calls that agree, over and over; then rank 1 has more than rank 0 expects. */
+/* Repeated matching calls; then rank 1 sends more than rank 0 expects. */
 static void gather_after_others(rank_env *env) {
   size_t counts[2] = {1, 2};
   int32_t in[3] = {5, 6, 7}, out[3];
@@ -113,7 +113,7 @@ static void lists_that_differ_are_errors(void **state) {
   run_on(2, gather_after_others);
 }
 
-/* ---- lists that cannot be ------------------------------------------------ */
+/* ---- invalid lists ------------------------------------------------------- */
 
 static void bad_lists(rank_env *env) {
   int32_t in[8] = {0}, out[8];
@@ -159,7 +159,7 @@ static void bad_lists(rank_env *env) {
   o.algorithm = "bruck";
   RANK_CHECK(env, gloo_alltoallv(c, in, two, NULL, out, two, NULL, t, &o,
                                  &error) == GLOO_ERR_NOT_FOUND);
-  RANK_OK(env, gloo_barrier(c, NULL, NULL)); /* nothing was broken */
+  RANK_OK(env, gloo_barrier(c, NULL, NULL)); /* the context is still usable */
 }
 
 static void lists_that_cannot_be_are_refused(void **state) {

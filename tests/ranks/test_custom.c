@@ -1,5 +1,5 @@
-/* Operations of the caller's own: every reduction, algorithm and form, elements
- * of any size, over every transport. */
+/* Custom operations: every reduction, algorithm and form, with elements of any
+ * size, over every transport. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,9 +17,9 @@ static void run(int size, rank_body body, void *user) {
 
 /* ---- an operation -------------------------------------------------------- */
 
-/* Associative, and not commutative: of each three words the first two, a and b,
- * are a map x -> a x + b, and the left one is applied first; the third is
- * added. Of what is left over the left operand counts. */
+/* Combines three words; associative, not commutative. The first two, a and b,
+ * are a map x -> a x + b, of which the left one is applied first; the third is
+ * added. Remaining bytes are those of the left operand. */
 static void compose_words(const uint32_t l[3], const uint32_t r[3],
                           uint32_t to[3]) {
   uint32_t a = r[0] * l[0], b = r[0] * l[1] + r[1], c = l[2] + r[2];
@@ -43,7 +43,7 @@ static void compose_element(const uint8_t *l, const uint8_t *r, size_t bytes,
 
 typedef struct job {
   size_t element_bytes;
-  bool misaligned; /* set when an operand was */
+  bool misaligned; /* set if an operand was misaligned */
   gloo_custom_op *op;
 } job;
 
@@ -85,7 +85,7 @@ static void fill(uint8_t *at, size_t bytes, int rank) {
   }
 }
 
-/* All inputs up to rank n - 1's, by one reader alone. */
+/* Computes the fold of the inputs of the first n ranks locally. */
 static void fold(uint8_t *sum, uint8_t *next, size_t elements, size_t bytes,
                  int n) {
   fill(sum, elements * bytes, 0);
@@ -103,7 +103,7 @@ typedef struct memory {
   bool shared;
 } memory;
 
-/* From gloo_alloc, or not and misaligned. */
+/* Returns memory from gloo_alloc, or misaligned memory from malloc. */
 static uint8_t *take(memory *m, size_t bytes, void **block) {
   if (!m->shared) {
     *block = malloc(bytes + 16);
@@ -159,7 +159,8 @@ static void check_forms(rank_env *env, reduction r, bool shared) {
   }
 }
 
-/* Every algorithm that keeps the order of ranks, and the one that is chosen. */
+/* Checks the library's choice and every algorithm that keeps the order of
+ * ranks. */
 static void check_algorithms(rank_env *env, reduction r, bool shared) {
   r.root = env->size / 2;
   check_forms(env, r, shared);
@@ -214,14 +215,15 @@ static void elements_of_any_size_are_combined_in_rank_order(void **state) {
   run_size(4, 1);
   run_size(5, 100);
   run_size(3, 4096);
-  run_size(3, 5000); /* longer than what fits on the stack */
+  run_size(3, 5000); /* longer than the buffer on the stack */
   run_size(2, 70001);
   run_size(1, 12);
 }
 
 /* ---- types of the library ------------------------------------------------ */
 
-/* The operation learns the type: the sum of the squares, say. */
+/* The function receives the type; this one computes a maximum of int32 numbers,
+ * and a scaled sum of doubles. */
 static void hypotenuse(const gloo_custom_args *args) {
   const void *left = args->left;
   const void *right = args->right;
@@ -247,7 +249,7 @@ static void types(rank_env *env) {
                               GLOO_CUSTOM, &o, NULL));
   RANK_CHECK(env, whole[0] == env->size - 1 && whole[1] == 0 && whole[2] == 7);
   double x = env->rank + 1;
-  o.algorithm = "ring"; /* it commutes, so that is allowed */
+  o.algorithm = "ring"; /* allowed, because the operation commutes */
   RANK_OK(env, gloo_allreduce(env->context, GLOO_IN_PLACE, &x, 1, GLOO_FLOAT64,
                               GLOO_CUSTOM, &o, NULL));
   RANK_CHECK(env, env->size != 2 || x == 6);
@@ -263,9 +265,10 @@ static void one_operation_serves_all_types(void **state) {
   gloo_custom_op_destroy(op);
 }
 
-/* ---- asking meanwhile ---------------------------------------------------- */
+/* ---- queries during an operation ----------------------------------------- */
 
-/* An operation that goes on until another thread has asked for the error. */
+/* State of an operation that runs until another thread has queried the
+ * error. */
 typedef struct patience {
   gloo_custom_op *op;
   gloo_context *context;
@@ -300,7 +303,7 @@ static void ask_meanwhile(rank_env *env) {
   RANK_CHECK(env, uv_thread_create(&thread, ask_for_the_error, &p) == 0);
   RANK_OK(env, gloo_allreduce(env->context, GLOO_IN_PLACE, &x, 1, GLOO_INT32,
                               GLOO_CUSTOM, &o, NULL));
-  atomic_store(&p.inside, true); /* a rank that had nothing to combine */
+  atomic_store(&p.inside, true); /* a rank with nothing to combine */
   uv_thread_join(&thread);
   RANK_CHECK(env, !atomic_load(&p.late));
   gloo_custom_op_destroy(p.op);
@@ -311,7 +314,7 @@ static void error_is_told_during_an_operation(void **state) {
   run(2, ask_meanwhile, NULL);
 }
 
-/* ---- what is refused ----------------------------------------------------- */
+/* ---- invalid arguments --------------------------------------------------- */
 
 static void refuse(rank_env *env, const gloo_options *o, gloo_dtype dtype,
                    gloo_op op, gloo_status status, const char *words) {
@@ -376,10 +379,10 @@ static void what_does_not_fit_is_named(void **state) {
 
 /* ---- the caller's types -------------------------------------------------- */
 
-/* One operation for several types, which calls name: what each element is made
- * of, and its bytes. */
+/* Element type of a call. One operation serves several types; each call names
+ * the element's content and size. */
 typedef struct own_type {
-  int n; /* int32 numbers, that are added */
+  int n; /* int32 numbers to add */
 } own_type;
 
 static int released;
@@ -522,7 +525,7 @@ static void calls_back(rank_env *env) {
   RANK_OK(env,
           gloo_allreduce_init(env->context, GLOO_IN_PLACE, data, 5, GLOO_UINT8,
                               GLOO_CUSTOM, &o, &c.operation, NULL));
-  gloo_custom_op_destroy(o.custom); /* the operation keeps it */
+  gloo_custom_op_destroy(o.custom); /* the request keeps the operation alive */
   RANK_OK(env, gloo_request_start(c.operation, NULL));
   RANK_OK(env, gloo_request_wait(c.operation, GLOO_TIMEOUT_DEFAULT, NULL));
   RANK_CHECK(env, data[0] == 0 && data[4] == 4);

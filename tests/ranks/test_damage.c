@@ -1,7 +1,6 @@
-/* A bit that flips on its way through a TCP connection: no rank gets a wrong
- * result for success, and all hear what happened. The flip is made where rank 0
- * writes to its sockets, by wrapping the functions of the system at link time
- * (-Wl,--wrap). */
+/* A flipped bit in a TCP stream: no rank reports success with a wrong result,
+ * and all ranks report the error. The flip happens as rank 0 writes to its
+ * sockets, in wrappers of system functions (-Wl,--wrap). */
 #include "ranks.h"
 
 #include <stdbool.h>
@@ -15,10 +14,10 @@
 
 /* ---- the flip ------------------------------------------------------------ */
 
-/* Of what this thread writes next. */
+/* Flip in this thread's next writes. */
 static _Thread_local struct {
   bool armed;
-  size_t at; /* in bytes from here on */
+  size_t at; /* remaining distance in bytes */
   unsigned bit;
 } flip;
 
@@ -68,11 +67,12 @@ enum { BATCH = 20, BATCH_LONG = 50000, BATCH_SHORT = 25 };
 enum { HEADER = 64, LONG = 1 << 20 };
 
 typedef struct scene {
-  size_t warm_up; /* of an allreduce: so much uses all connections */
-  size_t count;   /* of another; 0: a batch of messages */
+  size_t warm_up; /* elements of a first allreduce, enough to use all
+                     connections */
+  size_t count;   /* elements of the second; 0: a batch of messages */
   size_t at;
   unsigned bit;
-  const char *expected; /* in the error */
+  const char *expected; /* part of the error message */
 } scene;
 
 static float value(int rank, size_t i) {
@@ -231,8 +231,8 @@ static void what_the_environment_asks_for(void **state) {
   assert_int_equal(unsetenv("GLOO_CHECKSUM"), 0);
 }
 
-/* Without checksums much goes unnoticed; what does not, the sender hears too.
- */
+/* Without checksums much damage goes undetected; a malformed message is
+ * reported on both sides. */
 static void what_is_no_message_is_reported_on_both_ends(void **state) {
   (void)state;
   static const int none[2] = {-1, -1};

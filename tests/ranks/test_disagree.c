@@ -1,5 +1,5 @@
-/* Ranks that disagree about a call hear of both calls, also where one of them
- * has no elements, and so nothing to send. */
+/* Ranks that make different calls report both calls, even if one of them has no
+ * elements and so nothing to send. */
 #include "ranks.h"
 
 #include <stdio.h>
@@ -9,11 +9,11 @@
 
 enum { ELEMENTS = 10, MOST_RANKS = 5, ROOM = ELEMENTS * MOST_RANKS };
 
-/* What all ranks call, and what one or more of them call instead. */
+/* The common call, and the deviating call of one or more ranks. */
 typedef struct variant {
   const gli_algorithm *algorithm;
   int root;
-  bool odd[MOST_RANKS]; /* who calls it with `odd_count` and so on */
+  bool odd[MOST_RANKS]; /* ranks that use `odd_count` and so on */
   size_t count, odd_count;
   gloo_dtype odd_dtype;
   gloo_op odd_op;
@@ -72,7 +72,8 @@ static gloo_status call(rank_env *env, const variant *v, const gloo_options *o,
   return GLOO_ERR_INTERNAL;
 }
 
-/* The one that is alone with its call; -1: there are as many on both sides. */
+/* Returns the rank that is alone with its call, or -1 if both calls have
+ * equally many ranks. */
 static int expected_culprit(const rank_env *env) {
   const variant *v = env->user;
   int odd = 0, which[2] = {-1, -1};
@@ -84,8 +85,8 @@ static int expected_culprit(const rank_env *env) {
   return odd == 1 ? which[1] : which[0];
 }
 
-/* A rank whose part is done may hear of it in its next call: in this one, which
- * cannot be done without the others. There is no deadline that would help. */
+/* A rank that has completed its part may see the failure only in its next call,
+ * here a barrier, which needs all ranks. No deadline ends these calls. */
 static void disagree(rank_env *env) {
   const variant *v = env->user;
   gloo_options o = GLOO_OPTIONS_INIT;
@@ -101,7 +102,7 @@ static void disagree(rank_env *env) {
   bool names_it = strstr(error.message,
                          gli_collective_name(v->algorithm->collective)) != NULL;
   int culprit = expected_culprit(env);
-  /* Of how much goes from one rank to another only these two know. */
+  /* Only the two ranks involved know the count between them. */
   if (strstr(error.message, "both counts must match")) culprit = -1;
   if (status == GLOO_OK) {
     snprintf(wrong, sizeof wrong, "nobody noticed");
@@ -123,7 +124,7 @@ static void run(int size, variant *v) {
   ranks_run(size, &o, disagree);
 }
 
-/* What `size` ranks can disagree about with an algorithm. */
+/* Runs all disagreements of `size` ranks about an algorithm. */
 static void run_all(int size, const gli_algorithm *a, size_t count,
                     size_t odd_count, gloo_dtype odd_dtype, gloo_op odd_op) {
   const variant common = {.algorithm = a,
@@ -142,7 +143,8 @@ static void run_all(int size, const gli_algorithm *a, size_t count,
   }
 }
 
-/* Messages between two ranks have no algorithms. */
+/* Returns true if the collective has elements. Messages between two ranks have
+ * no algorithms. */
 static bool has_elements(const gli_algorithm *a) {
   return a->collective != GLI_BARRIER;
 }
@@ -156,7 +158,8 @@ static void one_rank_or_all_but_one_have_no_elements(void **state) {
   }
 }
 
-/* One algorithm of each collective is enough: without elements, all are one. */
+/* Returns true for the first algorithm of each collective: without elements all
+ * of them behave alike. */
 static bool is_first(const gli_algorithm *a) {
   for (const gli_algorithm *b = gli_algorithms; b < a; b++) {
     if (b->collective == a->collective) return false;
@@ -201,7 +204,7 @@ static void nobody_is_named_where_sides_are_equal(void **state) {
   run(4, &v);
 }
 
-/* Rank 0 makes no call, and so says nothing. */
+/* Rank 0 makes no call, and so reports none. */
 static void disagree_without_one(rank_env *env) {
   gloo_error error;
   if (env->rank != 0) {

@@ -1,7 +1,7 @@
-/* Millions of collectives of all kinds and sizes, each with the right result,
- * while groups and contexts come and go, and contexts are given up: at the end
- * the process has as many threads and descriptors as near the beginning, and no
- * more memory to speak of. */
+/* Millions of collectives of all kinds and sizes, each with the correct result,
+ * while groups and contexts come and go and contexts are aborted. At the end
+ * the process has as many threads and descriptors as near the beginning, and
+ * little more memory. */
 #include "ranks.h"
 
 #include <dirent.h>
@@ -14,14 +14,14 @@
 #include "sanitized.h"
 
 enum { RANKS = 4, MOST = 4096, SPLIT_EVERY = 512, RENEW_EVERY = 8192 };
-/* What the store of the test keeps of each context, and what the C library does
- * not give back. */
+/* Allowance for the test store's records of each context, and memory that the C
+ * library retains. */
 static const long most_growth_kib = 65536;
 
 static const char *transport = "auto";
 static long calls = 100000;
 
-/* ---- what the process has ------------------------------------------------ */
+/* ---- resources of the process -------------------------------------------- */
 
 typedef struct holdings {
   long descriptors, threads, kib;
@@ -53,7 +53,7 @@ static holdings early;
 
 /* ---- one call ------------------------------------------------------------ */
 
-/* The same on all ranks. */
+/* Draws a number below n, the same on all ranks. */
 static uint32_t endure_draw(uint64_t *state, uint32_t n) {
   *state =
       *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
@@ -158,7 +158,7 @@ static gloo_context *endure_renew(rank_env *env, long number) {
   return context;
 }
 
-/* A rank gives up, when all are done with the calls before. */
+/* One rank aborts the context after all have completed the previous calls. */
 static void endure_give_up(rank_env *env, gloo_context *c, int who) {
   gloo_error error;
   gloo_status status = gloo_barrier(c, NULL, &error);
@@ -207,11 +207,11 @@ static void do_nothing(rank_env *env) {
 static void all_calls_are_right_and_nothing_grows(void **state) {
   (void)state;
   ranks_options o = {.transport = transport};
-  ranks_run(RANKS, &o, do_nothing); /* a sanitizer starts a thread of its own */
+  ranks_run(RANKS, &o, do_nothing); /* a sanitizer starts its own thread */
   holdings before = holdings_now();
   ranks_run(RANKS, &o, endure);
   holdings after = holdings_now();
-  /* A thread may be listed for a moment after it was joined. */
+  /* A joined thread may remain listed for a moment. */
   for (int i = 0; i < 1000 && after.threads > before.threads; i++) {
     uv_sleep(10);
     after = holdings_now();
@@ -225,11 +225,11 @@ static void all_calls_are_right_and_nothing_grows(void **state) {
       before.kib, early.kib, after.kib);
   assert_int_equal(after.descriptors, before.descriptors);
   assert_int_equal(after.threads, before.threads);
-  /* Sanitizers keep what is freed. */
+  /* Sanitizers retain freed memory. */
   if (!SANITIZED) assert_true(after.kib < early.kib + most_growth_kib);
 }
 
-/* Arguments: the transport; how many calls. */
+/* Arguments: the transport, and the number of calls. */
 int main(int argc, char **argv) {
   if (argc > 1) transport = argv[1];
   if (argc > 2) calls = atol(argv[2]);

@@ -1,4 +1,4 @@
-/* What goes wrong becomes a status and a sentence, on every rank, in time. */
+/* Every failure becomes a status and a message, on every rank, in time. */
 #include "ranks.h"
 
 #include <stdlib.h>
@@ -19,12 +19,12 @@ static void expect_refusal(rank_env *env, gloo_status status,
   RANK_CHECK(env, error->status == GLOO_ERR_POISONED);
   RANK_CHECK(env, error->cause == cause->status);
   RANK_CHECK(env, error->rank == cause->rank);
-  /* As far as it fits behind what is said before it. */
+  /* The cause's message follows the prefix, as far as it fits. */
   RANK_CHECK(
       env, strncmp(strstr(error->message, ": ") + 2, cause->message, 100) == 0);
 }
 
-/* All that may be called on a context says what made it unusable. */
+/* Checks that every call on the context is refused with the original cause. */
 static void expect_poisoned(rank_env *env, gloo_status cause,
                             const gloo_error *first) {
   int32_t word = 0, all = 0;
@@ -49,8 +49,9 @@ static void expect_poisoned(rank_env *env, gloo_status cause,
   expect_refusal(env, status, &error, first);
 }
 
-/* One of the next calls on every rank must report the cause, whatever the first
- * did: ranks that disagree are asked who does, which takes a moment. */
+/* Checks that a following call fails with this cause on every rank, whatever
+ * the first call returned: the library first asks the ranks for their calls,
+ * which takes a moment. */
 static void expect_cause(rank_env *env, gloo_status cause, const char *part) {
   gloo_error error;
   for (int i = 0; i < 100000; i++) {
@@ -79,8 +80,9 @@ static void one_count_is_zero(rank_env *env) {
   expect_cause(env, GLOO_ERR_MISMATCH, "0 x float32");
 }
 
-/* Each waits for another, and sends nothing: blocks without elements need no
- * message. The question shortly before the deadline says what it is about. */
+/* Each rank waits for another and sends nothing, because blocks without
+ * elements need no message. The query shortly before the deadline finds the
+ * mismatch. */
 static void each_expects_another_to_send(rank_env *env) {
   float in[4] = {0}, out[4] = {0};
   size_t counts[2] = {0, 0};
@@ -136,7 +138,7 @@ static void algorithms_differ(rank_env *env) {
   expect_cause(env, GLOO_ERR_MISMATCH, "different algorithm");
 }
 
-/* Not in any call, but asking how things are. */
+/* Waits for a failure by queries, not in a call. */
 static void wait_for_trouble(rank_env *env) {
   gloo_error error;
   for (int i = 0; i < 1000; i++) {
@@ -157,7 +159,7 @@ static void one_never_calls(rank_env *env) {
   expect_cause(env, GLOO_ERR_TIMEOUT, "rank 1");
 }
 
-/* Rank 0 leaves; the others still want something from it. */
+/* Rank 0 leaves while the others still need data from it. */
 static void one_leaves(rank_env *env) {
   gloo_status status = gloo_barrier(env->context, NULL, NULL);
   if (env->rank == 0) {
@@ -167,7 +169,7 @@ static void one_leaves(rank_env *env) {
   expect_cause(env, GLOO_ERR_PEER, "rank 0");
 }
 
-/* What was sent before leaving still counts. */
+/* Data sent before a rank leaves is still delivered. */
 static void leaving_keeps_data(rank_env *env) {
   enum { COUNT = 50000 };
   int32_t *data = malloc(COUNT * sizeof *data);
@@ -198,17 +200,17 @@ static void cancelled(rank_env *env) {
   expect_cause(env, GLOO_ERR_CANCELLED, "rank 0 cancelled allreduce");
 }
 
-/* Those that were started behind others may not have begun to send. */
+/* Operations queued behind others may not have begun to send. */
 static void cancelled_among_many(rank_env *env) {
   enum { MANY = 60, COUNT = 10000 };
   gloo_request *ops[MANY] = {0};
   float *data = calloc(MANY * COUNT, sizeof *data);
-  int mine = env->rank == 0 ? MANY : MANY - 1; /* the last cannot be done */
+  int mine = env->rank == 0 ? MANY : MANY - 1; /* the last never completes */
   for (int i = 0; i < mine && data; i++) {
     gloo_status status = gloo_allreduce_start(
         env->context, GLOO_IN_PLACE, data + (size_t)i * COUNT, COUNT,
         GLOO_FLOAT32, GLOO_SUM, NULL, &ops[i], NULL);
-    if (status != GLOO_OK) ops[i] = NULL; /* the others' failing was faster */
+    if (status != GLOO_OK) ops[i] = NULL; /* the context has failed already */
     if (env->rank == 0) RANK_OK(env, status);
   }
   if (env->rank == 0) RANK_OK(env, gloo_request_cancel(ops[MANY - 1], NULL));
@@ -225,7 +227,7 @@ static void cancelled_among_many(rank_env *env) {
   free(data);
 }
 
-/* Destroying a context ends its operations; their handles stay good. */
+/* Destroying a context ends its operations; their handles remain valid. */
 static void destroyed_while_running(rank_env *env) {
   float data[4] = {0};
   gloo_context *second = NULL;
@@ -241,8 +243,8 @@ static void destroyed_while_running(rank_env *env) {
     RANK_OK(env, gloo_allreduce_start(second, GLOO_IN_PLACE, data, 4,
                                       GLOO_FLOAT32, GLOO_SUM, NULL, &op, NULL));
   }
-  /* Rank 1 leaves only when rank 0 has, so that it is not rank 1 that is missed
-   */
+  /* Rank 1 waits until rank 0 has left, so that rank 1 is not the missing
+   * one. */
   if (env->rank == 1) RANK_OK(env, gloo_barrier(env->context, NULL, NULL));
   gloo_context_destroy(second);
   gloo_store_destroy(view);
@@ -268,7 +270,8 @@ static void expect_orphan(gloo_context *alone, gloo_request *op, rank_env *env,
   gloo_request_destroy(op);
 }
 
-/* Operations that are started when their context is gone say why not. */
+/* Operations that are started after their context is destroyed report why they
+ * fail. */
 static void started_after_its_context(rank_env *env) {
   int32_t word;
   for (int fails = 0; fails < 2; fails++) {
@@ -339,7 +342,7 @@ static void bad_arguments(rank_env *env) {
   RANK_CHECK(env, gloo_barrier(NULL, NULL, NULL) == GLOO_ERR_INVALID);
   RANK_CHECK(env, gloo_allreduce(c, NULL, NULL, 0, GLOO_FLOAT32, GLOO_SUM, NULL,
                                  NULL) == GLOO_OK);
-  RANK_OK(env, gloo_barrier(c, NULL, NULL)); /* nothing of this did harm */
+  RANK_OK(env, gloo_barrier(c, NULL, NULL)); /* the context is still usable */
 }
 
 static void started_twice(rank_env *env) {
@@ -390,7 +393,7 @@ static void ranks_that_never_come_are_listed(void **state) {
   assert_int_equal(gloo_context_create(1, 3, store, NULL, &o, &context, &error),
                    GLOO_ERR_TIMEOUT);
   assert_non_null(strstr(error.message, "ranks 0, 2 of 3"));
-  assert_int_equal(error.rank, -1); /* either may have kept the other out */
+  assert_int_equal(error.rank, -1); /* either may be the cause */
   gloo_store_destroy(store);
 }
 

@@ -33,7 +33,7 @@ static void exchange(rank_env *env) {
                                env->rank, GLOO_INT32, NULL, NULL));
     for (size_t i = 0; i < n; i++) RANK_CHECK(env, out[i] == in[i]);
   }
-  /* Along a line: its ends have one neighbour. */
+  /* Along a line, the two ends have only one neighbour. */
   int32_t mine = 100 + env->rank, got = -1;
   bool last = env->rank + 1 == env->size, first = env->rank == 0;
   RANK_OK(env, gloo_sendrecv(env->context, &mine, 1, last ? GLOO_NO_RANK : next,

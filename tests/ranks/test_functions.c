@@ -1,6 +1,6 @@
-/* Functions of gloo_request_on_done that run while the request, or its context,
- * is destroyed, started again, or given another function: what they use is the
- * program's again when that call returns. */
+/* Callbacks of gloo_request_on_done that run while the request, or its context,
+ * is destroyed, restarted or given another callback. When that call returns,
+ * the memory that the callback uses belongs to the program again. */
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -12,8 +12,8 @@
 
 static const char *transport;
 
-/* A function stays this long, unless it is let go: a call that does not wait
- * for it has returned by then. */
+/* Duration of a callback: a call that does not wait for its end returns
+ * sooner. */
 enum { STAY_MS = 100, TAG = 7 };
 
 typedef struct scene {
@@ -22,7 +22,7 @@ typedef struct scene {
   void (*act)(struct scene *scene, gloo_request *request);
   gloo_request *other;
   gloo_context *group;
-  uv_sem_t met; /* the function has begun */
+  uv_sem_t met; /* the callback has begun */
   gloo_status status, acted;
 } scene;
 
@@ -32,7 +32,7 @@ static void scene_begin(scene *s, rank_env *env) {
   RANK_CHECK(env, uv_sem_init(&s->met, 0) == 0);
 }
 
-/* From here on the memory of the function is used for something else. */
+/* Reuses the memory of the callback for something else. */
 static void scene_end(scene *s) {
   RANK_CHECK(s->env, atomic_load(&s->begun) == atomic_load(&s->ended));
   while (atomic_load(&s->begun) != atomic_load(&s->ended)) uv_sleep(1);
@@ -49,8 +49,8 @@ static void stay(void *user, gloo_request *request, gloo_status status) {
   atomic_fetch_add(&s->ended, 1);
 }
 
-/* A receive that has a message, and whose function runs now in a thread of the
- * library. */
+/* Returns a receive that has its message, and whose callback is running in a
+ * thread of the library. */
 static gloo_request *begin_to_stay(scene *s) {
   static _Thread_local int32_t word;
   rank_env *env = s->env;
@@ -110,7 +110,7 @@ static void replacing(rank_env *env) {
             gloo_request_on_done(request, with ? count : NULL, &times, NULL));
     RANK_CHECK(env, atomic_load(&s.ended) == 1);
     scene_end(&s);
-    /* The function was set after that run had ended. */
+    /* The callback was set after that run had completed. */
     RANK_CHECK(env, atomic_load(&times) == 0);
     gloo_request_destroy(request);
     RANK_CHECK(env, atomic_load(&times) == 0);
@@ -150,7 +150,7 @@ static void joined(rank_env *env) {
   scene_end(&s);
 }
 
-/* A group's goes alone; what others do is not waited for. */
+/* Destroying a context waits for its own callbacks only. */
 static void destroying_contexts(rank_env *env) {
   scene s, of_group;
   scene_begin(&s, env);
@@ -172,7 +172,7 @@ static void destroying_contexts(rank_env *env) {
   gloo_request_destroy(request);
 }
 
-/* ---- from the function itself -------------------------------------------- */
+/* ---- from the callback itself -------------------------------------------- */
 
 static void destroy_own(scene *s, gloo_request *request) {
   (void)s;
@@ -207,7 +207,8 @@ static void destroy_group(scene *s, gloo_request *request) {
   gloo_context_destroy(s->group);
 }
 
-/* Its requests have no device that they know of, and are waited for as well. */
+/* Requests of a destroyed context have no device left; destroying one still
+ * waits for its callback. */
 static void context_from_within(rank_env *env) {
   scene s;
   scene_begin(&s, env);
@@ -222,8 +223,8 @@ static void context_from_within(rank_env *env) {
   scene_end(&s);
 }
 
-/* One that starts its own again, whatever its end was: not while another thread
- * destroys it. */
+/* Restarts its own request, whatever the outcome. The restart must not succeed
+ * while another thread destroys the request. */
 static void start_own(scene *s, gloo_request *request) {
   s->acted = gloo_request_start(request, NULL);
 }
@@ -239,20 +240,21 @@ static void started_from_within(rank_env *env) {
   uv_sem_wait(&s.met);
   gloo_request_destroy(request);
   int runs = atomic_load(&s.ended);
-  RANK_CHECK(env, runs == 2 || runs == 3); /* the last may have been begun */
+  RANK_CHECK(env, runs == 2 || runs == 3); /* the last may have started */
   RANK_CHECK(env, runs == 2 || s.status == GLOO_ERR_CANCELLED);
   scene_end(&s);
 }
 
-/* ---- each other's -------------------------------------------------------- */
+/* ---- pairs of requests --------------------------------------------------- */
 
-/* Two functions of two devices, each of which destroys the other's request. */
+/* Two callbacks on two devices, each of which destroys the other's request. */
 typedef struct pair_of {
   rank_env *env;
   uv_sem_t here[2];
   gloo_request *requests[2];
-  atomic_int ended[2], first; /* to return from destroying the other's */
-  atomic_bool early;          /* the other one had not returned by then */
+  atomic_int ended[2], first; /* first: a destroying call has returned */
+  atomic_bool early;          /* the second call returned before the other
+                                 callback ended */
 } pair_of;
 typedef struct half {
   pair_of *both;
@@ -266,7 +268,7 @@ static void destroy_other(void *user, gloo_request *request,
   int other = 1 - h->which;
   (void)request, (void)status;
   uv_sem_post(&p->here[h->which]);
-  uv_sem_wait(&p->here[other]); /* now both run */
+  uv_sem_wait(&p->here[other]); /* both are running now */
   gloo_request_destroy(p->requests[other]);
   if (atomic_exchange(&p->first, 1) != 0 && atomic_load(&p->ended[other]) == 0)
     atomic_store(&p->early, true);
@@ -310,7 +312,8 @@ static void each_others(rank_env *env) {
     gloo_device_destroy(devices[i]);
     uv_sem_destroy(&p.here[i]);
   }
-  /* One call did not wait, which would be a deadlock; the other call did. */
+  /* Only one of the calls may return without waiting, to avoid a deadlock; the
+   * other must wait. */
   RANK_CHECK(env, !atomic_load(&p.early));
 }
 

@@ -91,7 +91,7 @@ static void three_deep(rank_env *env) {
                       gloo_context_rank(pair));
   group_all_works(env, half);
   group_all_works(env, turned);
-  gloo_context_destroy(half); /* before what was made of it */
+  gloo_context_destroy(half); /* before groups made from it */
   group_all_works(env, one);
   group_all_works(env, pair);
   gloo_context_destroy(pair);
@@ -107,7 +107,7 @@ static void groups_of_groups_work(void **state) {
 
 /* ---- many ---------------------------------------------------------------- */
 
-/* All of them have operations under way at the same time. */
+/* All groups run operations concurrently. */
 static void fifty(rank_env *env) {
   gloo_context *groups[MANY];
   gloo_request *ops[MANY];
@@ -144,12 +144,13 @@ static void fifty_groups_at_once(void **state) {
 /* ---- several threads ----------------------------------------------------- */
 
 typedef struct worker {
-  rank_env env; /* of its own, for failures */
+  rank_env env; /* records this thread's failures */
   uv_thread_t thread;
   int first;
 } worker;
 
-/* Ranks r and r + 1 make a group, and work, while r and r - 1 do. */
+/* Ranks r and r + 1 make a group and work in it, while r and r - 1 do the
+ * same. */
 static void worker_main(void *argument) {
   worker *w = argument;
   rank_env *env = &w->env;
@@ -186,9 +187,9 @@ static void overlapping_groups_work_in_several_threads(void **state) {
   run(4, overlapping);
 }
 
-/* ---- the end ------------------------------------------------------------- */
+/* ---- destruction --------------------------------------------------------- */
 
-/* In every order, the root context included. */
+/* Destroys contexts in every order, including the root first. */
 static void any_order(rank_env *env) {
   const int *order = env->user;
   gloo_context *c[PER_RANK] = {env->context, NULL, NULL, NULL};
@@ -222,7 +223,7 @@ static void groups_end_in_any_order(void **state) {
   }
 }
 
-/* Each rank destroys its groups when it likes to. */
+/* Each rank destroys its groups at its own time. */
 static void at_any_time(rank_env *env) {
   gloo_context *last = NULL;
   for (int i = 0; i < 40 && !env->failure[0]; i++) {

@@ -1,4 +1,5 @@
-/* Groups that cannot be made, or fail: who is named, and who hears of it. */
+/* Failures to make a group, and failures of groups: the named rank, and the
+ * ranks that report it. */
 #include <stdbool.h>
 #include <string.h>
 
@@ -11,12 +12,13 @@ static void run(int size, rank_body body) {
   ranks_run(size, &o, body);
 }
 
-/* What others still need is an error that names who has left, everywhere. */
+/* Calls that still need a rank that has left fail everywhere with an error that
+ * names it. */
 static void leaves(rank_env *env) {
   gloo_context *group = group_split(env, env->context, 0, -env->rank);
   if (!group) return;
   gloo_error error;
-  gloo_barrier(env->context, NULL, NULL); /* all have it when one goes on */
+  gloo_barrier(env->context, NULL, NULL); /* all ranks have the group now */
   if (env->rank == 1) {
     gloo_context_destroy(group);
     int32_t data = 0;
@@ -39,7 +41,8 @@ static void who_leaves_a_group_too_early_is_named(void **state) {
   run(4, leaves);
 }
 
-/* A rank may hear of it before it calls. */
+/* Returns true if the call reports the cause, or a failure that arrived before
+ * it. */
 static bool hears_of(gloo_status status, gloo_status cause) {
   return status == cause || status == GLOO_ERR_POISONED;
 }
@@ -64,8 +67,8 @@ static void other_lists(rank_env *env) {
   RANK_CHECK(env, strstr(error.message, "rank 1") != NULL);
 }
 
-/* Ranks 1 and 2 make a group while rank 0 waits for rank 1, which may be right;
- * until rank 1 comes to it with another list. */
+/* Ranks 1 and 2 make a group while rank 0 waits for rank 1, which may be
+ * correct; then rank 1 calls with another list. */
 static void lists_that_cross(rank_env *env) {
   static const int first[] = {0, 1}, second[] = {1, 2}, all[] = {0, 1, 2};
   gloo_context *group = NULL, *next = NULL;
@@ -113,7 +116,7 @@ static void split_here_and_subset_there_is_a_mismatch(void **state) {
   run(4, split_or_subset);
 }
 
-/* All wait for one another; only one of them is missing. */
+/* All ranks wait for one another; only one is missing. */
 static void missing(rank_env *env) {
   gloo_context *group = NULL;
   gloo_error error;
@@ -164,7 +167,7 @@ static void refusals(rank_env *env) {
   RANK_CHECK(env, gloo_context_world_rank(c, 2) == -1);
   RANK_CHECK(env, gloo_context_world_rank(c, -1) == -1);
   RANK_CHECK(env, gloo_context_translate(c, 0, NULL) == -1);
-  group_all_works(env, c); /* nothing has happened */
+  group_all_works(env, c); /* the context is still usable */
 }
 
 static void unusable_arguments_are_refused(void **state) {
@@ -172,13 +175,14 @@ static void unusable_arguments_are_refused(void **state) {
   run(2, refusals);
 }
 
-/* What fails in one fails in all of the family, and says where. */
+/* A failure in one context fails all related ones, and the error names its
+ * origin. */
 static void poisoned(rank_env *env) {
   gloo_context *group = group_split(env, env->context, env->rank / 2, 0);
   gloo_context *other = group ? group_split(env, env->context, 0, 0) : NULL;
   gloo_context *never = NULL;
   if (!other) return;
-  gloo_barrier(env->context, NULL, NULL); /* all have them when one goes on */
+  gloo_barrier(env->context, NULL, NULL); /* all ranks have the groups now */
   int32_t data[2] = {0};
   if (env->rank < 2) {
     gloo_status status =

@@ -1,5 +1,5 @@
-/* Ranks of one machine that are told to be on several hosts: algorithms of two
- * levels over real transports, against a plain reference. */
+/* Ranks of one machine with host ids of several: two-level algorithms over real
+ * transports, compared with a plain reference. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,7 +40,8 @@ static void free_buffers(buffers *b) {
   free(b->out);
 }
 
-/* In place, the input is the first `n` elements at `shift` of the output. */
+/* Returns the input; in place, the first `n` elements of the output from
+ * `shift` on. */
 static const void *input(buffers *b, bool in_place, size_t shift, size_t n) {
   memset(b->out, 0x5a, b->all * sizeof(int64_t));
   if (!in_place) return b->in;
@@ -165,7 +166,8 @@ static void one_rank_on_each_host(void **state) {
   run_on(3, ids, 3, 1);
 }
 
-/* Every rank reads what every rank said: there is nothing to disagree about. */
+/* Ranks without an id are on the real host. Every rank reads all ids, so that
+ * no disagreement is possible. */
 static void ids_of_some_ranks_only(void **state) {
   (void)state;
   static const char *const ids[] = {NULL, "x", NULL, "x", NULL};
@@ -206,7 +208,7 @@ static void ids_that_cannot_be_used_are_refused(void **state) {
   text[sizeof text - 1] = 0;
   assert_int_equal(create_with(text, &error), GLOO_ERR_INVALID);
   assert_non_null(strstr(error.message, "longer than 255 bytes"));
-  text[255] = 0; /* fits; the other rank never comes */
+  text[255] = 0; /* valid; the other rank never arrives */
   assert_int_equal(create_with(text, &error), GLOO_ERR_TIMEOUT);
   assert_int_equal(create_with("", &error), GLOO_ERR_INVALID);
   assert_non_null(strstr(error.message, "is empty"));
@@ -215,7 +217,7 @@ static void ids_that_cannot_be_used_are_refused(void **state) {
   setenv("GLOO_HOST_ID", "two\nlines", 1);
   assert_int_equal(create_with(NULL, &error), GLOO_ERR_INVALID);
   assert_non_null(strstr(error.message, "GLOO_HOST_ID"));
-  setenv("GLOO_HOST_ID", "", 1); /* is none; the other rank never comes */
+  setenv("GLOO_HOST_ID", "", 1); /* no id; the other rank never arrives */
   assert_int_equal(create_with(NULL, &error), GLOO_ERR_TIMEOUT);
   unsetenv("GLOO_HOST_ID");
 }

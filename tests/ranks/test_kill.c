@@ -1,6 +1,6 @@
-/* Ranks as processes; one is killed, or stopped, at a moment drawn by chance,
- * in collectives drawn by chance. The others must end with an error that names
- * it, none may hang, and nothing may be left. */
+/* Ranks as processes; one is killed or stopped at a random moment in random
+ * collectives. The others must end with an error that names it, without a hang
+ * and without leaked resources. */
 #if GLI_LINUX
 #define _GNU_SOURCE
 #include <sched.h>
@@ -28,9 +28,11 @@
 
 enum { MIN_RANKS = 2, MAX_RANKS = 8, PATIENCE_MS = 60000, MAX_TIMES = 8192 };
 static const unsigned longest_wait_us = 60000;
-/* What is promised. Printed, not asserted: this machine may be busy. */
+/* Promised time to detect a death; printed, not asserted, because the machine
+ * may be busy. */
 static uint64_t limit_ns = 500000000;
-/* SIGSTOP: operations have no deadlines, and this is GLOO_HEARTBEAT. */
+/* SIGKILL, or SIGSTOP: then operations have no deadlines, and HEARTBEAT_S sets
+ * GLOO_HEARTBEAT. */
 static int fault = SIGKILL;
 enum { HEARTBEAT_S = SANITIZED ? 6 : 2 };
 #define HEARTBEAT_NS (HEARTBEAT_S * UINT64_C(1000000000))
@@ -40,11 +42,11 @@ static int kills = 20;
 static uint64_t
     times_ns[MAX_TIMES]; /* from the kill to each survivor's error */
 static size_t n_times;
-static bool private_shm; /* nobody else uses our /dev/shm */
+static bool private_shm; /* no other job uses /dev/shm */
 
-/* ---- what is in /dev/shm ------------------------------------------------- */
+/* ---- contents of /dev/shm ------------------------------------------------ */
 
-/* With a /dev/shm of our own, whatever is found there is ours. */
+/* Mounts a private /dev/shm, so that every file in it comes from this test. */
 static void take_private_shm(void) {
 #if GLI_LINUX
   if (unshare(CLONE_NEWNS) != 0) return;
@@ -109,8 +111,8 @@ static void kill_everybody(const job *j) {
   for (int rank = 0; rank < j->plan.ranks; rank++) kill(j->pids[rank], SIGKILL);
 }
 
-/* The next thing that a rank says. False: all have ended, or nobody says
- * anything any more and they were killed. */
+/* Reads the next message of a rank. Returns false if all ranks have ended, or
+ * were killed after a period without messages. */
 static bool next_note(const job *j, kill_note *note) {
   struct pollfd from = {.fd = j->notes, .events = POLLIN};
   if (poll(&from, 1, PATIENCE_MS) != 1) {
@@ -129,7 +131,8 @@ static void wait_until_all_work(job *j) {
   }
 }
 
-/* Returns how many ranks but `victim` ended by a signal or said nothing. */
+/* Returns the number of ranks other than `victim` that ended by a signal or
+ * sent no message. */
 static int finish(job *j, int victim) {
   int wrong = 0, survivors = 0;
   kill_note note;
@@ -137,7 +140,7 @@ static int finish(job *j, int victim) {
     j->ended[note.rank] = true;
     j->last[note.rank] = note;
     if (++survivors == j->plan.ranks - 1 && victim >= 0)
-      kill(j->pids[victim], SIGKILL); /* it may be stopped */
+      kill(j->pids[victim], SIGKILL); /* in case it is stopped */
   }
   close(j->notes);
   for (int rank = 0; rank < j->plan.ranks; rank++) {
@@ -209,7 +212,7 @@ static int kill_one(unsigned *random) {
   int victim = (int)kill_random(random, (unsigned)ranks);
   start(&j, ranks, *random);
   wait_until_all_work(&j);
-  /* A rank is missed that has given a sign before. */
+  /* A rank is only missed after its first heartbeat. */
   if (fault == SIGSTOP) nap_us(200000);
   nap_us(kill_random(random, longest_wait_us));
   uint64_t killed_ns = kill_now_ns();
@@ -246,7 +249,7 @@ static void stopped_rank_is_named_by_all(void **state) {
   name_the_victims();
 }
 
-/* All clocks jump alike, and none is missed. */
+/* The clocks of all ranks jump alike, and none is missed. */
 static void job_that_is_stopped_goes_on(void **state) {
   (void)state;
   job j;
@@ -267,7 +270,7 @@ static void job_that_is_stopped_goes_on(void **state) {
   assert_int_equal(wrong, 0);
 }
 
-/* No file is left in shared memory even when nobody is left to remove it. */
+/* A job whose ranks are all killed leaves no file in shared memory. */
 static void all_killed_leave_nothing(void **state) {
   (void)state;
   unsigned random = (unsigned)kill_now_ns();
@@ -289,7 +292,8 @@ static void all_killed_leave_nothing(void **state) {
   assert_int_equal(named_memory(), 0);
 }
 
-/* Arguments: the transport, how many to kill, and "stop" in place of that. */
+/* Arguments: the transport, the number of ranks to kill, and "stop" to stop
+ * them instead. */
 int main(int argc, char **argv) {
   transport = argc > 1 ? argv[1] : "auto";
   if (argc > 2) kills = atoi(argv[2]);

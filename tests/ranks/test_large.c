@@ -7,12 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of each buffer: of blocks for two ranks, half of it. */
+/* Bytes of each buffer; a block has half of these if the buffer has one per
+ * rank. */
 static size_t count = ((size_t)1 << 31) + 6;
 
-/* Byte i of a rank's input is 13 i + 7 (i >> 20) + 101 (i >> 31) + 29 rank: two
- * that are 2^31 or 2^32 apart differ. A row ends where i >> 20 does; each is a
- * stretch of `pattern`, so that gigabytes are filled and compared quickly. */
+/* Byte i of a rank's input is 13 i + 7 (i >> 20) + 101 (i >> 31) + 29 rank, so
+ * that bytes 2^31 or 2^32 apart differ. A row ends where i >> 20 changes; each
+ * is a stretch of `pattern`, which makes filling and comparing gigabytes
+ * fast. */
 enum { ROW = 1 << 20, PERIOD = 256, INVERSE_OF_13 = 197 };
 static uint8_t pattern[ROW + PERIOD]; /* 13 i */
 
@@ -20,7 +22,7 @@ static void make_pattern(void) {
   for (size_t i = 0; i < sizeof pattern; i++) pattern[i] = (uint8_t)(i * 13);
 }
 
-/* The input of a rank from `i` on, for `*n` bytes, or less: to a row's end. */
+/* Returns the input of a rank from `i` on, and limits `*n` to the row's end. */
 static const uint8_t *row_at(int rank, size_t i, size_t *n) {
   uint8_t first =
       (uint8_t)(i * 13 + (i >> 20) * 7 + (i >> 31) * 101 + (size_t)rank * 29);
@@ -30,7 +32,7 @@ static const uint8_t *row_at(int rank, size_t i, size_t *n) {
 }
 
 typedef struct memory {
-  uint8_t *in, *out; /* of `count` bytes */
+  uint8_t *in, *out; /* `count` bytes each */
 } memory;
 
 static void fill(rank_env *env, const memory *m) {
@@ -41,13 +43,13 @@ static void fill(rank_env *env, const memory *m) {
   }
 }
 
-/* Before each call. */
+/* Clears the output before a call. */
 static void clear(const memory *m) {
   memset(m->out, 0, count);
 }
 
-/* Elements [from, from + n) of the output are those of a rank's input from `at`
- * on. */
+/* Checks that elements [from, from + n) of the output equal a rank's input from
+ * `at` on. */
 static void expect(rank_env *env, const memory *m, size_t from, size_t n,
                    int rank, size_t at, const char *what) {
   bool right = true;
@@ -59,7 +61,7 @@ static void expect(rank_env *env, const memory *m, size_t from, size_t n,
   if (!right) rank_fail(env, __FILE__, __LINE__, what);
 }
 
-/* The first n are those of both ranks from `at` on, combined. */
+/* Checks that the first n elements combine both ranks' inputs from `at` on. */
 static void expect_both(rank_env *env, const memory *m, size_t n, gloo_op op,
                         size_t at, const char *what) {
   size_t wrong = 0;
@@ -136,7 +138,7 @@ static void other_blocks(rank_env *env, const memory *m) {
   expect(env, m, 0, half, 1, mine, "scatter");
 }
 
-/* All but three elements are in one block. */
+/* All elements but three are in one block. */
 static void uneven_blocks(rank_env *env, const memory *m) {
   gloo_context *c = env->context;
   const gloo_dtype t = GLOO_UINT8;
@@ -165,7 +167,7 @@ static void other_uneven_blocks(rank_env *env, const memory *m) {
   RANK_OK(env, gloo_scatterv(c, m->in, counts, first, m->out, own, t, 0, NULL,
                              NULL));
   expect(env, m, 0, own, 0, at, "scatterv");
-  /* Each keeps three elements, and sends all others. */
+  /* Each rank keeps three elements and sends all others. */
   size_t lengths[] = {count - 3, count - 3}, from[] = {3, 3};
   lengths[env->rank] = 3;
   from[env->rank] = 0;
@@ -193,8 +195,8 @@ static void messages(rank_env *env, const memory *m) {
   }
 }
 
-/* Elements of eight bytes: the length in elements fits 31 bits, in bytes it
- * does not. Unaligned, too. */
+/* Elements of eight bytes: the count fits in 31 bits, the length in bytes does
+ * not. The buffers are unaligned. */
 static void wide(rank_env *env, const memory *m) {
   size_t n = count / 8;
   clear(m);
@@ -204,7 +206,7 @@ static void wide(rank_env *env, const memory *m) {
 }
 
 static const char *transport = "tcp";
-static int part = -1; /* below 0: all */
+static int part = -1; /* part to run; below 0: all */
 
 static void large(rank_env *env) {
   static void (*const parts[])(rank_env *, const memory *) = {

@@ -1,5 +1,5 @@
-/* One rank does not come. Those that wait for it do so directly, or for one
- * that waits for it in another call; all are to name it. */
+/* One rank is late. The others wait for it directly, or for a rank that waits
+ * for it in another call; all of them must name it. */
 #define _POSIX_C_SOURCE 200809L
 #include <stdbool.h>
 #include <stdio.h>
@@ -19,7 +19,7 @@ static void nap_ms(long ms) {
   nanosleep(&t, NULL);
 }
 
-/* Makes no call until the others have long given up. */
+/* Makes no call until the others have timed out. */
 static void stay_away(rank_env *env) {
   gloo_error error;
   for (int i = 0; i < 1000; i++) {
@@ -50,13 +50,13 @@ static void wait_in_a_chain(rank_env *env) {
     stay_away(env);
     return;
   }
-  if (env->rank == 0) nap_ms(200); /* so its time is over later */
+  if (env->rank == 0) nap_ms(200); /* so that it times out later */
   gloo_status status = gloo_recv(env->context, &x, 1, GLOO_INT32,
                                  env->rank == 0 ? LATE : 0, NULL, &error);
   expect_late(env, status, &error);
 }
 
-/* The harness gives two minutes, and the environment one second. */
+/* The harness sets two minutes, and the environment one second. */
 static void wait_as_the_environment_says(rank_env *env) {
   gloo_error error;
   if (gloo_context_set_timeout(env->context, GLOO_TIMEOUT_DEFAULT, &error) !=
@@ -99,7 +99,7 @@ static void rank_without_deadline_asks_on(void **state) {
 
 /* ---- in collectives ------------------------------------------------------ */
 
-/* Rank 0 is through with the first, for it only sends there. */
+/* Rank 0 has completed the first gather, in which it only sends. */
 static void gather_twice(rank_env *env) {
   int32_t x = env->rank, all[RANKS];
   gloo_error error;
@@ -152,7 +152,7 @@ static void expect_no_name(rank_env *env) {
   if (cause.rank != -1) rank_fail(env, __FILE__, __LINE__, cause.message);
 }
 
-/* Rank 1 waits for rank 0, and rank 0 for rank 1, whatever the third does. */
+/* Rank 1 waits for rank 0, and rank 0 for rank 1; the third has no effect. */
 static void call_alone(rank_env *env) {
   int32_t x = 1, in[RANKS] = {0}, out[RANKS];
   gloo_error error;
@@ -173,7 +173,7 @@ static void collective_called_alone_names_no_rank(void **state) {
   run_late(call_alone);
 }
 
-/* Each waits for the other, in another call: all hear the same. */
+/* Each waits for the other in another call: all report the same error. */
 static void cross(rank_env *env) {
   int32_t x = 1;
   gloo_error error, cause;

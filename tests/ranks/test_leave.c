@@ -1,5 +1,6 @@
-/* Ranks as processes, some of which leave in order while others go on: those
- * that are left miss none of them, and miss each other all the same. */
+/* Ranks as processes, some of which leave in order while others continue: the
+ * remaining ranks do not miss those, but still detect failures of each
+ * other. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -19,7 +20,8 @@
 #include "sanitized.h"
 
 enum { MOST = 9, LIMIT_S = 120 };
-/* A rank that makes no calls looks twice in three of these who has left. */
+/* GLOO_HEARTBEAT, in seconds. A rank without calls checks twice in three such
+ * periods which ranks have left. */
 #define HEARTBEAT_S (SANITIZED ? 6 : 2)
 
 static const char *transport;
@@ -104,7 +106,7 @@ static void clean_up(void) {
 
 /* ---- a rank whose neighbours have left ----------------------------------- */
 
-/* In the tree it has 6, in the ring 6 and 8; and rank 1 none of these. */
+/* Neighbours of ALONE: 6 in the tree, 6 and 8 in the ring, so not LISTENER. */
 enum { ALONE = 7, LISTENER = 1 };
 
 static bool goes(int rank) {
@@ -158,12 +160,12 @@ static void stopped_rank_is_missed_by_those_left(void **state) {
 
 static int leaver;
 
-/* Before its neighbours in the ring have connected. */
+/* One rank leaves before its neighbours in the ring have connected. */
 static void do_without_one(place *p) {
   gloo_error error;
   int32_t x = p->rank;
   if (p->rank == leaver) return;
-  nap_ms(4000); /* over TCP it is tried for two seconds */
+  nap_ms(4000); /* longer than the two seconds of attempts over TCP */
   need(gloo_context_error(p->context, &error), &error);
   if (p->rank == 0)
     need(gloo_send(p->context, &x, 1, GLOO_INT32, 3, NULL, &error), &error);

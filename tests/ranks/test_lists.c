@@ -1,6 +1,6 @@
-/* Blocks and pieces that lie apart, over every transport and algorithm, against
- * a plain reference and against the calls with one buffer; and what such calls
- * refuse. */
+/* Lists of separate blocks and pieces, over every transport and algorithm,
+ * compared with a plain reference and with the calls for one buffer; and
+ * refusals of invalid lists. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,9 +16,9 @@ enum { MOST = 4, RUNS = 3 };
 /* ---- what is expected ---------------------------------------------------- */
 
 typedef enum layout {
-  APART,    /* an allocation for each block */
-  TOGETHER, /* one behind the other */
-  PLAIN,    /* and given to the call without a list */
+  APART,    /* one allocation per block */
+  TOGETHER, /* contiguous blocks */
+  PLAIN,    /* contiguous, passed to the call without a list */
   LAYOUTS
 } layout;
 
@@ -62,10 +62,10 @@ static int64_t expected_at(const job *j, int rank, int size, int block,
 
 /* ---- buffers ------------------------------------------------------------- */
 
-/* Blocks of one side. In an allreduce they are the pieces of one vector. */
+/* Blocks of one side; in an allreduce, the pieces of one vector. */
 typedef struct side {
   size_t n, length[MOST], first[MOST], all;
-  int64_t *block[MOST], *memory[MOST]; /* NULL: of no elements */
+  int64_t *block[MOST], *memory[MOST]; /* NULL: no elements */
 } side;
 
 enum { CANARY = 0x5a };
@@ -107,7 +107,8 @@ static void side_set(side *s, size_t n, size_t length) {
   for (size_t k = 0; k < n; k++) s->length[k] = length;
 }
 
-/* Every rank cuts it in another way, sometimes with a piece of nothing. */
+/* Divides the vector differently on every rank, sometimes with an empty
+ * piece. */
 static void side_cut(side *s, const job *j, int rank) {
   size_t n = 1 + (size_t)(rank + j->form) % MOST, left = j->count;
   s->n = n;
@@ -142,7 +143,7 @@ static void sides_make(side *in, side *out, const job *j, const rank_env *env) {
   side_allocate(out, c == GLI_SCATTER ? TOGETHER : j->out_layout);
 }
 
-/* In place it is the outputs that hold them. */
+/* Fills the inputs; in place, these are the outputs. */
 static void side_fill(const side *s, int rank, int run, bool cut) {
   for (size_t k = 0; k < s->n; k++) {
     for (size_t i = 0; i < s->length[k]; i++) {
@@ -172,7 +173,7 @@ static void sides_fill(const side *in, const side *out, const job *j,
 
 /* ---- calls --------------------------------------------------------------- */
 
-/* Lists of a call, which does not need them when it has returned. */
+/* Lists of a call, which may be freed once it has returned. */
 typedef struct lists {
   const void **in;
   void **out;
@@ -276,7 +277,7 @@ static void check_canaries(rank_env *env, const job *j, const side *s,
   }
 }
 
-/* Inputs stay as they are. */
+/* Checks that the inputs are unchanged. */
 static void check_inputs(rank_env *env, const job *j, const side *in, int run) {
   bool cut = j->collective == GLI_ALLREDUCE;
   for (size_t k = 0; k < in->n; k++) {
@@ -299,7 +300,7 @@ static void check(rank_env *env, const job *j, const side *in, const side *out,
   check_canaries(env, j, in, j->in_layout);
   if (!j->in_place && has_input(j, env->rank)) check_inputs(env, j, in, run);
   for (size_t k = 0; k < out->n; k++) {
-    /* In place, a scatter's root has its own block among the others. */
+    /* In place, the root of a scatter holds its own block among the others. */
     if (kept && env->rank == j->root && (int)k != env->rank) continue;
     for (size_t i = 0; i < out->length[k]; i += 1 + i / 500) {
       size_t at = cut ? out->first[k] + i : i;
@@ -349,7 +350,7 @@ static const gli_collective listed[] = {GLI_ALLGATHER, GLI_GATHER,
                                         GLI_ALLREDUCE, GLI_REDUCE_SCATTER};
 enum { LISTED = sizeof listed / sizeof *listed };
 
-/* Of every layout, and with other ones at other ranks. */
+/* Runs every layout, with different ones on the ranks. */
 static void all_forms(rank_env *env, gli_collective collective,
                       const char *algorithm, int *n) {
   static const size_t counts[] = {0, 1, 100, 5003};
@@ -399,7 +400,7 @@ static void blocks_of_ranks_on_several_hosts(void **state) {
 
 /* ---- the same bits as the calls with one buffer -------------------------- */
 
-/* x -> a x + b; one after the other, which is no other way round. */
+/* x -> a x + b; composition is associative, but not commutative. */
 typedef struct map {
   uint32_t a, b;
 } map;
@@ -429,8 +430,7 @@ enum { REDUCTIONS = sizeof reductions / sizeof *reductions };
 
 enum { PART = 77, ALL = PART * MOST, WIDEST = 8 };
 
-/* Bytes that are numbers near 1 in every type: the same for all elements of
- * one, but for the last bits. */
+/* Draws elements of the type. Floats have similar magnitudes. */
 static void draw(uint8_t *to, gloo_dtype dtype, size_t n, int rank, int run) {
   for (size_t i = 0; i < n; i++) {
     uint32_t x = (uint32_t)(i * 2654435761u) + (uint32_t)(rank * 40503) +
@@ -453,7 +453,8 @@ static void draw(uint8_t *to, gloo_dtype dtype, size_t n, int rank, int run) {
   }
 }
 
-/* Twice from its input `data`, of other numbers each time. */
+/* Runs the operation twice: first with other contents of its input `data`, then
+ * with `again`. */
 static void run_twice(rank_env *env, gloo_request *op, uint8_t *data,
                       gloo_dtype dtype, size_t n, const uint8_t *again) {
   for (int run = 0; op != NULL && run < 2; run++) {
@@ -465,7 +466,7 @@ static void run_twice(rank_env *env, gloo_request *op, uint8_t *data,
   gloo_request_destroy(op);
 }
 
-/* Parts of `at`, from behind: they lie apart. */
+/* Lists the parts of `at` in reverse, so that they are not contiguous. */
 static void reversed(uint8_t *at, size_t bytes, int n, uint8_t **list) {
   for (int k = 0; k < n; k++) list[k] = at + (size_t)(n - 1 - k) * bytes;
 }
@@ -500,14 +501,14 @@ static void same_bits_of(rank_env *env, const reduction *r,
     RANK_CHECK(env, memcmp(outs[k], want + (size_t)k * part, part) == 0);
     RANK_CHECK(env, memcmp(places[k], want + (size_t)k * part, part) == 0);
   }
-  /* Only one side is apart. */
+  /* Only one side is a list of separate blocks. */
   memset(out, 0, sizeof out);
   const void *together[] = {in};
   void *whole[] = {out};
   RANK_OK(env, gloo_allreduce_list_init(c, (const void *const *)ins, whole,
                                         counts, env->size == 1 ? 1 : 0,
                                         r->dtype, r->op, o, &op, NULL));
-  gloo_request_destroy(op); /* it was never started */
+  gloo_request_destroy(op); /* it has not been started */
   op = NULL;
   RANK_OK(env,
           gloo_reduce_scatter_list_init(c, (const void *const *)ins, out, PART,
@@ -618,7 +619,7 @@ static void refused_buffers(rank_env *env) {
     BUFFER("only the root can use GLOO_IN_PLACE", GATHER(GLOO_IN_PLACE, out));
     BUFFER("output 0 is NULL", SCATTERED(NULL, NULL));
   }
-  /* All that leaves the context good; and so are these: */
+  /* The refused calls leave the context usable; these ones are valid: */
   const void *equal[] = {&data[0], &data[0]};
   RANK_OK(env, ALLTOALL(equal, out));
   RANK_OK(env, ALLTOALL((const void *const *)out, out));
@@ -685,8 +686,8 @@ static void bad_lists_are_refused(void **state) {
 
 /* ---- errors -------------------------------------------------------------- */
 
-/* Their sums are what must agree. A context that has failed takes no calls, and
- * requests that were made before it failed can be destroyed. */
+/* The sums of the counts must agree. A failed context refuses calls; requests
+ * made before the failure can still be destroyed. */
 static void different_sums(rank_env *env) {
   int32_t data[64] = {0};
   const void *in[] = {&data[0], &data[16]};
@@ -713,7 +714,7 @@ static void vectors_of_different_length_are_a_mismatch(void **state) {
   ranks_run(2, &o, different_sums);
 }
 
-/* Nothing that rank 0 waits for ever comes. */
+/* Rank 0 waits for data that never arrives. */
 static void failed(rank_env *env) {
   int32_t data[64];
   const void *in[] = {&data[0], &data[16]};

@@ -1,4 +1,4 @@
-/* More ranks than fetch all records from the store: how they meet. */
+/* Jobs large enough that a rank does not fetch all records from the store. */
 #include "ranks.h"
 
 #include <stdatomic.h>
@@ -13,7 +13,7 @@ static const char *transport;
 
 /* ---- ranks that meet ----------------------------------------------------- */
 
-/* Each reaches one that is far away in the tree. */
+/* Each rank sends to a distant one in the tree. */
 static void sum_and_swap(rank_env *env) {
   int64_t in = env->rank, out = 0, got = -1;
   int other = (env->rank + env->size / 2) % env->size;
@@ -58,7 +58,8 @@ static void hosts_of_all_are_known(void **state) {
   ranks_run(RANKS, &o, sum_and_swap);
 }
 
-/* How it waits is for other contexts of the device, too. */
+/* A failed start must not change the wait policy, which other contexts of the
+ * device share. */
 static void meet_in_vain(rank_env *env) {
   gloo_device_options d = GLOO_DEVICE_OPTIONS_INIT;
   gloo_context_options c = GLOO_CONTEXT_OPTIONS_INIT;
@@ -84,11 +85,11 @@ static void meeting_in_vain_leaves_the_device_as_it_was(void **state) {
   ranks_run(34, &o, meet_in_vain);
 }
 
-/* ---- what they ask of the store ------------------------------------------ */
+/* ---- use of the store ---------------------------------------------------- */
 
 typedef struct counted_store {
   gloo_store *inner;
-  atomic_size_t requests, bytes; /* values that were handed out */
+  atomic_size_t requests, bytes; /* values read from the store */
 } counted_store;
 
 static gloo_status counted_set(void *user, const char *key, const void *data,
@@ -126,7 +127,7 @@ static gloo_status counted_multi_get(void *user, const char *const *keys,
   return status;
 }
 
-/* The bytes that the store hands out per rank. */
+/* Returns the bytes read from the store per rank. */
 static size_t bytes_per_rank(int size) {
   counted_store counted = {.inner = NULL};
   gloo_store_callbacks callbacks = {.struct_size = sizeof callbacks,
@@ -147,8 +148,8 @@ static size_t bytes_per_rank(int size) {
   return counted.bytes / (size_t)size;
 }
 
-/* Each gets its own record and those of its neighbours, who are three to two
- * ranks on average. */
+/* Each rank reads its own record and those of its neighbours, 1.5 on
+ * average. */
 static void the_store_hands_out_no_more_when_there_are_more(void **state) {
   (void)state;
   size_t of_34 = bytes_per_rank(34), of_68 = bytes_per_rank(68);

@@ -1,5 +1,5 @@
-/* Links are measured when a context is made, all ranks choose by what rank 0
- * found, and who spoils it is named. */
+/* Link measurements at the creation of a context: all ranks choose by rank 0's
+ * results, and a rank that disturbs the measurement is named. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@
 #include "rendezvous/join/bootstrap.h"
 
 #define SECOND INT64_C(1000000000)
-#define TAG UINT32_MAX /* of what is sent for measuring */
+#define TAG UINT32_MAX /* tag of measurement messages */
 
 static const char *transport;
 
@@ -100,9 +100,9 @@ static void a_table_that_differs_is_found_by_the_first_message(void **state) {
   run(2, -1, NULL, one_has_another_table);
 }
 
-/* ---- ranks that do something else ---------------------------------------- */
+/* ---- ranks that deviate from the protocol -------------------------------- */
 
-/* Two ranks: the first one measures in a thread, `other` does as it likes. */
+/* Two ranks: the first one measures in a thread, and `other` deviates. */
 typedef struct scene {
   gloo_store *store;
   int rank, measure;
@@ -131,7 +131,7 @@ static void make_context(void *argument) {
   gloo_device_destroy(device);
 }
 
-/* A context that has met the others, and knows what to do next. */
+/* Returns a context whose ranks are connected and agree to measure. */
 static gloo_context *meet(gloo_store *store, gloo_device *device, int rank) {
   gloo_context *context;
   const gli_agreement agreement = {.measures = true};
@@ -172,7 +172,8 @@ static void who_leaves_is_named(void **state) {
   expect(1, NULL, GLOO_ERR_PEER, "rank 0");
 }
 
-/* Rank 0 sends `first` as a ping, takes the answer and sends a table. */
+/* Acts as rank 0: sends `first` as a ping, reads the answer and sends a
+ * table. */
 static void be_rank_0(gloo_context *context, uint8_t first, bool table) {
   uint8_t bytes[GLI_COSTS_BYTES] = {first};
   gloo_options o = GLOO_OPTIONS_INIT;
@@ -205,7 +206,8 @@ static void nonsense_of_rank_0_is_refused(void **state) {
   expect(1, send_nonsense, GLOO_ERR_PROTOCOL, "rank 0 sent invalid costs");
 }
 
-/* What is sent is not converted, so it must not be. */
+/* Elements are sent without conversion, so all ranks must have one byte
+ * order. */
 static void machines_must_have_one_byte_order(void **state) {
   (void)state;
   for (int other = 0; other < 2; other++) {
@@ -266,7 +268,7 @@ static gloo_store *file_store(const char *directory) {
   return store;
 }
 
-/* The child meets rank 0, which then waits for its answers, and dies. */
+/* The child connects to rank 0, which then waits for its answers, and dies. */
 static void who_is_killed_is_named(void **state) {
   (void)state;
   char directory[] = "/tmp/gloo_measure_XXXXXX";
@@ -291,7 +293,7 @@ static void who_is_killed_is_named(void **state) {
 
 int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(who_is_killed_is_named), /* no threads yet */
+      cmocka_unit_test(who_is_killed_is_named), /* before threads */
       cmocka_unit_test(two_ranks_have_one_table),
       cmocka_unit_test(hosts_have_one_table),
       cmocka_unit_test(nothing_is_measured_unless_wanted),
@@ -303,7 +305,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(all_must_measure_or_none),
   };
   transport = argc > 1 ? argv[1] : "inproc";
-  /* In one process nobody can be killed alone. */
+  /* A rank of an inproc job cannot be killed alone. */
   size_t n = sizeof tests / sizeof *tests;
   size_t first = strcmp(transport, "inproc") == 0;
   return _cmocka_run_group_tests(transport, tests + first, n - first, NULL,

@@ -1,5 +1,5 @@
-/* Buffers from gloo_alloc, and next to them ordinary ones: whatever each rank
- * uses, results are the same, and after an error nobody touches them. */
+/* Buffers from gloo_alloc mixed with ordinary ones: each mix gives the same
+ * results, and the library does not access the buffers after an error. */
 #include "ranks.h"
 
 #include <stdbool.h>
@@ -22,7 +22,7 @@ typedef struct buffer {
   bool shared;
 } buffer;
 
-/* At an address that is not aligned to a line, with room behind it. */
+/* Returns an unaligned buffer with space behind it. */
 static buffer make(rank_env *env, size_t count, bool shared) {
   buffer b = {.shared = shared};
   size_t bytes = (count + 8) * sizeof(float);
@@ -160,7 +160,7 @@ static void moving(rank_env *env, size_t count, bool in_shared,
   discard(&out);
 }
 
-/* Each rank has another kind of memory; `mix` says which. */
+/* Each rank uses another kind of memory, selected by `mix`. */
 static void every_collective(rank_env *env) {
   static const size_t counts[] = {1, 3, 1000, 20000,
                                   SANITIZED ? 70001 : 300007};
@@ -190,7 +190,8 @@ static void any_mix_of_memory_gives_the_same(void **state) {
   }
 }
 
-/* A promise is about speed: who does not keep it gets the same. */
+/* The promise of shared buffers is a performance hint: results are the same if
+ * a rank does not keep it. */
 static void any_mix_gives_the_same_whatever_was_promised(void **state) {
   (void)state;
   unsigned mixes[] = {0xffff, 0x0000, 0x6c1b};
@@ -203,7 +204,7 @@ static void any_mix_gives_the_same_whatever_was_promised(void **state) {
 
 /* ---- one way ------------------------------------------------------------- */
 
-/* Where each rank has a core, the sender helps to copy what is long. */
+/* If each rank has a core, the sender helps to copy long messages. */
 static void check_inputs(rank_env *env, const buffer *b, size_t count,
                          int rank) {
   size_t wrong = 0;
@@ -266,7 +267,7 @@ static void memory_is_allocated_and_freed_between_operations(void **state) {
 
 /* ---- errors -------------------------------------------------------------- */
 
-/* Is the page at this address still shared? */
+/* Returns true if the page at this address is still shared. */
 static bool is_shared(const void *address) {
   FILE *maps = fopen("/proc/self/maps", "r");
   if (!maps) return false;
@@ -287,7 +288,7 @@ static void pause_ms(long ms) {
   nanosleep(&t, NULL);
 }
 
-/* Rank 0 lends its output, and gives up before rank 1 has come. */
+/* Rank 0 exposes its output, and aborts before rank 1 arrives. */
 static void give_up(rank_env *env) {
   enum { COUNT = 50000 };
   gloo_options o = GLOO_OPTIONS_INIT;
@@ -329,8 +330,8 @@ static void what_was_exposed_is_cut_off_after_an_error(void **state) {
   ranks_run(2, &o, give_up);
 }
 
-/* Both outputs are within one page. Rank 1 does not come to the first call,
- * which fails, and only then to the second, in another context. */
+/* Both outputs are within one page. Rank 1 misses the first call, which fails,
+ * and joins only the second, in another context. */
 static void share_a_page(rank_env *env) {
   enum { COUNT = 16 };
   gloo_options o = GLOO_OPTIONS_INIT;
@@ -344,7 +345,7 @@ static void share_a_page(rank_env *env) {
   buffer b = make(env, 3 * COUNT, true);
   float *in = b.data, *out = in + COUNT, *lost = out + COUNT;
   for (size_t i = 0; i < COUNT; i++) in[i] = input_of(env->rank, i);
-  for (int warm = 0; warm < 2; warm++) { /* connected, memory is known */
+  for (int warm = 0; warm < 2; warm++) { /* connects, shares memory */
     RANK_OK(env, gloo_allreduce(warm ? other : env->context, in, out, COUNT,
                                 GLOO_FLOAT32, GLOO_SUM, &o, NULL));
     check_sums(env, out, COUNT, 0);

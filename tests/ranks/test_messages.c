@@ -41,7 +41,8 @@ static void ring(rank_env *env) {
   }
 }
 
-/* 2,000 messages start before any is received: more than may be kept early. */
+/* 2,000 messages start before any receive: more than the unexpected queue
+ * accepts. */
 static void flood(rank_env *env) {
   enum { MESSAGES = 2000, COUNT = 300 };
   gloo_request **ops = calloc(MESSAGES, sizeof *ops);
@@ -58,7 +59,7 @@ static void flood(rank_env *env) {
       gloo_request_destroy(ops[i]);
     }
   } else {
-    for (int tag = 2; tag >= 0; tag--) { /* the last tag first */
+    for (int tag = 2; tag >= 0; tag--) { /* in descending order of tags */
       for (int i = tag; i < MESSAGES; i += 3) {
         gloo_options o = tagged((uint32_t)tag);
         int32_t in[COUNT];
@@ -125,7 +126,7 @@ static void oneself(rank_env *env) {
   RANK_CHECK(env, gloo_request_source(recv) == env->rank);
   gloo_request_destroy(recv);
   RANK_CHECK(env, memcmp(in, out, COUNT * sizeof *in) == 0);
-  /* The other order: the message waits for its receive. */
+  /* Reverse order: the message waits for its receive. */
   gloo_request *send;
   RANK_OK(env, gloo_send_start(env->context, out, COUNT, GLOO_FLOAT32,
                                env->rank, NULL, &send, NULL));
@@ -139,7 +140,8 @@ static void oneself(rank_env *env) {
   free(out);
 }
 
-/* A receive that nothing met, and nothing else, can be taken back. */
+/* Only a receive without a message can be cancelled without failing the
+ * context. */
 static void cancel_quietly(rank_env *env) {
   int32_t value = 7;
   gloo_options o = tagged(99);
@@ -156,7 +158,7 @@ static void cancel_quietly(rank_env *env) {
 
 enum { ANY = -1 };
 
-/* A receive of one number, from a rank or any. */
+/* Starts a receive of one number, from one rank or any. */
 static gloo_request *receive(rank_env *env, int32_t *value, int peer,
                              uint32_t tag) {
   gloo_options o = tagged(tag);
@@ -184,8 +186,8 @@ static void expect_one(rank_env *env, gloo_request *op, const int32_t *got,
   gloo_request_destroy(op);
 }
 
-/* Receives meet messages in the order in which they were begun, whichever of
- * them name the rank. */
+/* Receives match messages in the order of their start, with or without a named
+ * source. */
 static void any_and_one_in_order(rank_env *env) {
   static const int peers[][3] = {
       {ANY, 1, 1}, {1, ANY, 1}, {1, 1, ANY}, {ANY, ANY, 1}, {ANY, 1, ANY}};
@@ -194,7 +196,7 @@ static void any_and_one_in_order(rank_env *env) {
       uint32_t tag = 10 + 2 * i + early;
       if (early == 0) RANK_OK(env, gloo_barrier(env->context, NULL, NULL));
       if (env->rank == 1) {
-        /* So that the receives are there first, or the messages. */
+        /* The barriers make either the receives or the messages come first. */
         if (early == 0) RANK_OK(env, gloo_barrier(env->context, NULL, NULL));
         for (int k = 0; k < 3; k++) send_one(env, k, 0, tag);
         if (early == 1) RANK_OK(env, gloo_barrier(env->context, NULL, NULL));
@@ -216,8 +218,8 @@ static void any_and_one_in_order(rank_env *env) {
   }
 }
 
-/* One from any rank that another rank's message meets leaves those of the rank
- * that is named behind it to the receives that name it. */
+/* A wildcard receive that matches another rank's message leaves the messages of
+ * rank 1 to the later receives that name it. */
 static void any_met_by_another(rank_env *env) {
   int32_t got[3] = {-1, -1, -1};
   gloo_request *ops[3] = {NULL, NULL, NULL};
@@ -241,7 +243,7 @@ static void any_met_by_another(rank_env *env) {
   expect_one(env, receive(env, &got[0], ANY, 5), &got[0], 12, 1);
 }
 
-/* Tags do not wait for each other, and each has its own order. */
+/* Tags are independent of each other, and each keeps its order. */
 static void tags_have_their_own_order(rank_env *env) {
   enum { TAGS = 20, EACH = 5 };
   if (env->rank == 0) {
@@ -262,7 +264,7 @@ static void tags_have_their_own_order(rank_env *env) {
   }
 }
 
-/* Those that were begun later take the place of one that is taken back. */
+/* Later receives move up after a cancelled one. */
 static void cancel_in_the_middle(rank_env *env) {
   enum { N = 4 };
   for (int cancelled = 0; cancelled < N; cancelled++) {
@@ -309,7 +311,7 @@ static void wrong_count(rank_env *env) {
 
 enum { FORMS = 3 };
 
-/* A send and a receive in any form, three times if it is persistent. */
+/* Runs a send and a receive in any form, three times if it is persistent. */
 static void exchange(rank_env *env, int form, const void *in, size_t n, int to,
                      void *out, size_t m, int from) {
   gloo_context *c = env->context;
@@ -344,8 +346,8 @@ static void expect(rank_env *env, const int32_t *data, size_t n,
   RANK_CHECK(env, wrong == 0);
 }
 
-/* Around the ring, to oneself, beyond the ends; short and long, in place and
- * not; the two directions differ in length. */
+/* Exchanges around the ring, with itself, and beyond the ends; short and long,
+ * in place and not, and with different lengths. */
 static void exchanges(rank_env *env) {
   static const size_t counts[] = {0, 1, 100, 300000};
   int me = env->rank, size = env->size;
@@ -361,14 +363,14 @@ static void exchanges(rank_env *env) {
     memset(out, 0, n * 4);
     exchange(env, form, in, n, me, out, n, me);
     expect(env, out, n, mine);
-    /* In place: where it came from after as many turns as there are ranks. */
+    /* In place, the data moves on by one rank per run. */
     fill(out, n, mine);
     exchange(env, form, GLOO_IN_PLACE, n, next, out, n, previous);
     int turns = form == 2 ? 3 : 1;
     expect(env, out, n, 1000 * ((me + size * turns - turns) % size));
     exchange(env, form, GLOO_IN_PLACE, n, me, out, n, me);
     expect(env, out, n, 1000 * ((me + size * turns - turns) % size));
-    /* One direction, and neither. */
+    /* One direction only, then neither. */
     fill(in, n + 1, mine);
     memset(out, 0, n * 4 + 4);
     exchange(env, form, in, n + 1, me + 1 < size ? next : GLOO_NO_RANK, out,
@@ -381,7 +383,7 @@ static void exchanges(rank_env *env) {
   free(out);
 }
 
-/* The other end may be separate messages. */
+/* The peer may use separate messages. */
 static void exchange_with_messages(rank_env *env) {
   int32_t in = env->rank, out = -1;
   if (env->rank == 0) {
@@ -419,7 +421,7 @@ static void exchanges_refused(rank_env *env) {
   RANK_OK(env, gloo_barrier(c, NULL, NULL));
 }
 
-/* Taken back as one: nobody has sent, and what is sent has met no receive. */
+/* An exchange can be cancelled as a whole while no message has arrived. */
 static void exchange_is_busy_and_cancelled(rank_env *env) {
   int32_t in = 5, out = 0;
   gloo_options o = tagged(7);
@@ -438,14 +440,14 @@ static void exchange_is_busy_and_cancelled(rank_env *env) {
   RANK_OK(env, gloo_barrier(env->context, NULL, NULL));
 }
 
-/* It fails as one, for whichever of its messages. */
+/* An exchange fails as a whole if either of its messages does. */
 static void exchange_that_is_not_met(rank_env *env) {
   int32_t in = 5, out = 0;
   gloo_options o = GLOO_OPTIONS_INIT;
   gloo_error error = {.status = GLOO_OK};
   gloo_request *op;
   o.timeout_ns = INT64_C(100000000);
-  if (env->rank == 1) { /* it takes the message, and sends none */
+  if (env->rank == 1) { /* it receives, but sends nothing */
     (void)gloo_recv(env->context, &out, 1, GLOO_INT32, 0, NULL, NULL);
     return;
   }

@@ -1,5 +1,5 @@
-/* Several buffers per rank, over every transport and algorithm, against a plain
- * reference; and what such calls refuse. */
+/* Several buffers per rank, over every transport and algorithm, compared with a
+ * plain reference; and refusals of invalid calls. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +17,7 @@ typedef struct job {
   gli_collective collective;
   size_t count;
   int root, form, in_place; /* form: blocking, start, persistent */
-  int n_in, n_out;          /* of this rank */
+  int n_in, n_out;          /* numbers of this rank's buffers */
 } job;
 
 /* ---- what is expected ---------------------------------------------------- */
@@ -29,7 +29,8 @@ static int64_t input_at(int rank, int number, size_t i) {
          50000;
 }
 
-/* Ranks differ where they may. */
+/* Returns the number of inputs, which differs between ranks if the collective
+ * allows it. */
 static int inputs_of(const job *j, int rank) {
   switch (j->collective) {
     case GLI_ALLGATHER:
@@ -252,7 +253,7 @@ static void calls_with_one_and_several_buffers_meet(void **state) {
   ranks_run(3, &o, mixed);
 }
 
-/* 1 + 2^-11 + 2^-11 is 1 + 2^-10 when it is rounded once, and 1 when twice. */
+/* 1 + 2^-11 + 2^-11 is 1 + 2^-10 if rounded once, and 1 if rounded twice. */
 static void narrow(rank_env *env) {
   const uint16_t one = 0x3c00, little = 0x1000, more = 0x3c01;
   const void *in[] = {&one, &little, &little};
@@ -272,7 +273,7 @@ static void narrow_floats_are_rounded_once(void **state) {
   ranks_run(2, &o, narrow);
 }
 
-/* x -> a x + b; one after the other, which is no other way round. */
+/* x -> a x + b; composition is associative, but not commutative. */
 typedef struct map {
   uint32_t a, b;
 } map;
@@ -381,7 +382,7 @@ static void refusals(rank_env *env) {
          "exceed the address space");
   expect(env, gloo_broadcast_multi(c, in[0], twice, 2, 8, t, 0, NULL, NULL),
          "outputs 0 and 1 overlap");
-  /* All that leaves the context good. */
+  /* The refused calls leave the context usable. */
   RANK_OK(env,
           gloo_allreduce_multi(c, in, 2, out, 2, 8, t, GLOO_SUM, NULL, NULL));
   const void *same[] = {&data[16], &data[24]};
@@ -395,7 +396,7 @@ static void bad_lists_are_refused(void **state) {
   ranks_run(2, &o, refusals);
 }
 
-/* ---- they must agree where it matters ------------------------------------ */
+/* ---- parameters that must agree ------------------------------------------ */
 
 static void different_shares(rank_env *env) {
   int32_t data[64] = {0};

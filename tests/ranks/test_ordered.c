@@ -1,5 +1,5 @@
-/* Ordered reductions and scaled sums: the bits of a plain loop over the ranks,
- * whatever the algorithm, on every transport. */
+/* Ordered reductions and scaled sums: the same bits as a plain loop over the
+ * ranks, with any algorithm, on every transport. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,12 +74,13 @@ static void put(uint8_t *at, gloo_dtype dtype, size_t i, double value) {
   }
 }
 
-/* Numbers in a vector: a complex one has two. */
+/* Returns the numbers in a vector; a complex element has two. */
 static size_t numbers(const reduction *r, size_t elements) {
   return r->dtype == GLOO_COMPLEX64 ? 2 * elements : elements;
 }
 
-/* Of magnitudes so different that every order gives another sum. */
+/* Returns an input. Magnitudes differ enough that the sum depends on the
+ * order. */
 static double input_at(gloo_dtype dtype, int rank, size_t i) {
   uint64_t x = (i * 8 + (size_t)rank + 1) * UINT64_C(0x9e3779b97f4a7c15);
   x ^= x >> 29;
@@ -89,12 +90,12 @@ static double input_at(gloo_dtype dtype, int rank, size_t i) {
   return (x & 1) != 0 ? -value : value;
 }
 
-/* As the type adds: float32 and narrower in float32, the others in float64. */
+/* Adds as the type does: in float64, or in float32 for all other types. */
 static double add(gloo_dtype dtype, double a, double b) {
   return dtype == GLOO_FLOAT64 ? a + b : (double)((float)a + (float)b);
 }
 
-/* The factor of a rank. */
+/* Returns the factor of a rank. */
 static double factor_of(int rank) {
   static const double factors[] = {0.3, -1.75, 0.125, 1e-3, 3, 0, 1, 0.7};
   return factors[rank % 8];
@@ -102,15 +103,15 @@ static double factor_of(int rank) {
 
 static double scaled(gloo_dtype dtype, double x, double factor) {
   bool narrow = gloo_dtype_size(dtype) < 4;
-  if (factor == 1e-3) { /* 1.0 / 1000: divided, which is nearer */
+  if (factor == 1e-3) { /* 1.0 / 1000: a division is more accurate */
     return narrow ? (double)((float)x / 1000) : x / 1000;
   }
   return narrow ? (double)((float)x * (float)factor) : x * factor;
 }
 
-/* What number i of the first `ranks` inputs is in the end. Narrow floats are
- * rounded once, after they have been scaled, added and divided as float32; but
- * sums of a scan at each rank. */
+/* Returns the expected number i of the first `ranks` inputs. Narrow floats are
+ * scaled, added and divided as float32, and rounded once; sums of a scan are
+ * rounded at each rank. */
 static double expected_at(const reduction *r, int ranks, size_t i) {
   uint8_t one[16];
   double sum = 0;
@@ -231,7 +232,7 @@ static void every_rank_has_a_factor_of_its_own(void **state) {
   for (int size = 1; size <= 4; size++) run(size, scaled_sums, NULL);
 }
 
-/* Long enough for segments, rings of shared memory and references. */
+/* Vectors long enough for segments, shared-memory rings and references. */
 static void long_sums(rank_env *env) {
   static const gloo_dtype long_types[] = {GLOO_BFLOAT16, GLOO_FLOAT32};
   for (int t = 0; t < 2; t++) {
@@ -254,7 +255,7 @@ static void long_vectors_give_the_same_bits(void **state) {
   run(3, long_sums, NULL);
 }
 
-/* Ranks in no order of hosts, and messages on several streams, do not show. */
+/* The placement of ranks on hosts and the number of streams have no effect. */
 static void placed_sums(rank_env *env) {
   all_sums(env, GLOO_SUM, 301);
 }
@@ -266,7 +267,7 @@ static void hosts_and_streams_give_the_same_bits(void **state) {
   ranks_run(5, &o, placed_sums);
 }
 
-/* ---- an algorithm from outside ------------------------------------------- */
+/* ---- an external algorithm ----------------------------------------------- */
 
 static void forced(rank_env *env) {
   float x = 1;
@@ -318,7 +319,7 @@ static void ranks_that_disagree_on_the_order_are_told(void **state) {
   run(3, one_is_ordered, NULL);
 }
 
-/* Where no order shows any algorithm will do. */
+/* Any algorithm is allowed if the order has no effect. */
 static void integers(rank_env *env) {
   gloo_options o = GLOO_OPTIONS_INIT;
   o.ordered = 1;

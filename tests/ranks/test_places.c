@@ -1,8 +1,7 @@
-/* In place, overlap and lengths: one table for all collectives.
- *
- * What is in place is the same pointer, GLOO_IN_PLACE, or the pointer that it
- * stands for; any other overlap of what a call reads and writes is refused, and
- * so are lengths that no machine has. Refusals leave the context good. */
+/* In-place calls, overlap and lengths, in one table for all collectives. In
+ * place means GLOO_IN_PLACE, or the pointer that it stands for; other overlaps
+ * of a call's buffers are refused, and so are impossible lengths. Refusals
+ * leave the context usable. */
 #include "ranks.h"
 
 #include <stdio.h>
@@ -20,10 +19,10 @@ typedef enum part { NONE, ONE, BLOCKS } part;
 
 typedef struct row {
   gli_collective collective;
-  part in, out;                 /* at the root, where there is one */
+  part in, out;                 /* at the root, if there is one */
   bool in_at_root, out_at_root; /* only there */
-  bool place;                   /* it has an in-place form: at the root only,
-                                   where one buffer is there only */
+  bool place;                   /* has an in-place form: at the root only, if
+                                   one of the buffers exists only there */
 } row;
 
 static const row rows[] = {
@@ -57,7 +56,8 @@ static void every_collective_is_in_the_table(void **state) {
 
 /* ---- calls --------------------------------------------------------------- */
 
-/* Any collective, of `count` elements of int32 per block; the root is 0. */
+/* Calls any collective with `count` elements of int32 per block; the root is
+ * 0. */
 static gloo_status call(rank_env *env, const row *r, const void *in, void *out,
                         size_t count) {
   gloo_context *c = env->context;
@@ -151,11 +151,11 @@ static void overlaps(rank_env *env) {
     int32_t *middle = memory + ROOM / 2;
     try_overlap(env, r, middle - (in - 1), middle, "the end of its input");
     try_overlap(env, r, middle + (out - 1), middle, "its input's beginning");
-    /* Half an element is enough. */
+    /* An overlap by a part of an element is refused. */
     int32_t *odd = (int32_t *)(void *)((char *)(middle + out) - 1);
     try_overlap(env, r, odd, middle, "a byte of its input");
   }
-  /* Beside each other is fine; all ranks do that at once. */
+  /* Adjacent buffers are valid; all ranks try them together. */
   for (size_t i = 0; memory && i < ROWS && !env->failure[0]; i++) {
     const row *r = &rows[i];
     int32_t *middle = memory + ROOM / 2;
@@ -175,7 +175,7 @@ static void overlapping_buffers_are_refused(void **state) {
 
 /* ---- in place ------------------------------------------------------------ */
 
-/* Where in the output the input is then. */
+/* Returns the position of the input in the output, in place. */
 static size_t shift_of(const row *r, int rank) {
   return r->in == ONE && r->out == BLOCKS ? (size_t)rank * COUNT : 0;
 }
@@ -184,8 +184,8 @@ static int32_t value_at(int rank, size_t i) {
   return (int32_t)(rank * 1000 + (int)(i * i % 97));
 }
 
-/* Both ways give what separate buffers give. With lists for both sides there is
- * no pointer that could stand for it. */
+/* Both ways of in-place calls give the same as separate buffers. Calls with
+ * lists on both sides have no equivalent pointer. */
 static void try_in_place(rank_env *env, const row *r, int way) {
   int32_t in[COUNT * SIZE], apart[COUNT * SIZE], within[COUNT * SIZE];
   int rank = env->rank;
@@ -203,7 +203,7 @@ static void try_in_place(rank_env *env, const row *r, int way) {
   if (!mine) place = in;
   RANK_OK(env, call(env, r, place, within, COUNT));
   size_t first = 0, length = elements(out_of(r, rank), COUNT);
-  /* Rank 0's output of it is left alone. */
+  /* An exscan leaves rank 0's output untouched. */
   if (r->collective == GLI_EXSCAN && rank == 0) length = 0;
   bool scatters = r->collective == GLI_SCATTER || r->collective == GLI_SCATTERV;
   if (scatters && mine) first = (size_t)rank * COUNT;
@@ -226,13 +226,13 @@ static void in_place_gives_the_same(void **state) {
   ranks_run(SIZE, &o, places);
 }
 
-/* ---- where it means nothing ---------------------------------------------- */
+/* ---- in place without an output ------------------------------------------ */
 
 static void no_places(rank_env *env) {
   int32_t data[COUNT * SIZE] = {0};
   for (size_t i = 0; i < ROWS; i++) {
     const row *r = &rows[i];
-    /* Other ranks of a gather have an input and no output. */
+    /* Ranks other than the root of a gather have an input, but no output. */
     bool nowhere = r->out_at_root && r->out == BLOCKS && env->rank != 0;
     if (!nowhere) continue;
     if (call(env, r, GLOO_IN_PLACE, data, COUNT) != GLOO_ERR_BUFFER) {
@@ -253,14 +253,14 @@ static void in_place_without_a_place_is_refused(void **state) {
 
 /* ---- lengths ------------------------------------------------------------- */
 
-/* Elements whose bytes, or whose blocks together, overflow in every way there
- * is: 2^62 int32 are 2^64 bytes; of 2^61 no pointer could see the end. */
+/* Counts whose bytes, alone or over all blocks, overflow in every possible way:
+ * 2^62 int32 are 2^64 bytes; 2^61 exceed the range of pointer differences. */
 static const size_t too_long[] = {
     SIZE_MAX,     SIZE_MAX / 2,     SIZE_MAX / 3,    SIZE_MAX / 4 + 1,
     SIZE_MAX / 4, SIZE_MAX / 4 - 1, SIZE_MAX / 8 + 1};
 
 static void try_length(rank_env *env, const row *r, size_t count) {
-  /* Nothing of these buffers is touched. */
+  /* The call does not access these buffers. */
   static int32_t in[1], out[1];
   gloo_error error;
   gloo_status status = call(env, r, in, out, count);
@@ -278,7 +278,7 @@ static void lengths(rank_env *env) {
   for (size_t i = 0; i < ROWS; i++) {
     for (size_t k = 0; k < sizeof too_long / sizeof *too_long; k++) {
       const row *r = &rows[i];
-      /* Such a rank has nothing that is long. */
+      /* A rank without buffers has no length to refuse. */
       bool idle = in_of(r, env->rank) == NONE && out_of(r, env->rank) == NONE;
       if (!idle) try_length(env, r, too_long[k]);
     }

@@ -1,4 +1,4 @@
-/* What has bitten users of other libraries. */
+/* Regression tests for bugs that users of other libraries have met. */
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -40,7 +40,7 @@ static void scatter_again_and_again(rank_env *env) {
   }
   RANK_CHECK(env, wrong == 0);
   for (size_t i = 0; there && i < all; i++) wrong += in[i] != (float)(i % 7);
-  RANK_CHECK(env, wrong == 0); /* the input is left alone */
+  RANK_CHECK(env, wrong == 0); /* the input is unchanged */
   free(in);
   free(sum);
   free(out);
@@ -53,7 +53,7 @@ static void reduce_scatter_of_4_mib_chunks_150_times(void **state) {
 
 /* ---- nothing, and alone -------------------------------------------------- */
 
-/* `n` is at most 5, ranks at most 3. Buffers of nothing may be NULL. */
+/* `n` is at most 5, and ranks at most 3. Empty buffers may be NULL. */
 static void call_everything(rank_env *env, size_t n) {
   gloo_context *c = env->context;
   int32_t in[16], out[16] = {0}, *a = n ? in : NULL, *b = n ? out : NULL;
@@ -134,16 +134,16 @@ static void reduce_leaves_other_outputs_alone(void **state) {
   run(4, reduce_to_one);
 }
 
-/* ---- a limit for one operation ------------------------------------------- */
+/* ---- timeout of one operation -------------------------------------------- */
 
-/* The context's limit is two minutes. That the operation's own ended it, the
- * sentence says; nobody measures a time. */
+/* The context's timeout is two minutes; the message shows that the operation's
+ * own one applied, without a measurement of time. */
 static void impatient(rank_env *env, bool collective) {
   gloo_options o = GLOO_OPTIONS_INIT;
   gloo_error error = {.status = GLOO_OK};
   float x = 1;
   o.timeout_ns = INT64_C(100000000);
-  if (env->rank == 1) { /* it never comes, but it is there until they know */
+  if (env->rank == 1) { /* never calls, but stays until the others fail */
     while (gloo_context_error(env->context, &error) == GLOO_OK) uv_sleep(5);
     return;
   }
@@ -200,8 +200,7 @@ static void many_contexts_in_one_process(void **state) {
   run(3, many);
 }
 
-/* ---- a rank that left, in a process that stays ----------------------------
- */
+/* ---- a rank that left, in a process that remains ------------------------- */
 
 static atomic_int left, told;
 
@@ -209,8 +208,8 @@ static void wait_for_flag(atomic_int *flag) {
   while (!atomic_load(flag)) uv_sleep(1);
 }
 
-/* Ranks 1 and 3 of four are not connected until one calls the other. The
- * device of rank 3 has nothing to do any more, and must answer all the same. */
+/* Ranks 1 and 3 of four are not connected until one calls the other. The device
+ * of rank 3 is idle, and must answer all the same. */
 static void call_one_that_left(rank_env *env) {
   int32_t word = 0;
   gloo_error error = {.status = GLOO_OK, .rank = -1};
@@ -222,7 +221,7 @@ static void call_one_that_left(rank_env *env) {
   }
   wait_for_flag(&left);
   if (env->rank == 1) {
-    uv_sleep(300); /* so that it has nothing to close any more either */
+    uv_sleep(300); /* so that it is idle, too */
     RANK_CHECK(env, gloo_recv(env->context, &word, 1, GLOO_INT32, 3, NULL,
                               &error) == GLOO_ERR_PEER);
     RANK_CHECK(env, error.rank == 3);

@@ -1,5 +1,5 @@
-/* The same call again: it starts the operation of the last one, or one like it,
- * and must do all that a first call does. */
+/* Repeated calls: each one reuses the operation of the last equal call, or of a
+ * similar one, and must behave like a first call. */
 #include "ranks.h"
 
 #include <stdbool.h>
@@ -18,7 +18,7 @@ static void run(int size, rank_body body) {
 
 enum { ROUNDS = 20, MOST = 8 };
 
-/* Other buffers, in place and not, other contents. */
+/* Repeats a call with varying buffers and contents, in place and not. */
 static void buffers_in_turn(rank_env *env) {
   int32_t in[2][MOST], out[2][MOST], sum[ROUNDS];
   for (int round = 0; round < ROUNDS; round++) {
@@ -46,7 +46,7 @@ static void calls_on_other_buffers_are_right(void **state) {
   for (int size = 1; size <= 4; size++) run(size, buffers_in_turn);
 }
 
-/* Sizes, types, reductions, tags: whatever differs is another call. */
+/* Calls that differ in size, type, reduction or tag are different calls. */
 static void variety(rank_env *env) {
   int32_t in[64], out[64];
   int n = env->size;
@@ -78,8 +78,8 @@ static void other_calls_are_not_taken_for_it(void **state) {
 
 enum { TOGETHER = 6 };
 
-/* The same call on many buffers at once, among blocking ones; some ranks come
- * late, so that messages are there before their operations. */
+/* Repeats a call on many buffers at once, among blocking ones. Some ranks are
+ * late, so that messages arrive before their operations. */
 static void many_at_once(rank_env *env) {
   int32_t in[TOGETHER], out[TOGETHER], more = 0;
   gloo_request *op[TOGETHER];
@@ -148,7 +148,7 @@ static void started_mismatch(rank_env *env) {
     gloo_status status =
         gloo_allreduce_start(env->context, in, out, 2, GLOO_FLOAT32,
                              round < 3 ? GLOO_SUM : last, NULL, &op, NULL);
-    if (status == GLOO_OK) { /* it may be found out on the spot */
+    if (status == GLOO_OK) { /* or it may fail at once */
       status = gloo_request_wait(op, GLOO_TIMEOUT_DEFAULT, NULL);
       gloo_request_destroy(op);
     }
@@ -234,7 +234,7 @@ static void named_mismatch(rank_env *env) {
   static const char *const names[] = {"ring", "circulant"};
   char name[8 + 16];
   for (int round = 0; round < 6; round++) {
-    /* A name is what it says, wherever that stands. */
+    /* The name's content decides, not its address. */
     (void)snprintf(name, sizeof name, "%s", names[round / 2 % 2]);
     o.algorithm = name;
     RANK_OK(env, gloo_allreduce(env->context, in, out, 2, GLOO_FLOAT32,
@@ -283,7 +283,7 @@ static void receive_some(void *user) {
   }
 }
 
-/* Two threads make the same call, each on a buffer of its own. */
+/* Two threads make the same call, each on its own buffer. */
 static void same_call_twice(rank_env *env) {
   int32_t word = 17;
   if (env->rank == 1) {

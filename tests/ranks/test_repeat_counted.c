@@ -1,5 +1,5 @@
-/* Calls with given counts, again and again: one with other counts or
- * displacements is another call, even when they come in the same array. */
+/* Repeated calls with counts: one with other counts or displacements is a
+ * different call, even if these are in the same array. */
 #include <stdbool.h>
 #include <string.h>
 
@@ -14,15 +14,15 @@ static void run(int size, rank_body body) {
   ranks_run(size, &o, body);
 }
 
-/* The same memory in all rounds, whatever it holds. */
+/* Lists of a call; the same memory holds them in all rounds. */
 typedef struct lists {
   size_t count[RANKS], first[RANKS];
-  const size_t *displacements; /* `first`, or NULL: one behind the other */
+  const size_t *displacements; /* `first`, or NULL for contiguous blocks */
 } lists;
 
 enum layout { PACKED, PACKED_AS_GIVEN, WITH_GAPS, BACKWARDS, LAYOUTS };
 
-/* Of rounds that come in fours, with the same lengths. */
+/* Returns the length of a block. Every four rounds have the same lengths. */
 static size_t length_of(int round, int from, int to) {
   return (size_t)(round / LAYOUTS % 3 + from + to) % 4;
 }
@@ -37,7 +37,7 @@ static void lay_out(lists *l, enum layout layout, int size) {
   l->displacements = layout == PACKED ? NULL : l->first;
 }
 
-/* What rank `from` has for rank `to`. */
+/* Returns element i of the block from rank `from` to rank `to`. */
 static int32_t value(int round, int from, int to, size_t i) {
   return 10000 * round + 1000 * from + 100 * to + (int32_t)i;
 }
@@ -62,7 +62,7 @@ static void gather_and_scatter(rank_env *env, int round, lists *l) {
   lay_out(l, (enum layout)(round % LAYOUTS), size);
   size_t n = l->count[me];
   fill(own, n, round, me, 0);
-  /* Of no interest but at the root. */
+  /* Only the root reads the lists. */
   lists none = *l;
   if (me != root) memset(none.count, 0xff, sizeof none.count);
   bool absent = me != root && round % 3 == 0;
@@ -113,7 +113,8 @@ static void reduce(rank_env *env, int round, lists *l) {
 static void all_to_all(rank_env *env, int round, lists *to, lists *from) {
   int32_t in[ROOM], out[ROOM];
   int me = env->rank, size = env->size;
-  /* As much comes as goes, so that the call can be in place. */
+  /* The counts of both directions are equal, so that the call can be in
+   * place. */
   for (int k = 0; k < size; k++) {
     to->count[k] = from->count[k] = length_of(round, me, k);
   }
@@ -190,7 +191,8 @@ static void bad_lists_are_refused_as_the_first_time(void **state) {
   run(2, bad_after_good);
 }
 
-/* In place, the root's own length is that of the list, and else the call's. */
+/* In place, the root's own length comes from the list, and else from the
+ * call. */
 static void places_in_turn(rank_env *env) {
   int32_t all[4] = {-1, -1, -1, -1}, *own = all + 2 * env->rank;
   size_t counts[2] = {2, 2};

@@ -1,5 +1,5 @@
-/* The same receive again: the next message is taken as it comes when nothing
- * else can be meant by it, and by the oldest receive that fits when one can. */
+/* Repeated receives: the library passes the next message directly to the
+ * receive if no other receive can match it, and else to the oldest match. */
 #include "ranks.h"
 
 #include <stdbool.h>
@@ -33,7 +33,7 @@ static void send_word(rank_env *env, uint32_t tag, int32_t word) {
   RANK_OK(env, gloo_send(env->context, &word, 1, GLOO_INT32, 1, &o, NULL));
 }
 
-/* A receive that was started before has the first message. */
+/* A receive that was started earlier gets the first message. */
 static void receive_behind_another(rank_env *env, int32_t first) {
   gloo_request *started;
   int32_t word = -1;
@@ -47,7 +47,7 @@ static void receive_behind_another(rank_env *env, int32_t first) {
   RANK_CHECK(env, receive_word(env, OTHER_TAG) == first + 2);
 }
 
-/* The others are there before, and are kept. */
+/* The other messages arrive earlier, and are queued. */
 static void receive_last_first(rank_env *env, int32_t first) {
   RANK_CHECK(env, receive_word(env, OTHER_TAG) == first + 2);
   RANK_CHECK(env, receive_word(env, 0) == first);
@@ -93,7 +93,8 @@ static void receive_all_ways(rank_env *env) {
   gloo_request_destroy(op);
 }
 
-/* Rank 0 sends four words a round, now ahead of rank 1 and now behind it. */
+/* Rank 0 sends four words per round, at times ahead of rank 1 and at times
+ * behind it. */
 static void in_all_ways(rank_env *env) {
   if (env->rank == 1) receive_all_ways(env);
   for (int32_t round = 0; env->rank != 1 && round < ROUNDS; round++) {
@@ -116,7 +117,8 @@ static void each_receive_has_its_message(void **state) {
   run(3, in_all_ways);
 }
 
-/* One is kept here when the next is there, and nobody has read it yet. */
+/* One message is queued here, and the next one has arrived but has not been
+ * read yet. */
 static void one_is_kept(rank_env *env) {
   for (int32_t round = 0; round < ROUNDS; round++) {
     int32_t first = 10 * round, word = -1;
@@ -144,7 +146,7 @@ static void what_is_kept_comes_first(void **state) {
 
 /* ---- two at a time ------------------------------------------------------- */
 
-/* Two groups of the same ranks, whose messages come over one connection. */
+/* Two groups of the same ranks share one connection. */
 static void in_groups(rank_env *env) {
   gloo_context *group[2];
   gloo_error error;
@@ -179,7 +181,7 @@ static void groups_do_not_take_each_others(void **state) {
   run(2, in_groups);
 }
 
-/* ---- what is wrong is found as the first time ---------------------------- */
+/* ---- errors are detected as in a first call ------------------------------ */
 
 static void last_is_longer(rank_env *env) {
   int32_t words[2] = {1, 2};

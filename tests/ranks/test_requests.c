@@ -1,5 +1,5 @@
-/* Requests: waiting for any and all of several, functions and descriptors that
- * tell of their end, releasing, joining; and giving a context up. */
+/* Requests: waiting for any or all of several, callbacks and descriptors on
+ * completion, releasing, joining; and aborting a context. */
 #include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -42,7 +42,7 @@ static void send_word(rank_env *env, int32_t word, int to, uint32_t tag) {
   RANK_OK(env, gloo_send(env->context, &word, 1, GLOO_INT32, to, &o, NULL));
 }
 
-/* Both ranks have come here. */
+/* Waits until both ranks have arrived. */
 static void meet(rank_env *env) {
   gloo_options o = tagged(1000);
   RANK_OK(env, gloo_barrier(env->context, &o, NULL));
@@ -165,7 +165,7 @@ static void refusals(rank_env *env) {
 
 enum { CONTEXTS = 3 };
 
-/* More contexts of the same ranks, each with a device of its own. */
+/* Opens more contexts of the same ranks, each with its own device. */
 static void open_contexts(rank_env *env, int no_helper, gloo_device **devices,
                           gloo_context **contexts) {
   for (int i = 0; i < CONTEXTS; i++) {
@@ -228,7 +228,7 @@ static void across_devices_alone(rank_env *env) {
   across_devices(env, 1);
 }
 
-/* ---- functions ----------------------------------------------------------- */
+/* ---- callbacks ----------------------------------------------------------- */
 
 typedef struct told {
   atomic_int times;
@@ -242,7 +242,8 @@ static void count_end(void *user, gloo_request *request, gloo_status status) {
   atomic_fetch_add(&t->times, 1);
 }
 
-/* Where nothing helps, something has to be called for progress. */
+/* Waits for a count of callbacks. Without a helper, calls must make
+ * progress. */
 static void await_count(rank_env *env, told *t, int times) {
   for (int i = 0; atomic_load(&t->times) < times && i < 20000; i++) {
     gloo_error error;
@@ -274,14 +275,14 @@ static void told_once(rank_env *env) {
     RANK_CHECK(env, sum == env->size);
   }
   await_count(env, &t, ROUNDS);
-  /* It was told of that run already. */
+  /* The completion of that run has already been reported. */
   RANK_OK(env, gloo_request_on_done(request, count_end, &t, NULL));
   RANK_CHECK(env, atomic_load(&t.times) == ROUNDS);
   RANK_OK(env, gloo_request_on_done(request, NULL, NULL, NULL));
   RANK_OK(env, gloo_request_start(request, NULL));
   RANK_OK(env, gloo_request_wait(request, GLOO_TIMEOUT_DEFAULT, NULL));
   RANK_CHECK(env, atomic_load(&t.times) == ROUNDS);
-  /* But not of this one. */
+  /* The completion of this run has not been reported yet. */
   RANK_OK(env, gloo_request_on_done(request, count_end, &t, NULL));
   RANK_CHECK(env, atomic_load(&t.times) == ROUNDS + 1);
   gloo_request_destroy(request);
@@ -289,7 +290,8 @@ static void told_once(rank_env *env) {
   RANK_CHECK(env, atomic_load(&t.failures) == 0);
 }
 
-/* One that is cancelled is told of too, before it is gone. */
+/* The callback of a cancelled request is called too, before the request is
+ * freed. */
 static void told_of_the_end(rank_env *env) {
   told t;
   atomic_init(&t.times, 0);
@@ -304,8 +306,7 @@ static void told_of_the_end(rank_env *env) {
   meet(env);
 }
 
-/* Each function starts the next operation, and frees the request of this one.
- */
+/* Each callback starts the next operation, and frees the current request. */
 typedef struct chain {
   rank_env *env;
   int32_t left, sum;
@@ -360,7 +361,7 @@ static void let_go(rank_env *env) {
   await_count(env, &t, ROUNDS);
   RANK_CHECK(env, atomic_load(&t.failures) == 0);
   for (int i = 0; i < ROUNDS; i++) RANK_CHECK(env, words[i] == i);
-  /* Without a function, and one that is over. */
+  /* A request without a callback, and a completed one. */
   gloo_request *request;
   int32_t word = 0, more = 0;
   start_receive(env, &word, other, 6, &request);
@@ -372,7 +373,7 @@ static void let_go(rank_env *env) {
   RANK_OK(env, gloo_request_wait(request, GLOO_TIMEOUT_DEFAULT, NULL));
   gloo_request_release(request);
   RANK_CHECK(env, more == 9);
-  /* One that the end of the context takes with it. */
+  /* A request that ends with its context. */
   start_receive(env, &word, other, 6, &request);
   gloo_request_release(request);
   meet(env);
@@ -408,7 +409,8 @@ static void joined(rank_env *env) {
     RANK_CHECK(env, gloo_request_source(all) == 0);
   }
   gloo_request_destroy(all);
-  /* Under way already, and with a function for both. */
+  /* The requests are in progress when they are joined, and the joined one has a
+   * callback. */
   told t;
   atomic_init(&t.times, 0);
   atomic_init(&t.failures, 0);
@@ -577,7 +579,7 @@ static void no_descriptor(rank_env *env) {
   RANK_CHECK(env, strstr(error.message, "no_helper") != NULL);
 }
 
-/* ---- giving up ----------------------------------------------------------- */
+/* ---- aborting ------------------------------------------------------------ */
 
 static void give_up_soon(void *context) {
   uv_sleep(20);
@@ -609,7 +611,8 @@ static void abandoned(rank_env *env) {
   RANK_OK(env, gloo_context_abort(env->context, NULL, NULL));
 }
 
-/* By a signal, while it computes; all others wait, without deadlines. */
+/* Context that a signal handler aborts while its rank computes; all others
+ * wait, without deadlines. */
 static gloo_context *terminated;
 
 static void give_up_at_once(int number) {
@@ -657,7 +660,7 @@ static void late(rank_env *env) {
 
 /* ---- groups -------------------------------------------------------------- */
 
-/* A group that is destroyed with a message under way lets it come. */
+/* A destroyed group still completes the messages in progress. */
 static void group_lingers(rank_env *env) {
   gloo_context *group;
   RANK_OK(env,
@@ -687,7 +690,7 @@ static void group_lingers(rank_env *env) {
   meet(env);
 }
 
-/* Groups that are made while other things go on, several at once. */
+/* Several groups at once are made during other operations. */
 static void groups_started(rank_env *env) {
   enum { GROUPS = 4 };
   gloo_context *groups[GROUPS + 1] = {NULL};
@@ -699,7 +702,7 @@ static void groups_started(rank_env *env) {
   for (int i = 0; i < GROUPS; i++) {
     gloo_group_options o = GLOO_GROUP_OPTIONS_INIT;
     o.tag = (uint32_t)i;
-    /* The last color of each is none. */
+    /* Each group leaves out one rank, if there are several. */
     int color = (rank + i) % n < n - 1 || n == 1 ? i : GLOO_NO_COLOR;
     RANK_OK(env, gloo_context_split_start(env->context, color, -rank, &o,
                                           &groups[i], &requests[i], NULL));
@@ -734,7 +737,7 @@ static void groups_started(rank_env *env) {
   }
   await_count(env, &t, GROUPS);
   RANK_CHECK(env, atomic_load(&t.failures) == 0);
-  /* With ranks that call the form that blocks. */
+  /* Some ranks call the blocking form. */
   gloo_context *group = NULL;
   gloo_request *request;
   if (rank == 0) {
@@ -783,14 +786,14 @@ static void groups_given_up(rank_env *env) {
   RANK_CHECK(env, strstr(error.message, "creation of a group") != NULL);
 }
 
-/* The context goes first. */
+/* The context ends before its group. */
 static void groups_orphaned(rank_env *env) {
   if (env->rank == 1) {
     gloo_error error;
     while (gloo_context_error(env->context, &error) == GLOO_OK) uv_sleep(1);
     return;
   }
-  static gloo_context *group; /* may be stored to when this has returned */
+  static gloo_context *group; /* may be set after the return */
   gloo_request *request;
   RANK_OK(env, gloo_context_split_start(env->context, 0, 0, NULL, &group,
                                         &request, NULL));
@@ -798,7 +801,8 @@ static void groups_orphaned(rank_env *env) {
   RANK_OK(env, gloo_context_abort(env->context, "enough", NULL));
 }
 
-/* The error of a group speaks of its ranks, and of the root's. */
+/* An error of a group has the rank in the group and the rank in the root
+ * context. */
 static void group_errors(rank_env *env) {
   gloo_context *group;
   gloo_error error;

@@ -1,5 +1,5 @@
-/* The job's secret: ranks that have the same talk to each other, and where one
- * has another or none, all of them hear which one, and none waits for it. */
+/* The job's secret: ranks with the same secret communicate; if one has another
+ * or none, all of them report which one, and none waits for it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,14 +20,14 @@ static const char *transport;
 static const char right[] = "sixteen or more bytes";
 static const char wrong[] = "as many bytes, but others";
 
-/* One rank, in a thread of its own. */
+/* One rank, in its own thread. */
 typedef struct member {
   gloo_store *store;
-  uv_barrier_t *all_done; /* of all members */
+  uv_barrier_t *all_done; /* shared by all members */
   int rank, size;
-  const char *secret;        /* in its options; NULL: none */
-  const uint8_t *job_key;    /* of ranks that do not tell what they have */
-  const gli_key *record_key; /* by which these sign what they publish */
+  const char *secret;        /* set in its options; NULL: none */
+  const uint8_t *job_key;    /* key of ranks that do not publish theirs */
+  const gli_key *record_key; /* key with which these sign their records */
   gloo_status status;
   gloo_error error;
 } member;
@@ -134,7 +134,7 @@ static void all_hear_of_another_secret(void **state) {
         {.secret = right}, {.secret = right}, {.secret = right}};
     members[odd].secret = wrong;
     run_members(members, 3, be_member);
-    /* Of two that differ from each other, rank 0 is as good as any. */
+    /* If two secrets differ, rank 0's counts as correct. */
     assert_all_blame(members, 3, odd == 0 ? 1 : odd, "different secret");
   }
 }
@@ -162,7 +162,7 @@ static void required_secret_is_missing(void **state) {
   gloo_status alone = members[0].status;
   run_members(members, 2, be_member);
   unsetenv("GLOO_SECURITY");
-  assert_int_equal(alone, GLOO_OK); /* there is nobody to ask */
+  assert_int_equal(alone, GLOO_OK); /* a job of one rank has no peers */
   for (int i = 0; i < 2; i++)
     assert_int_equal(members[i].status, GLOO_ERR_AUTH);
 }
@@ -203,7 +203,7 @@ static void rank_that_does_not_look_at_secrets_is_named(void **state) {
   assert_int_equal(system(command), 0);
 }
 
-/* ---- whatever is published, pairs prove it ------------------------------- */
+/* ---- pairs verify the key, whatever is published ------------------------- */
 
 static void be_liar(void *argument) {
   member *m = argument;
@@ -222,7 +222,7 @@ static void be_liar(void *argument) {
     m->status = gli_context_join_tree(context, &m->error);
   if (m->status == GLOO_OK) m->status = add_up(context, &m->error);
   if (m->status == GLOO_ERR_POISONED) m->status = m->error.cause;
-  /* Each rank meets the others' refusals before one of them leaves. */
+  /* Each rank receives the others' refusals before one of them leaves. */
   uv_barrier_wait(m->all_done);
   gli_context_close(context);
   gloo_device_destroy(device);
@@ -283,6 +283,6 @@ int main(int argc, char **argv) {
   unsetenv("GLOO_JOB_SECRET");
   unsetenv("GLOO_JOB_SECRET_FILE");
   unsetenv("GLOO_SECURITY");
-  setenv("HOME", "/nowhere", 1); /* where a user may have a secret */
+  setenv("HOME", "/nowhere", 1); /* hides a user's secret file */
   return cmocka_run_group_tests_name(transport, tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
-/* The system takes a part of what is written: what a call has sent arrives all
- * the same, although its caller makes no other call. The functions that write
- * are wrapped at link time (-Wl,--wrap). TCP alone. */
+/* Short writes: the data of a completed call arrives although the system
+ * accepts only a part of a write and the caller makes no other call. The
+ * functions that write are wrapped at link time (-Wl,--wrap). TCP only. */
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
@@ -11,10 +11,9 @@
 
 enum { HEADER_BYTES = 64 }; /* of a message */
 
-/* How many bytes the next message written by this thread has taken of it; 0:
- * all. */
+/* Bytes accepted of this thread's next message; 0: all. */
 static _Thread_local size_t next_part;
-/* Of every second message, by any thread, a half is taken. */
+/* Set to accept only half of every second message, from any thread. */
 static atomic_bool halves;
 static atomic_uint written;
 
@@ -30,8 +29,8 @@ static bool is_tcp(int fd) {
          (name.ss_family == AF_INET || name.ss_family == AF_INET6);
 }
 
-/* How much of so many bytes is taken. What is shorter than a message, like what
- * connections begin with, is taken whole. */
+/* Returns the bytes to accept. Writes shorter than a header, such as those that
+ * set up a connection, are accepted whole. */
 static size_t allowed(int fd, size_t bytes) {
   size_t part = next_part;
   if (bytes < HEADER_BYTES || !is_tcp(fd)) return bytes;
@@ -74,7 +73,7 @@ static const size_t part_sizes[] = {1, 63, 64, 65, 500};
 enum { PARTS = sizeof part_sizes / sizeof part_sizes[0] };
 static size_t part;
 
-/* Of that call's message so much is taken, in all runs. */
+/* Runs the body for each length that the test's message is cut to. */
 static void run(rank_body body) {
   for (int i = 0; i < PARTS; i++) {
     away a;
@@ -106,7 +105,7 @@ static void send_again(rank_env *env) {
     }
     if (last) next_part = part;
     RANK_OK(env, gloo_send(c, data, COUNT, GLOO_INT32, 1, NULL, NULL));
-    RANK_CHECK(env, next_part == 0); /* it has been cut short */
+    RANK_CHECK(env, next_part == 0); /* the message has been cut */
   }
   check(env, data);
   if (env->rank == 0) away_until(env, 1);
@@ -148,7 +147,7 @@ static void broadcast(rank_env *env) {
   if (env->rank != 0) away_tell(env);
 }
 
-/* It waits first, and what it sends then is the last that it does. */
+/* Rank 0 waits first; its answer is the last message that it sends. */
 static void answer(rank_env *env) {
   int32_t data[COUNT] = {0};
   gloo_context *c = env->context;
@@ -182,7 +181,8 @@ static void rest_of_a_broadcast_arrives(void **state) {
 
 /* ---- making contexts ----------------------------------------------------- */
 
-/* All stay away until all have their context, as they do in a store. */
+/* Each rank stays out of the library until all have their context, as during a
+ * wait on a store. */
 static void sum(rank_env *env) {
   away_tell(env);
   away_until(env, env->size);
@@ -194,7 +194,7 @@ static void sum(rank_env *env) {
   }
 }
 
-/* Where ranks measure their links. */
+/* Starts contexts, with measurement of the links. */
 static void contexts_are_made(void **state) {
   (void)state;
   enum { STARTS = 12 };

@@ -1,6 +1,6 @@
-/* Jobs that start from the environment, as processes: again and again, two at
- * one port, and some of whose ranks are killed meanwhile. Transports: as
- * GLOO_TRANSPORT takes them. */
+/* Jobs that start from the environment, as processes: repeatedly, two at one
+ * port, and with ranks that are killed meanwhile. Transports: values of
+ * GLOO_TRANSPORT. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -25,7 +25,7 @@
 
 enum { RANKS_MAX = 4 };
 
-/* How a rank ended, as it tells the parent. */
+/* Result of a rank, as reported to the parent. */
 typedef struct verdict {
   gloo_status status;
   gloo_error error;
@@ -33,7 +33,7 @@ typedef struct verdict {
 
 typedef struct child {
   pid_t pid;
-  int told; /* the verdict comes here */
+  int told; /* descriptor that receives the verdict */
 } child;
 
 typedef verdict (*child_body)(void);
@@ -81,9 +81,8 @@ static void expect_two_jobs(verdict v) {
     fail_msg("%s: %s", gloo_status_string(v.status), v.error.message);
 }
 
-/* An address of the loopback network that no other test has: there nobody but
- * these ranks takes a port between two starts. Where a system has only one,
- * that one. */
+/* A loopback address that no other test uses, so that only these ranks take a
+ * port between two starts; the usual one on a system without others. */
 static uint32_t master;
 static char master_name[INET_ADDRSTRLEN];
 
@@ -106,9 +105,8 @@ static void choose_master(void) {
   setenv("MASTER_ADDR", master_name, 1);
 }
 
-/* A port that was free just now, and that the system does not give away: a rank
- * that is faster than rank 0 listens at a port of the system's choice, and
- * would take this one now and then. */
+/* Returns a free port outside the system's ephemeral range: a rank that is
+ * faster than rank 0 listens at an ephemeral port, which might be this one. */
 static uint16_t free_port(void) {
   static uint16_t last = 20000;
   struct sockaddr_in a = {.sin_family = AF_INET};
@@ -152,7 +150,7 @@ static void start_again(child_body body) {
   }
 }
 
-/* A fast rank finds the store of the start before. */
+/* A fast rank may find the store of the previous start. */
 static void ranks_start_again_at_once(void **state) {
   (void)state;
   rounds = SANITIZED_THREADS ? 30 : 300;
@@ -161,14 +159,14 @@ static void ranks_start_again_at_once(void **state) {
   assert_int_equal(unsetenv("GLOO_JOB_ID"), 0);
 }
 
-/* Then rank 0 goes on listening, until it starts again. */
+/* Without a job id, rank 0 goes on listening until it starts again. */
 static void ranks_start_again_without_a_job_id(void **state) {
   (void)state;
   rounds = 10;
   start_again(start_and_leave);
 }
 
-/* A child that lives on has copies of what rank 0 listens with. */
+/* A surviving child holds copies of rank 0's listening sockets. */
 static verdict fork_and_start_again(void) {
   verdict v = {.status = GLOO_ERR_INTERNAL};
   gloo_context *c;
@@ -205,7 +203,7 @@ static verdict just_start(void) {
   return start_and_leave();
 }
 
-/* Whoever looks, as a client of the job. */
+/* Connects to the store, as a client of the job does. */
 static gloo_store *look(uint16_t port, bool serve) {
   gloo_store *store;
   gloo_error e;
@@ -235,7 +233,7 @@ static void a_second_rank_0_fails_all_who_meet(void **state) {
   for (int r = 0; r < 3; r++) expect_two_jobs(end(ranks[r]));
 }
 
-/* False: the last rank came when rank 0 was gone already. */
+/* Returns false if the last rank came after rank 0 had exited. */
 static bool late_comer_hears_of_two_jobs(void) {
   static const char *const gone[] = {"gloo/gone/0"};
   gloo_error e;
@@ -253,8 +251,8 @@ static bool late_comer_hears_of_two_jobs(void) {
   return true;
 }
 
-/* It finds address records of all ranks, and must not take them for a meeting.
- */
+/* The rank finds address records of all ranks, and must not take them for a
+ * successful start. */
 static void a_rank_that_comes_after_the_meeting_failed_hears_why(void **state) {
   int attempts = 5;
   (void)state;
@@ -262,7 +260,8 @@ static void a_rank_that_comes_after_the_meeting_failed_hears_why(void **state) {
   assert_true(attempts > 0);
 }
 
-/* Says that it has started, and computes until it fails. */
+/* Pipe on which a rank reports its start, before it computes until a call
+ * fails. */
 static int started[2];
 
 static verdict start_and_compute(void) {
@@ -283,7 +282,8 @@ static verdict start_and_compute(void) {
   return v;
 }
 
-/* False: the second one came when nobody listened any more. */
+/* Returns false if the second rank 0 came after the first had stopped
+ * listening. */
 static bool second_rank_0_is_noticed(void) {
   child ranks[2];
   char byte;
@@ -304,7 +304,7 @@ static bool second_rank_0_is_noticed(void) {
   return !late;
 }
 
-/* Again where the machine was so slow that it came late. */
+/* The test is repeated if the machine was too slow for it. */
 static void a_second_rank_0_soon_afterwards_fails_the_job(void **state) {
   int attempts = 5;
   (void)state;
@@ -312,9 +312,9 @@ static void a_second_rank_0_soon_afterwards_fails_the_job(void **state) {
   assert_true(attempts > 0);
 }
 
-/* It came before the store, and then others met there, one with its number. It
- * is tried again, with more time for the rank to come, when it was not first.
- */
+/* The rank arrives before the store; then others complete the start, one with
+ * its number. The test is repeated with a longer pause if the rank was not
+ * first. */
 static void a_rank_that_others_met_without_tells_them(void **state) {
   static const char nothing[4];
   (void)state;
@@ -366,7 +366,7 @@ static void end_by_killing(child c) {
   close(c.told);
 }
 
-/* Ranks 0 to 2 of 4 have published, and wait for the last. */
+/* Ranks 0 to 2 of 4 have published their records, and wait for the last. */
 static void start_three(child ranks[3]) {
   static const char *const keys[] = {"gloo/rank/0", "gloo/rank/1",
                                      "gloo/rank/2"};
@@ -417,8 +417,8 @@ static void a_stopped_rank_0_is_named_at_the_deadline(void **state) {
   end_by_killing(ranks[0]);
 }
 
-/* Before it has come, while ranks meet or measure, or when all have met: the
- * others start, or name it. */
+/* One rank is killed before it arrives, during connection or measurement, or
+ * afterwards: the others start, or name it. */
 static void a_rank_that_is_killed_at_any_moment_is_named(void **state) {
   (void)state;
   patience_ns = INT64_C(3000000000);
@@ -438,8 +438,7 @@ static void a_rank_that_is_killed_at_any_moment_is_named(void **state) {
   }
 }
 
-/* ---- ranks that meet in a tree --------------------------------------------
- */
+/* ---- ranks that connect in a tree ---------------------------------------- */
 
 enum { MANY = 36 };
 
@@ -452,8 +451,8 @@ static void end_all(const child *ranks, unsigned but, int rank,
   }
 }
 
-/* Some times as long as all of them take to meet here, beside what else runs:
- * who is late must be the one that the test holds back. */
+/* Returns a multiple of the time that all ranks take to start on this machine,
+ * so that only the rank that the test holds back is late. */
 static int64_t patience_of_many(void) {
   enum { TIMES = 5 };
   child ranks[MANY];
@@ -485,8 +484,8 @@ static void many_name_one_that_is_killed_at_any_moment(void **state) {
   }
 }
 
-/* The last rank never comes. Some wait for their neighbours in the store, and
- * others for what these send. */
+/* The last rank never arrives. Some ranks wait for their neighbours in the
+ * store, and others for these ranks' messages. */
 static void many_name_one_that_is_killed_long_before_the_deadline(
     void **state) {
   static const unsigned victims[] = {0, 1, 20, 32};
@@ -530,7 +529,7 @@ static void many_name_one_that_does_not_come(void **state) {
   }
 }
 
-/* Rank 0 waits for rank 16 in the tree, and this for another one. */
+/* Rank 0 waits for rank 16 in the tree, and that for another one. */
 static void many_hear_who_is_missing_from_the_first_to_give_up(void **state) {
   enum { MISSING = 20 };
   (void)state;
@@ -554,8 +553,8 @@ static verdict start_with_another_transport(void) {
   return start_patiently();
 }
 
-/* Only the neighbours of that rank can see it. On a slow machine a rank may
- * come when rank 0 has told all that were there, and is gone. */
+/* Returns true if a rank came after rank 0 had informed the present ones and
+ * exited. Only the neighbours of the odd rank see its records. */
 static bool came_late(const gloo_error *e) {
   return strstr(e->message, uv_strerror(UV_ECONNREFUSED)) != NULL ||
          strstr(e->message, "the process that serves it has exited") != NULL;
@@ -593,9 +592,9 @@ static void many_name_one_that_differs(void **state) {
   in_some_attempts(many_hear_of_one_that_differs);
 }
 
-/* ---- rank 0 lacks descriptors -------------------------------------------- */
+/* ---- rank 0 runs out of descriptors -------------------------------------- */
 
-/* It has enough for itself and for few others. */
+/* Starts with enough descriptors for the rank itself and for a few others. */
 static verdict start_with_few_descriptors(void) {
   enum { ENOUGH_FOR_SOME = 17 };
   verdict v = {.status = GLOO_ERR_INTERNAL};

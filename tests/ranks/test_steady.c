@@ -1,7 +1,6 @@
-/* Repeating a small operation allocates nothing, here or in libuv.
- *
- * The linker sends the library's calls of malloc and its kin through the
- * counters below; libuv takes its allocator from uv_replace_allocator. */
+/* Repeated small operations allocate nothing, in the library or in libuv. The
+ * linker redirects malloc and its relatives to the counters below; libuv takes
+ * its allocator from uv_replace_allocator. */
 #include "ranks.h"
 
 #include <stdatomic.h>
@@ -40,10 +39,10 @@ static void one_of_each(rank_env *env, gloo_context *context, float *data) {
   RANK_OK(env, gloo_broadcast(context, GLOO_IN_PLACE, data, 10, GLOO_FLOAT32, 0,
                               NULL, NULL));
   RANK_OK(env, gloo_barrier(context, NULL, NULL));
-  /* Long, and at times there before its receive is. */
+  /* A long message, which at times arrives before its receive. */
   RANK_OK(env, gloo_broadcast(context, GLOO_IN_PLACE, data, LONG, GLOO_FLOAT32,
                               env->size - 1, NULL, NULL));
-  const size_t counts[3] = {3, 2, 1}; /* of up to three ranks */
+  const size_t counts[3] = {3, 2, 1}; /* for up to three ranks */
   RANK_OK(env, gloo_allgatherv(context, GLOO_IN_PLACE, data, counts, NULL,
                                GLOO_FLOAT32, NULL, NULL));
   gloo_request *op;
@@ -53,8 +52,9 @@ static void one_of_each(rank_env *env, gloo_context *context, float *data) {
   gloo_request_destroy(op);
 }
 
-/* How far ranks run ahead of each other varies, and pools grow to the most that
- * was ever needed; so some round must be free of allocations, not the first. */
+/* Repeats the operations. Ranks run ahead of each other by varying amounts, and
+ * pools grow to the maximum, so one of the rounds must be free of allocations,
+ * not the first. */
 static void repeat(rank_env *env) {
   float *data = calloc(LONG, sizeof *data);
   RANK_CHECK(env, data != NULL);
@@ -100,7 +100,7 @@ static void default_transport_allocates_nothing(void **state) {
   steady_over("auto", 3);
 }
 
-/* The counters count: setting up is full of allocations. */
+/* A check of the counters: setup allocates much. */
 static void setting_up_allocates(void **state) {
   (void)state;
   assert_true(atomic_load(&allocations) > 100);

@@ -1,5 +1,5 @@
-/* TLS between ranks: those that say the same talk to each other, and where one
- * says something else, or has another's certificate, all of them hear which. */
+/* TLS between ranks: ranks with the same settings communicate; if one has other
+ * settings, or another rank's certificate, all of them report which one. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,13 +17,13 @@ static const char secret[] = "sixteen or more bytes";
 static const char *folder;
 static char authority[96];
 
-/* One rank, in a thread of its own. */
+/* One rank, in its own thread. */
 typedef struct member {
   gloo_store *store;
-  uv_barrier_t *all_done; /* of all members */
+  uv_barrier_t *all_done; /* shared by all members */
   int rank;
-  int use;            /* as in its options */
-  int paper;          /* whose certificate it has; -1: none */
+  int use;            /* value in its options */
+  int paper;          /* owner of its certificate; -1: none */
   const char *secret; /* NULL: none */
   gloo_status status;
   gloo_error error;
@@ -74,7 +74,7 @@ static gloo_device *open_device(const member *m) {
   abort();
 }
 
-/* Between all pairs, in messages of all lengths. */
+/* Exchanges messages of all lengths between all pairs. */
 static gloo_status exchange_all(gloo_context *context, gloo_error *error) {
   enum { COUNT = 100000 };
   static uint8_t in[RANKS][RANKS * COUNT], out[RANKS][RANKS * COUNT];
@@ -105,7 +105,8 @@ static void be_member(void *argument) {
     m->status = exchange_all(context, &m->error);
     gloo_context_destroy(context);
   }
-  /* A rank that has left refuses connections: others would hear that first. */
+  /* A rank that has left refuses connections, which others would report
+   * first. */
   uv_barrier_wait(m->all_done);
   gloo_device_destroy(device);
 }
@@ -167,7 +168,7 @@ static void all_hear_of_one_that_says_otherwise(void **state) {
       for (int i = 0; i < RANKS; i++)
         members[i] =
             (member){.use = 1, .paper = kind == 2 ? i : -1, .secret = secret};
-      /* It uses none, or another kind. */
+      /* The odd rank uses no TLS, or another kind. */
       members[odd].use = kind == 1 ? 1 : -1;
       if (kind == 1) members[odd].paper = odd;
       run_members(members);
@@ -185,13 +186,13 @@ static void nothing_to_know_each_other_by_is_refused(void **state) {
   assert_all_blame(members, -1, "GLOO_JOB_SECRET");
 }
 
-/* A rank that has refused another one is gone soon, and a third that has not
- * met it yet finds nobody there. */
+/* Returns false if a connection was refused. A rank that has refused another
+ * one exits soon, and a third one may not have connected to it yet. */
 static bool found_somebody(const member *m) {
   return strstr(m->error.message, uv_strerror(UV_ECONNREFUSED)) == NULL;
 }
 
-/* Each of them refuses rank 1, and rank 1 hears why. */
+/* Returns true if every rank refuses rank 1, and rank 1 reports why. */
 static bool all_refuse_the_certificate(const char *shared_secret) {
   member members[RANKS];
   bool all = true;
@@ -234,6 +235,6 @@ int main(void) {
   for (size_t i = 0; i < sizeof variables / sizeof *variables; i++)
     unsetenv(variables[i]);
   gloo_log_set_level(GLOO_LOG_OFF);
-  setenv("HOME", "/nowhere", 1); /* where a user may have a secret */
+  setenv("HOME", "/nowhere", 1); /* hides a user's secret file */
   return cmocka_run_group_tests(tests, set_up_files, tear_down_files);
 }

@@ -1,4 +1,5 @@
-/* What contexts count: calls and bytes exactly, and who was waited for. */
+/* Statistics of contexts: exact calls and bytes, and the ranks that were
+ * late. */
 #define _POSIX_C_SOURCE 200809L
 #include <dirent.h>
 #include <stdbool.h>
@@ -17,9 +18,9 @@ static const char *transport;
 
 enum { RANKS = 3, CALLS_MAX = 64, ELEMENTS = 1000 };
 
-/* ---- asking -------------------------------------------------------------- */
+/* ---- queries ------------------------------------------------------------- */
 
-/* All that were called so, whatever the algorithm. */
+/* Returns the totals of a call, over all its algorithms. */
 static gloo_call_totals called(rank_env *env, gloo_context *context,
                                const char *call) {
   gloo_call_totals all[CALLS_MAX], sum = {.call = call};
@@ -49,8 +50,8 @@ static void nap_ms(long ms) {
 
 /* ---- calls --------------------------------------------------------------- */
 
-/* Blocking, anew, persistent and anew with another type, whose plan may be the
- * same; many of them, so that operations are used again. */
+/* Blocking, started, persistent, and started with another type, which may share
+ * the plan; repeated so that operations are reused. */
 static void sum_in_all_ways(rank_env *env) {
   int32_t x[ELEMENTS] = {0};
   float y[ELEMENTS] = {0};
@@ -180,7 +181,7 @@ static void come_late(rank_env *env) {
   gloo_peer_totals t = with(env, 1);
   RANK_CHECK(env, t.late >= 1 && t.late <= 3);
   RANK_CHECK(env, t.late_nanoseconds >= 1000000);
-  /* All of their time was that; the length of a tick is measured each time. */
+  /* All of their time is waiting; the tick length is measured each time. */
   uint64_t all = called(env, env->context, "allreduce").nanoseconds;
   RANK_CHECK(env, t.late_nanoseconds < all + all / 8);
 }
@@ -245,8 +246,8 @@ static uint64_t kept_bytes(rank_env *env, const char *part) {
   return bytes;
 }
 
-/* Sizes that vary leave plans and scratch; they go, but for those of a request,
- * and calls go on. */
+/* Varying sizes leave plans and scratch memory. A trim frees these, except for
+ * those of a request, and calls still work. */
 static void trim_what_is_kept(rank_env *env) {
   enum { MOST = 1 << 18 };
   int32_t *x = calloc(MOST, sizeof *x);
@@ -290,7 +291,7 @@ static void figures_are_told_as_text(void **state) {
 
 static char directory[] = "/tmp/gloo-test-totals-XXXXXX";
 
-/* How many sockets are there; the path of the last one. */
+/* Returns the number of sockets, and the path of the last one. */
 static int find_sockets(char path[108]) {
   DIR *d = opendir(directory);
   int n = 0;
@@ -338,8 +339,8 @@ static gloo_context *make_alone(gloo_error *error) {
   return context;
 }
 
-/* Also while another client neither reads nor leaves, and one asks for more
- * than there is. */
+/* The socket answers although one client neither reads nor leaves, and another
+ * sends an oversized request. */
 static void socket_serves_figures(void **state) {
   (void)state;
   char path[108];

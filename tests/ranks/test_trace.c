@@ -1,5 +1,4 @@
-/* What contexts remember of their operations, as calls, files and signals give
- * it to the program. */
+/* Traces of a context's operations, from calls, files and signals. */
 #define _POSIX_C_SOURCE 200809L
 #include <dirent.h>
 #include <errno.h>
@@ -47,7 +46,8 @@ static trace_text *trace_of(rank_env *env, gloo_context *context) {
   return t;
 }
 
-/* The n-th line that has this in it, as a string for free(); NULL: none. */
+/* Returns the n-th line that contains `part`, as a string for free(), or
+ * NULL. */
 static char *line_with(const trace_text *t, const char *part, int n) {
   const char *at = t->text;
   while (*at != '\0') {
@@ -72,7 +72,7 @@ static bool line_says(const trace_text *t, const char *part, int n,
 #define SAYS(t, part, n, ...) \
   line_says(t, part, n, (const char *const[]){__VA_ARGS__, NULL})
 
-/* ---- what is over -------------------------------------------------------- */
+/* ---- completed operations ------------------------------------------------ */
 
 static void make_some_calls(rank_env *env) {
   float x = 1, all[RANKS];
@@ -105,7 +105,7 @@ static void make_some_calls(rank_env *env) {
     RANK_CHECK(env, SAYS(t, "\"send\"", 0, "\"peer\": 2", "\"sequence\": 0"));
   if (env->rank == 2) RANK_CHECK(env, SAYS(t, "\"receive\"", 0, "\"peer\": 0"));
   if (env->rank > 0) {
-    /* What its first rank calls it, which only the others' files tell. */
+    /* The group has the id that its first rank, rank 1, has assigned. */
     RANK_CHECK(
         env, SAYS(t, "\"groups\"", 0, "\"group\": \"1.", "\"ranks\": [1, 2]"));
     RANK_CHECK(env,
@@ -141,7 +141,7 @@ static void the_last_thousand_are_told(void **state) {
   ranks_run(2, &o, make_many_calls);
 }
 
-/* ---- what is under way, and who waits for whom --------------------------- */
+/* ---- operations in progress, and waits-for relations --------------------- */
 
 static void start_what_cannot_end(rank_env *env) {
   int32_t x = 1, y = 0;
@@ -202,7 +202,7 @@ static void misuse(rank_env *env) {
                       GLOO_ERR_IO);
   RANK_CHECK(env, offered > 0);
   RANK_OK(env, gloo_context_abort(env->context, "enough", NULL));
-  /* It is the failed ones that people want to look into. */
+  /* Failed contexts can be traced, since they matter most. */
   RANK_OK(env, gloo_context_trace(env->context, append, t, &error));
   RANK_CHECK(env, strstr(t->text, "\"status\": \"GLOO_ERR_ABORTED\"") != NULL);
   RANK_CHECK(env, strstr(t->text, "enough") != NULL);
@@ -219,8 +219,8 @@ static void misuse_is_refused_and_failed_contexts_are_not(void **state) {
 
 static char directory[] = "/tmp/gloo-test-trace-XXXXXX";
 
-/* How many files there are, and whether each is as it should be; they are
- * removed. `text` gets that of the last. */
+/* Returns the number of complete files with `part`, checks their modes and
+ * removes them. `text` receives the last one. */
 static int take_files(const char *part, trace_text *text) {
   DIR *d = opendir(directory);
   assert_non_null(d);
@@ -238,7 +238,7 @@ static int take_files(const char *part, trace_text *text) {
     text->used = fread(text->text, 1, TEXT_BYTES - 1, from);
     text->text[text->used] = '\0';
     fclose(from);
-    /* Another thread is about to write it. */
+    /* Another thread is still writing this file. */
     if (text->used < 2 || strcmp(text->text + text->used - 2, "}\n") != 0)
       continue;
     if (strncmp(e->d_name, "gloo-trace-rank", 15) == 0 &&
@@ -312,7 +312,7 @@ static void no_file_takes_the_place_of_another(void **state) {
   free(text);
 }
 
-/* Files and sockets are where the names led to when they were given. */
+/* Paths of files and sockets are resolved when they are set. */
 static void program_may_change_its_directory(void **state) {
   (void)state;
   gloo_error error;
@@ -329,7 +329,7 @@ static void program_may_change_its_directory(void **state) {
   assert_int_equal(gloo_context_abort(context, "enough", NULL), 0);
   gloo_context_destroy(context);
   assert_int_equal(chdir(directory), 0);
-  assert_int_equal(rmdir("sockets"), 0); /* the socket is gone */
+  assert_int_equal(rmdir("sockets"), 0); /* the socket has been removed */
   assert_int_equal(chdir(before), 0);
   assert_int_equal(take_files("enough", text), 1);
   free(text);
@@ -403,7 +403,7 @@ static void signal_writes_while_the_program_is_elsewhere(void **state) {
   gloo_context *context = alone(directory, NULL);
   assert_non_null(context);
   assert_int_equal(gloo_barrier(context, NULL, NULL), GLOO_OK);
-  for (int i = 0; i < 2; i++) { /* and it goes on */
+  for (int i = 0; i < 2; i++) { /* and the program continues */
     assert_int_equal(raise(SIGUSR2), 0);
     assert_int_equal(wait_for_files(text), 1);
   }
@@ -424,7 +424,7 @@ static void handler_of_the_program_stays(void **state) {
   assert_int_equal(error.status, GLOO_ERR_BUSY);
   assert_int_equal(sigaction(SIGUSR1, NULL, &now), 0);
   assert_true(now.sa_handler == own_handler);
-  /* Set later, it is the program's as well. */
+  /* A handler set later is kept as well. */
   own.sa_handler = SIG_DFL;
   assert_int_equal(sigaction(SIGUSR1, &own, NULL), 0);
   gloo_context *context = alone(directory, NULL);

@@ -21,7 +21,8 @@ static void run(int size, rank_body body) {
 
 enum kind { MALLOCED, SHARED, OF_THE_WINDOW, KINDS };
 
-/* Filled with `value`; NULL: the window is to allocate it. */
+/* Returns a block filled with `value`, or NULL if the window is to allocate
+ * it. */
 static void *block_make(rank_env *env, enum kind kind, size_t bytes,
                         int value) {
   void *memory = NULL;
@@ -67,8 +68,7 @@ static bool is_filled(const uint8_t *data, int from, int to, size_t bytes) {
   return i == bytes;
 }
 
-/* A part has a place for each rank, at addresses that are aligned to nothing.
- */
+/* Each rank's memory has a place for every rank, at unaligned addresses. */
 static void put_and_get_length(rank_env *env, enum kind kind, size_t bytes) {
   size_t place = bytes + MARGIN, whole = place * (size_t)env->size + MARGIN;
   enum kind buffers = kind == MALLOCED ? MALLOCED : SHARED;
@@ -113,7 +113,7 @@ static void puts_and_gets_of_all_lengths(void **state) {
   for (int size = 1; size <= 4; size++) run(size, put_and_get);
 }
 
-/* Each rank has another length, one has none, and knows that of all. */
+/* Each rank has another length, one has none, and all know the lengths. */
 static void different(rank_env *env) {
   size_t bytes = (size_t)env->rank * 24;
   gloo_window *window = window_new(env, NULL, bytes);
@@ -143,7 +143,7 @@ static void parts_have_different_lengths(void **state) {
   run(4, different);
 }
 
-/* More than may be under way, without a flush. */
+/* Operations without a flush: more than the limit on pending ones. */
 enum { MANY = 3000 };
 static void crowd(rank_env *env) {
   uint32_t *own = calloc(MANY, 8), *in = calloc(MANY, 4),
@@ -178,7 +178,7 @@ static void many_without_a_flush(void **state) {
 
 enum { ADDS = 200 };
 
-/* No value is seen twice, and none is lost. */
+/* Each value is fetched exactly once. */
 static void count(rank_env *env) {
   for (int kind = 0; kind < KINDS; kind++) {
     void *own = block_make(env, (enum kind)kind, 64, 0);
@@ -216,8 +216,7 @@ static void every_rank_adds(void **state) {
   for (int size = 1; size <= 4; size++) run(size, count);
 }
 
-/* A lock that is taken by compare and swap, around what is no atomic operation.
- */
+/* A lock built on compare and swap protects a nonatomic update. */
 enum { ROUNDS = 40 };
 static void take_turns(rank_env *env) {
   for (int kind = 0; kind < KINDS; kind++) {
@@ -263,8 +262,7 @@ static void a_lock_keeps_others_out(void **state) {
 
 static atomic_int served, away;
 
-/* Rank 0 is in no call until the others have what they want, each in a place of
- * its own. */
+/* Rank 0 makes no call until the others have finished, each in its own part. */
 static void passive(rank_env *env) {
   enum { PLACE = 20000 };
   size_t bytes = 8 + (size_t)env->size * PLACE;
@@ -301,8 +299,8 @@ static void an_owner_that_computes_is_served(void **state) {
   run(3, passive);
 }
 
-/* Where memory is mapped, or a device reaches it, the owner need not even have
- * a thread that helps. */
+/* If memory is mapped, or a device accesses it, the owner needs no helper
+ * thread. */
 static void without_owner(rank_env *env) {
   enum { BYTES = 100000 };
   void *own = block_make(env, SHARED, BYTES, 0);
@@ -342,7 +340,7 @@ static void some_owners_need_not_help(void **state) {
   run_with(2, (ranks_options){.no_helper = 1}, without_owner);
 }
 
-/* Collectives and messages in between, and no helper thread. */
+/* Interleaves collectives and messages, without a helper thread. */
 static void among_others(rank_env *env) {
   uint64_t own[64] = {0};
   gloo_window *window = window_new(env, own, sizeof own);
@@ -386,7 +384,7 @@ static void several_streams(void **state) {
 /* ---- several threads, several windows ------------------------------------ */
 
 typedef struct worker {
-  rank_env env; /* for failures of its own */
+  rank_env env; /* records this thread's failures */
   gloo_window *window;
   uint64_t slot;
 } worker;
@@ -435,7 +433,7 @@ static void several_threads_of_a_rank(void **state) {
   run(3, threads);
 }
 
-/* What one thread goes on with must not keep another one waiting. */
+/* A thread with constant traffic must not delay another one's flush. */
 static void go_on_putting(void *argument) {
   worker *w = argument;
   static const uint64_t value = 5;
@@ -477,7 +475,7 @@ static void a_flush_does_not_wait_for_later_puts(void **state) {
   run_with(2, (ranks_options){.streams = 3}, flush_meanwhile);
 }
 
-/* Put to rank 2 while another thread waits for rank 1, and then for all. */
+/* Puts to rank 2 while another thread waits for rank 1, and then for all. */
 static void put_once_more(void *argument) {
   worker *w = argument;
   static const uint64_t value = 5;
@@ -508,8 +506,8 @@ static void a_flush_of_all_asks_all(void **state) {
   run_with(3, (ranks_options){.no_helper = 1}, flush_all_meanwhile);
 }
 
-/* Windows of two contexts whose memory is in one region: when one context fails
- * its pages are cut off, and the other's stay. */
+/* Windows of two contexts with memory in one region: if one context fails, its
+ * pages are detached, and those of the other remain. */
 static gloo_store *store_of_other;
 
 static void share_a_region(rank_env *env) {
@@ -546,7 +544,7 @@ static void windows_fail_with_their_own_context(void **state) {
   gloo_store_destroy(store_of_other);
 }
 
-/* Of the context, and of a group of it; each by itself. */
+/* Windows of the context, and of a group of it, are independent. */
 static void two_windows(rank_env *env) {
   gloo_context *group =
       group_split(env, env->context, env->rank % 2, env->rank);
@@ -574,7 +572,7 @@ static void windows_of_context_and_group(void **state) {
   run(4, two_windows);
 }
 
-/* ---- what is refused, and what fails ------------------------------------- */
+/* ---- invalid calls, and failures ----------------------------------------- */
 
 static void refused(rank_env *env) {
   gloo_window *window = NULL;
@@ -627,7 +625,7 @@ static void bad_arguments_are_refused(void **state) {
   run(2, refused);
 }
 
-/* One gives up; the others hear of it where they are. */
+/* One rank aborts; the others report it in whichever call they are. */
 static void one_gives_up(rank_env *env) {
   enum { BYTES = 1 << 20 };
   uint8_t *own = NULL, *data = malloc(BYTES), *from = calloc(1, BYTES);
@@ -635,7 +633,7 @@ static void one_gives_up(rank_env *env) {
   RANK_CHECK(env, gloo_alloc(BYTES, (void **)&own, NULL) == GLOO_OK);
   gloo_window *window = window_new(env, own, BYTES);
   if (!window) return;
-  /* Some may still be in it when they hear. */
+  /* Some ranks may still be in the fence when the error arrives. */
   gloo_error error;
   gloo_status status = gloo_window_fence(window, &error);
   if (env->rank == 1) {
@@ -655,7 +653,7 @@ static void one_gives_up(rank_env *env) {
   RANK_CHECK(env, status == GLOO_ERR_ABORTED || status == GLOO_ERR_POISONED ||
                       status == GLOO_ERR_PEER);
   if (error.rank != 1) rank_fail(env, __FILE__, __LINE__, error.message);
-  /* Nobody touches it any more. */
+  /* The library no longer accesses the memory after the failure. */
   memset(own, 0x5a, BYTES);
   memset(data, 0x5a, BYTES);
   uv_sleep(30);
@@ -675,7 +673,7 @@ static void a_rank_gives_up(void **state) {
   run(3, one_gives_up);
 }
 
-/* An owner that makes no progress is named when time is up. */
+/* An owner that makes no progress is named at the deadline. */
 static void late(rank_env *env) {
   gloo_window_options o = GLOO_WINDOW_OPTIONS_INIT;
   gloo_window *window = NULL;
