@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A part of the matrix on buffers of the stand-in's GPUs, again and again, each time
-# another part with other delays of its streams.
+# Runs the matrix on buffers of the stand-in's GPUs repeatedly, each time with another part
+# and other stream delays.
 # usage: seeds.sh TEST_MATRIX TRANSPORT FIRST LAST
 matrix=$1 transport=$2 first=$3 last=$4
 parts=100 # a second or two each

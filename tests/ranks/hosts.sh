@@ -1,7 +1,7 @@
 #!/bin/sh
-# shellcheck disable=SC2016  # what ranks run is expanded by their own shell
-# Processes that are told by GLOO_HOST_ID to be on several hosts. `gloo bench`
-# compares every result with what it must be.
+# shellcheck disable=SC2016  # the shell of each rank expands the commands
+# Processes that GLOO_HOST_ID assigns to several hosts. `gloo bench` checks
+# every result.
 gloo=$1
 n=0 failed=0
 
