@@ -1,5 +1,5 @@
-/* What the tests that run on every kind of store share. Included after cmocka.
- */
+/* Declarations shared by the tests of every kind of store. Include after
+ * cmocka. */
 #ifndef TESTS_RENDEZVOUS_BATTERY_H
 #define TESTS_RENDEZVOUS_BATTERY_H
 
@@ -17,20 +17,20 @@
 #define STORE_TEST(name) \
   cmocka_unit_test_setup_teardown(name, store_setup, store_teardown)
 
-/* The kind under test: the program's argument. */
+/* The kind of store under test: the program's argument. */
 extern const char *store_kind;
 
-/* A fresh store for each test; no descriptor may stay behind. */
+/* Setup opens a store for each test; teardown fails if a descriptor leaks. */
 int store_setup(void **state);
 int store_teardown(void **state);
 gloo_store *store_of(void **state);
 
-/* Run the tests on the kind that the arguments name. */
+/* Runs the tests on the kind of store named by the arguments. */
 int store_run(int argc, char **argv, const struct CMUnitTest *tests, size_t n);
 
 void store_set(gloo_store *store, const char *key, const void *data,
                size_t bytes);
-/* The key is there, or comes soon, with this value. */
+/* Fails unless `key` has this value now or gets it soon. */
 void store_expect(gloo_store *store, const char *key, const void *data,
                   size_t bytes);
 void store_expect_text(gloo_store *store, const char *key, const char *text);

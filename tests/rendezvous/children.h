@@ -1,5 +1,5 @@
-/* Processes for tests: each runs a function and reports a sentence when it
- * fails. They do not use cmocka. */
+/* Child processes for tests: each runs a function and prints a sentence when it
+ * fails. These functions do not use cmocka. */
 #ifndef TESTS_RENDEZVOUS_CHILDREN_H
 #define TESTS_RENDEZVOUS_CHILDREN_H
 
@@ -8,23 +8,25 @@
 
 #define CHILDREN 4
 
-/* What the parent tells its children once it knows, e.g. a port. */
+/* A number that the parent sends to its children when it is known, e.g. a
+ * port. */
 typedef struct go_signal {
   int read_end, write_end;
 } go_signal;
 
 void go_open(go_signal *go);
-/* In the parent, once for all children; and in each child. */
+/* The parent calls go_send() once for all children, each child go_await(). */
 void go_send(go_signal *go, uint16_t word);
 uint16_t go_await(go_signal *go);
 void go_close(go_signal *go);
 
-/* Fork a process that runs body(index, argument) and exits with its result, 0
- * being success. */
+/* Forks a process that runs body(index, argument) and exits with its result; 0
+ * is success. */
 pid_t child_start(int (*body)(int index, void *argument), int index,
                   void *argument);
 
-/* Its exit status; 1000 + number of the signal that ended it. */
+/* Returns the exit status, or 1000 + the number of the signal that ended the
+ * child. */
 int child_wait(pid_t pid);
 
 #endif

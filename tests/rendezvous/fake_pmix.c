@@ -1,6 +1,6 @@
-/* A library of PMIx that has one job of FAKE_SIZE ranks, and does otherwise
- * where FAKE_TRICK says so. Rank 1 gets FAKE_TEXT. What it was called is
- * written to the descriptor FAKE_LOG, a letter for each call. */
+/* A PMIx library with one job of FAKE_SIZE ranks. FAKE_TRICK names a deviation
+ * from correct behaviour. Rank 1 gets FAKE_TEXT. Each call writes one letter to
+ * the descriptor FAKE_LOG. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +25,7 @@ static const char *variable(const char *name, const char *otherwise) {
   return text != NULL ? text : otherwise;
 }
 
-/* Is that what it is to do otherwise? */
+/* Returns true if FAKE_TRICK is `name`. */
 static bool trick(const char *name) {
   return name[0] != '\0' && strcmp(variable("FAKE_TRICK", ""), name) == 0;
 }

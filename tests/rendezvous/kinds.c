@@ -16,9 +16,9 @@
 #include "redis_server.h"
 #include "rendezvous/store/store_url.h"
 
-/* The event loop library closes descriptors by a bare system call, which the
- * thread sanitizer does not see: to it, the next one with the same number is
- * still in another thread's use. */
+/* libuv closes descriptors by a bare system call, which the thread sanitizer
+ * does not see: it takes the next descriptor with the same number for one still
+ * in use by another thread. */
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer)
 #define UNDER_THREAD_SANITIZER 1
@@ -32,7 +32,7 @@ const char *__tsan_default_suppressions(void) {
 }
 #endif
 
-/* ---- a host program's store: another one, through callbacks -------------- */
+/* ---- a host program's store: an inner store behind callbacks ------------- */
 
 static gloo_status lent_set(void *user, const char *key, const void *data,
                             size_t bytes) {
@@ -107,7 +107,7 @@ static void open_callbacks(test_store *t) {
                    GLOO_OK);
 }
 
-/* ---- the others ---------------------------------------------------------- */
+/* ---- other kinds --------------------------------------------------------- */
 
 static gloo_status open_tcp(const char *host, gloo_store **store) {
   gloo_error error;
@@ -134,7 +134,8 @@ static void open_prefix(test_store *t) {
   t->key_max = GLOO_STORE_KEY_MAX - strlen("some/prefix/");
 }
 
-/* One server for all stores of the program; it ends with the program. */
+/* The program has one server for all its stores, which ends with the
+ * program. */
 static void open_redis(test_store *t) {
   static redis_server server;
   static int opened;
@@ -144,7 +145,7 @@ static void open_redis(test_store *t) {
   t->store = redis_open(server.port, t->redis_path);
 }
 
-/* GLOO_TEST_C10D names the server, as host:port. Each store has keys of its own
+/* GLOO_TEST_C10D names the server, as host:port. Each store has separate keys
  * there. */
 static void open_c10d(test_store *t) {
   static unsigned opened;

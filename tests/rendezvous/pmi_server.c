@@ -128,7 +128,7 @@ static void serve_client(server *s, client *c) {
   c->line[c->used] = '\0';
   char *end = strchr(c->line, '\n');
   if (end == NULL) return;
-  assert_ptr_equal(end, c->line + c->used - 1); /* nobody is asked ahead */
+  assert_ptr_equal(end, c->line + c->used - 1); /* no pipelining */
   *end = '\0';
   c->used = 0;
   serve_line(s, c);
@@ -173,7 +173,7 @@ static int child_main(int rank, void *argument) {
   snprintf(text, sizeof text, "%d", of->server->script->ranks);
   setenv("PMI_SIZE", text, 1);
   alarm(60);
-  exit(of->body(rank, of->argument)); /* with all that is done at exit */
+  exit(of->body(rank, of->argument)); /* runs the atexit() handlers */
 }
 
 void pmi_run(const pmi_script *script, int (*body)(int rank, void *argument),

@@ -36,7 +36,7 @@ int raw_connect(uint16_t port) {
   return fd;
 }
 
-/* The other side may have closed already: that is no failure. */
+/* The peer may have closed already, which is not a failure. */
 void raw_send(int fd, const void *data, size_t bytes) {
   send(fd, data, bytes, MSG_NOSIGNAL);
 }

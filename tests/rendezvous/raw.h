@@ -1,4 +1,4 @@
-/* Plain sockets, for clients and servers that do not speak the protocol. */
+/* Plain sockets, for clients and servers that violate the protocol. */
 #ifndef TESTS_RENDEZVOUS_RAW_H
 #define TESTS_RENDEZVOUS_RAW_H
 
@@ -7,21 +7,22 @@
 
 #include "rendezvous/store/tcp/tcp_protocol.h"
 
-/* A connection to 127.0.0.1; -1 when there is none to be had. */
+/* Connects to 127.0.0.1; returns -1 on failure. */
 int raw_try_connect(uint16_t port);
-/* The same, and there is one. */
+/* Connects to 127.0.0.1; fails the test if it cannot. */
 int raw_connect(uint16_t port);
 void raw_send(int fd, const void *data, size_t bytes);
-/* A HELLO by name, which is still to be ended (gli_frame_end), and freed. */
+/* Begins a HELLO frame by name. The caller completes it with gli_frame_end()
+ * and frees its data. */
 void raw_make_hello(gli_frame *frame, uint64_t magic, uint64_t epoch,
                     const char *job);
-/* All that the other side sends until it closes; less than `room`. Returns how
- * much it is, and ends it with a 0. */
+/* Reads until the peer closes; fewer than `room` bytes must arrive. Appends a 0
+ * and returns the number of bytes before it. */
 size_t raw_read_all(int fd, char *to, size_t room);
-/* Wait until the other side closes, taking what it sends before. */
+/* Reads and discards until the peer closes. */
 void raw_expect_closed(int fd);
 
-/* A socket that listens at 127.0.0.1, and its port. */
+/* Returns a socket that listens at 127.0.0.1, and its port. */
 int raw_listen(uint16_t *port);
 
 #endif

@@ -25,8 +25,8 @@
 
 enum { SETTINGS_MAX = 64 };
 
-/* What has it: the second is the same program, which is another one by another
- * name, and comes without a service that the system starts. */
+/* Names of the server's program. redis-check-rdb is the same executable, which
+ * acts by its name, and its package starts no service. */
 static const char *const programs[] = {"redis-server", "redis-check-rdb",
                                        "valkey-server"};
 
@@ -76,7 +76,8 @@ static bool server_answers(const redis_server *server) {
   return false;
 }
 
-/* Where a child does not end with its parent by itself. */
+/* Servers to kill at exit, for systems where a child does not end with its
+ * parent. */
 static struct {
   pid_t owner, pids[64];
   int n;
@@ -111,8 +112,8 @@ bool redis_server_start_at(redis_server *server, const char *const *settings) {
   return true;
 }
 
-/* Another process may take the port before the server does: then another one.
- */
+/* Another process may take the port before the server does; then another port
+ * is tried. */
 redis_server redis_server_start(const char *const *settings) {
   redis_server server;
   for (int i = 0; i < 5; i++) {

@@ -1,4 +1,4 @@
-/* A Redis server of one's own, at a free port of 127.0.0.1. It ends with the
+/* A private Redis server at a free port of 127.0.0.1. It ends with the
  * program. */
 #ifndef TESTS_RENDEZVOUS_REDIS_SERVER_H
 #define TESTS_RENDEZVOUS_REDIS_SERVER_H
@@ -15,22 +15,25 @@ typedef struct redis_server {
   uint16_t port;
 } redis_server;
 
-/* Is redis-server installed? */
+/* Returns true if redis-server is installed. */
 bool redis_server_installed(void);
 
-/* Start it, with settings as on its command line, up to NULL. It keeps nothing
- * in files. Returns when it answers. */
+/* Starts a server without persistence. `settings` are options of its command
+ * line, ended by NULL. Returns when it answers. */
 redis_server redis_server_start(const char *const *settings);
-/* The same at the port that `server` has. False: another process has it. */
+/* Starts a server at the port of `server`. Returns false if another process has
+ * the port. */
 bool redis_server_start_at(redis_server *server, const char *const *settings);
-/* SIGKILL, SIGSTOP, SIGCONT. After SIGKILL it is gone. */
+/* Sends SIGKILL, SIGSTOP or SIGCONT. After SIGKILL, waits for the process to
+ * end. */
 void redis_server_signal(redis_server *server, int number);
 
-/* redis://USER:PASSWORD@127.0.0.1:PORT/PATH. The texts are not copied. */
+/* Returns the URL redis://USER:PASSWORD@127.0.0.1:PORT/PATH. The texts are not
+ * copied. */
 gli_store_url redis_url(uint16_t port, const char *user, const char *password,
                         const char *path);
 
-/* A store there. */
+/* Opens a store on that server. */
 gloo_store *redis_open(uint16_t port, const char *path);
 
 #endif

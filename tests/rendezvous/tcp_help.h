@@ -6,19 +6,19 @@
 
 #include "gloo_c/store.h"
 
-/* Job "job", epoch 7, at 127.0.0.1, with a long timeout. */
+/* Returns options for job "job", epoch 7, at 127.0.0.1, with a long timeout. */
 gloo_store_tcp_options options_for(uint16_t port);
 gloo_store *serve(uint16_t port);
 gloo_store *join(uint16_t port);
 
-/* The message has this word, or this port at 127.0.0.1. */
+/* Fails unless the message contains this word, or this port at 127.0.0.1. */
 void expect_message(const gloo_error *error, const char *word);
 void expect_address(const gloo_error *error, uint16_t port);
 
-/* The store works. */
+/* Fails unless the store works. */
 void expect_served(gloo_store *store);
 
-/* Around each test: it leaves no descriptor open. */
+/* Setup and teardown of each test; teardown fails if a descriptor leaks. */
 int descriptors_setup(void **state);
 int descriptors_teardown(void **state);
 #define TEST(name) \

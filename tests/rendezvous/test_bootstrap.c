@@ -1,5 +1,5 @@
-/* Ranks that meet, and those that do not. Ranks are threads; each has a store
- * of its own where that is possible. */
+/* The rendezvous, successful and failing. Ranks are threads, each with a
+ * separate store where that is possible. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -18,8 +18,8 @@
 enum { RANKS_MAX = 8, BLOB_MAX = 100 };
 
 typedef struct rank_run {
-  gloo_store *store; /* rank 0's is the one that others depend on */
-  int owned;         /* destroy it at once, like a program that ends */
+  gloo_store *store; /* the others depend on rank 0's */
+  int owned;         /* destroy the store at once, like a program that exits */
   uint32_t rank, size;
   size_t blob_bytes, max_bytes;
   int64_t timeout_ns;
@@ -46,7 +46,8 @@ static void run_rank(void *argument) {
   if (r->owned) gloo_store_destroy(r->store);
 }
 
-/* Run n ranks, run[i].rank and so on given; the first one has the server. */
+/* Runs n ranks, with run[i].rank and the other inputs set; the first has the
+ * server. */
 static void run_all(rank_run *runs, int n) {
   test_store t;
   uv_thread_t threads[RANKS_MAX];
@@ -76,7 +77,7 @@ static void prepare(rank_run *runs, int n, uint32_t size, int64_t timeout_ns) {
   }
 }
 
-/* Which one depends on who came first. */
+/* The rank at fault depends on the order of arrival. */
 enum { SOME_RANK = -2 };
 
 static void expect_failure(const rank_run *r, gloo_status status, int rank,
@@ -124,7 +125,7 @@ static void late_ranks_are_waited_for(void **state) {
 static void missing_ranks_are_named_on_every_rank(void **state) {
   rank_run runs[3];
   (void)state;
-  prepare(runs, 3, 8, SECOND); /* in which all three arrive */
+  prepare(runs, 3, 8, SECOND); /* long enough for all three to arrive */
   runs[2].rank = 6;
   run_all(runs, 3);
   for (int i = 0; i < 3; i++) {
@@ -142,7 +143,7 @@ static void one_missing_rank_is_named(void **state) {
     expect_failure(&runs[i], GLOO_ERR_TIMEOUT, 2, "rank 2 of 3 did not");
 }
 
-/* The others have two minutes. */
+/* The other ranks have a timeout of two minutes. */
 static void the_first_that_gives_up_ends_it_for_all(void **state) {
   rank_run runs[3];
   (void)state;
@@ -193,7 +194,7 @@ static void different_sizes_are_found_on_every_rank(void **state) {
   }
 }
 
-/* The others would never look for a rank that is not in their world. */
+/* The other ranks never look for a rank beyond the size of their world. */
 static void a_rank_beyond_the_others_size_is_found(void **state) {
   rank_run runs[2];
   (void)state;
@@ -210,17 +211,17 @@ static void blobs_that_are_too_long_are_named(void **state) {
   rank_run runs[3];
   (void)state;
   prepare(runs, 3, 3, LONG_TIME);
-  runs[1].blob_bytes = BLOB_MAX + 1; /* refused by oneself */
+  runs[1].blob_bytes = BLOB_MAX + 1; /* exceeds the limit of rank 1 itself */
   run_all(runs, 3);
   for (int i = 0; i < 3; i++)
     expect_failure(&runs[i], GLOO_ERR_INVALID, 1, "101 bytes");
   prepare(runs, 3, 3, LONG_TIME);
   runs[1].blob_bytes = BLOB_MAX + 1;
-  runs[1].max_bytes = 2 * BLOB_MAX; /* refused by the others */
+  runs[1].max_bytes = 2 * BLOB_MAX; /* exceeds the limit of the other ranks */
   run_all(runs, 3);
   expect_failure(&runs[0], GLOO_ERR_INVALID, 1, "101 bytes");
   expect_failure(&runs[2], GLOO_ERR_INVALID, 1, "101 bytes");
-  for (int i = 0; i < 3; i++) free(runs[1].blobs[i].data); /* it may have met */
+  for (int i = 0; i < 3; i++) free(runs[1].blobs[i].data); /* may have met */
 }
 
 static void bad_ranks_are_refused(void **state) {
@@ -259,7 +260,7 @@ static void strange_values_are_refused(void **state) {
   }
 }
 
-/* ---- a host program's store that cannot compare -------------------------- */
+/* ---- a host program's store without compare-and-set ---------------------- */
 
 static gloo_status plain_set(void *user, const char *key, const void *data,
                              size_t bytes) {
@@ -317,11 +318,11 @@ static void callbacks_that_misbehave_are_named(void **state) {
   assert_non_null(strstr(e.message, "'wait'"));
 }
 
-/* What a store of several keys at once was asked, and how it answers. */
+/* Calls and replies of a store that supports several keys at once. */
 typedef struct several {
   int gets, sets;
   gloo_status status;
-  size_t bytes; /* of the last value, which is at NULL */
+  size_t bytes; /* length of the last value, whose data is NULL */
 } several;
 
 static gloo_status several_get(void *user, const char *const *keys,
@@ -353,7 +354,7 @@ static gloo_status no_wait(void *user, const char *const *keys, size_t n_keys,
   return GLOO_ERR_INTERNAL;
 }
 
-/* A start that has failed has marked the key of its size. */
+/* Behaves as after a failed start, which marks the key that holds the size. */
 static gloo_status marked_compare(void *user, const char *key,
                                   const void *expected, size_t expected_bytes,
                                   const void *desired, size_t desired_bytes,
@@ -429,11 +430,11 @@ static void several_keys_are_one_callback(void **state) {
   assert_int_equal(asked.gets, 1);
   assert_int_equal(asked.sets, 1);
 
-  asked.bytes = 5; /* at NULL */
+  asked.bytes = 5; /* with data NULL */
   assert_int_equal(gloo_store_multi_get(store, keys, 3, 1, values, &e),
                    GLOO_ERR_INVALID);
   assert_non_null(strstr(e.message, "5 bytes at NULL from 'multi_get'"));
-  asked.status = GLOO_ERR_IO; /* and none of what it left is lost */
+  asked.status = GLOO_ERR_IO; /* the values that it returned are freed */
   assert_int_equal(gloo_store_multi_get(store, keys, 3, 1, values, &e),
                    GLOO_ERR_IO);
   assert_non_null(strstr(e.message, "'multi_get' for key 'a'"));
@@ -460,7 +461,7 @@ static void leave(void *argument) {
                                    &l->error);
 }
 
-/* Ranks `first` to 2 of 3 leave. */
+/* Makes ranks `first` to 2 of 3 leave. */
 static void leave_all(test_store *t, leaving all[3], int first,
                       int64_t timeout_ns) {
   uv_thread_t threads[3];
@@ -503,15 +504,16 @@ static void rank_0_names_those_that_have_not_finished(void **state) {
   test_store_close(&t);
 }
 
-/* ---- coming when it is over ---------------------------------------------- */
+/* ---- ranks that arrive after the end ------------------------------------- */
 
-/* Is what it holds there for ever? Then it is over for the next start, too. */
+/* Returns true if the store keeps its contents for good, so that the next start
+ * also finds the ended rendezvous. */
 static bool lasts(const char *name) {
   return strcmp(name, "file") == 0 || strcmp(name, "redis") == 0 ||
          strcmp(name, "c10d") == 0;
 }
 
-/* As the ranks of the next start do, when rank 0 still holds the store. */
+/* The ranks of the next start arrive while rank 0 still holds the store. */
 static void late_comers_are_told_to_try_again(void **state) {
   static const uint32_t late[][2] = {{1, 3}, {0, 3}, {3, 4}}; /* rank, size */
   leaving all[3];
@@ -534,7 +536,8 @@ static void late_comers_are_told_to_try_again(void **state) {
         gli_bootstrap_exchange(t.store, late[i][0], late[i][1], "", 0, 1,
                                LONG_TIME, blobs, &attempt, &e),
         GLOO_ERR_STALE);
-    /* A directory holds it for ever. */
+    /* A persistent store keeps the outcome, so another attempt cannot
+     * succeed. */
     assert_int_equal(attempt.again, !lasts(kind));
     assert_non_null(strstr(e.message, "started too late"));
     assert_int_equal(gli_bootstrap_outcome(t.store, 0, &e), GLI_OUTCOME_OVER);
@@ -558,8 +561,8 @@ static void a_server_that_goes_before_one_is_in_is_no_end(void **state) {
   gloo_store_destroy(client);
 }
 
-/* As when a server lacked the memory for a reply: what is there is this rank's
- * own. */
+/* Happens after a server lacked the memory for a reply: the record in the store
+ * is this rank's own. */
 static void a_rank_that_tries_again_finds_itself(void **state) {
   test_store t;
   gloo_value blobs[2] = {{NULL, 0}};
@@ -599,7 +602,7 @@ static void a_contender_ends_the_meeting_and_what_comes_of_it(void **state) {
                      GLOO_ERR_BUSY);
     assert_int_equal(e.rank, 0);
     assert_non_null(strstr(e.message, "two jobs"));
-    /* Who comes later hears of it. */
+    /* A rank that arrives later gets the same error. */
     assert_int_equal(gli_bootstrap_exchange(t.store, 1, 2, "", 0, 1, LONG_TIME,
                                             blobs, &attempt, &e),
                      GLOO_ERR_BUSY);

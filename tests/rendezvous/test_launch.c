@@ -1,4 +1,4 @@
-/* What the environment may say, and what it must not. */
+/* Reading of a launch from the environment: valid and invalid values. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,7 +14,7 @@ static const char *const names[] = {"RANK",        "WORLD_SIZE",  "MASTER_ADDR",
                                     "MASTER_PORT", "GLOO_JOB_ID", "GLOO_EPOCH"};
 enum { NAMES = 6 };
 
-/* Values in the order of `names`; NULL: not set. */
+/* Sets the variables, in the order of `names`; NULL leaves one unset. */
 static void set_environment(const char *const values[NAMES]) {
   for (int i = 0; i < NAMES; i++) {
     if (values[i] != NULL) {
@@ -58,7 +58,7 @@ static void a_complete_environment_is_read(void **state) {
   assert_string_equal(launch.launcher, "RANK");
 }
 
-/* What is wrong, and the words that the sentence must have. */
+/* An invalid environment and the words expected in the message. */
 typedef struct bad {
   const char *values[NAMES];
   const char *words[3];
@@ -111,7 +111,7 @@ static void bad_values_are_named(void **state) {
     gloo_error error;
     set_environment(table[i].values);
     assert_int_equal(gli_launch_read(&launch, &error), GLOO_ERR_INVALID);
-    assert_int_equal(launch.rank, 77); /* left alone */
+    assert_int_equal(launch.rank, 77); /* unchanged */
     for (int k = 0; k < 3 && table[i].words[k] != NULL; k++)
       if (strstr(error.message, table[i].words[k]) == NULL)
         fail_msg("'%s' is not in: %s", table[i].words[k], error.message);
@@ -160,10 +160,10 @@ static void a_password_is_not_told(void **state) {
   assert_null(strstr(error.message, "swordfish"));
 }
 
-/* torchrun's name for the job stands in for one of ours, unless it is the one
- * that all its jobs without a name have. */
+/* torchrun's run id is used in the absence of GLOO_JOB_ID, unless it is the
+ * default id of all jobs without a name. */
 static void torchrun_names_the_job(void **state) {
-  static const char *const rows[][3] = {/* run id, GLOO_JOB_ID, the job */
+  static const char *const rows[][3] = {/* run id, GLOO_JOB_ID, resulting job */
                                         {"run-7", NULL, "run-7"},
                                         {"none", NULL, ""},
                                         {"", NULL, ""},

@@ -1,4 +1,4 @@
-/* What each launcher puts into the environment, and what becomes of it. */
+/* The environment set by each launcher, and the launch that results. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -32,7 +32,7 @@ static const char *const all[] = {"GLOO_RANK",
                                   "JOB_COMPLETION_INDEX",
                                   "HOSTNAME"};
 
-/* "NAME=value" each. */
+/* Sets these variables only, each "NAME=value". */
 static void set_only(const char *const variables[VARIABLES]) {
   for (size_t i = 0; i < sizeof all / sizeof *all; i++)
     assert_int_equal(unsetenv(all[i]), 0);
@@ -180,7 +180,7 @@ static const good goods[] = {
      "",
      0,
      1,
-     false}, /* a batch script, no step */
+     false}, /* a batch script, not a step */
 };
 
 static void launchers_are_recognised(void **state) {

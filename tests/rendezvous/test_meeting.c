@@ -1,5 +1,5 @@
-/* Ranks that are processes, and what the others hear when one of them is killed
- * or stopped while they meet, or was, in an earlier run. */
+/* Ranks that are processes: the errors of the others when one is killed or
+ * stopped during the rendezvous, or was in an earlier run. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -21,13 +21,13 @@
 #include "rendezvous/join/outcome.h"
 #include "rendezvous/store/store.h"
 
-enum { SIZE = 4, HERE = 3 }; /* the last rank never comes */
+enum { SIZE = 4, HERE = 3 }; /* the last rank never arrives */
 
-/* Far below, and far above, what the news of a death takes. */
+/* Bounds far below and far above the time to report a death. */
 #define SOON (10 * SECOND)
 #define LATE (20 * SECOND)
 
-/* Of a rank, as it tells the parent. */
+/* The result of a rank, sent to the parent. */
 typedef struct verdict {
   gloo_status status;
   uint64_t ended_ns;
@@ -36,7 +36,7 @@ typedef struct verdict {
 
 typedef struct rank_process {
   pid_t pid;
-  int told; /* the verdict comes here */
+  int told; /* read end of the pipe for the verdict */
 } rank_process;
 
 typedef struct job {
@@ -44,7 +44,7 @@ typedef struct job {
   uint16_t port;
   int64_t timeout_ns;
   bool finishes, forks;
-  int ports[2]; /* rank 0 tells the port */
+  int ports[2]; /* rank 0 writes its port here */
 } job;
 
 static const char *kind;
@@ -144,7 +144,8 @@ static void job_open(job *j, int64_t timeout_ns) {
   assert_int_equal(pipe(j->ports), 0);
 }
 
-/* Rank 0 has to be there for the port to be known. */
+/* Starts ranks 0 to n - 1. Rank 0 comes first, since the others need its
+ * port. */
 static void job_start(job *j, rank_process *ranks, uint32_t n) {
   ranks[0] = rank_start(j, 0);
   if (over_tcp())
@@ -153,7 +154,7 @@ static void job_start(job *j, rank_process *ranks, uint32_t n) {
   for (uint32_t r = 1; r < n; r++) ranks[r] = rank_start(j, r);
 }
 
-/* Until ranks 0 to n - 1 have published. */
+/* Waits until ranks 0 to n - 1 have published their records. */
 static gloo_store *job_await(const job *j, uint32_t n) {
   gloo_store *store;
   gloo_error e;
@@ -200,7 +201,7 @@ static void a_killed_rank_is_named_on_all_others(void **state) {
     j.finishes = round % 2 == 1;
     job_start(&j, ranks, HERE);
     gloo_store *store = job_await(&j, HERE);
-    uv_sleep(round * round); /* at another moment each time */
+    uv_sleep(round * round); /* a different moment in each round */
     uint64_t killed_ns = uv_hrtime();
     rank_kill(ranks[victim]);
     for (uint32_t r = 0; r < HERE; r++) {
@@ -214,16 +215,17 @@ static void a_killed_rank_is_named_on_all_others(void **state) {
   }
 }
 
-/* With the last rank, which has met the others and waits for the end. */
+/* The last rank is killed after it has met the others, while it waits for the
+ * end. */
 static void a_rank_that_is_killed_before_the_end_is_named(void **state) {
   (void)state;
   job j;
   rank_process ranks[SIZE];
   job_open(&j, LATE);
   j.finishes = true;
-  job_start(&j, ranks, HERE); /* these wait for rank 3 */
+  job_start(&j, ranks, HERE); /* these ranks wait for rank 3 */
   gloo_store *store = job_await(&j, HERE);
-  j.finishes = false; /* it does not say that it is done */
+  j.finishes = false; /* rank 3 does not report that it is done */
   gloo_error e;
   gloo_store *own;
   gloo_value blobs[SIZE] = {{NULL, 0}};
@@ -258,7 +260,8 @@ static void rank_0_that_is_killed_is_named(void **state) {
   job_open(&j, LATE);
   job_start(&j, ranks, HERE);
   gloo_store_destroy(job_await(&j, HERE));
-  uv_sleep(500); /* they look who is there now and then, and know who serves */
+  uv_sleep(500); /* ranks check for deaths periodically, and have learned which
+                  * rank serves */
   uint64_t killed_ns = uv_hrtime();
   rank_kill(ranks[0]);
   for (uint32_t r = 1; r < HERE; r++) {
@@ -285,7 +288,7 @@ static void rank_0_that_is_stopped_is_noticed_at_the_deadline(void **state) {
     verdict v = rank_end(ranks[r]);
     if (over_tcp()) {
       expect(&v, GLOO_ERR_PEER, 0, "did not answer in time");
-    } else { /* the store is there, and rank 0 had come */
+    } else { /* the store works, and rank 0 had published its record */
       expect(&v, GLOO_ERR_TIMEOUT, 3, "rank 3 of 4 did not connect");
     }
     expect_soon(&v, stopped_ns);
@@ -320,7 +323,8 @@ static void a_stopped_server_does_not_hold_up_the_first_request(void **state) {
   job_close(&j);
 }
 
-/* A holder of the lock may hold it for half a minute, but not here. */
+/* A lock is normally waited for up to half a minute, but not past the timeout
+ * here. */
 static void a_lock_that_is_held_does_not_hold_up_the_meeting(void **state) {
   (void)state;
   job j;
@@ -346,9 +350,10 @@ static void a_lock_that_is_held_does_not_hold_up_the_meeting(void **state) {
   job_close(&j);
 }
 
-/* ---- what an earlier run has left ---------------------------------------- */
+/* ---- leftovers of an earlier run ----------------------------------------- */
 
-/* Rank 0 of it had come, and the others had not. */
+/* Leaves a start in which rank 0 had published its record and the others had
+ * not. */
 static void leave_half_a_start(job *j) {
   rank_process first;
   job_open(j, LATE);
@@ -361,7 +366,7 @@ static void expect_all_refused(const job *j, const char *word) {
   rank_process ranks[SIZE];
   uint64_t began_ns = uv_hrtime();
   for (uint32_t r = 1; r < SIZE; r++) ranks[r] = rank_start(j, r);
-  uv_sleep(300); /* all the others find what rank 0 has left */
+  uv_sleep(300); /* all other ranks find the records of the old rank 0 */
   ranks[0] = rank_start(j, 0);
   for (uint32_t r = 0; r < SIZE; r++) {
     verdict v = rank_end(ranks[r]);
@@ -377,11 +382,11 @@ static void what_a_killed_start_left_is_refused_on_all_ranks(void **state) {
   job j;
   leave_half_a_start(&j);
   expect_all_refused(&j, "the process of rank 0 exited");
-  expect_all_refused(&j, "earlier run"); /* and once more */
+  expect_all_refused(&j, "earlier run"); /* also the second time */
   job_close(&j);
 }
 
-/* Of a host whose processes cannot be looked for. */
+/* Without the wills, as from a host whose processes cannot be checked. */
 static void what_a_lost_host_left_is_refused_on_all_ranks(void **state) {
   (void)state;
   for (int finishes = 0; finishes < 2; finishes++) {
@@ -409,7 +414,7 @@ static void what_a_start_left_that_timed_out_is_refused(void **state) {
   job_close(&j);
 }
 
-/* ---- nobody is dead ------------------------------------------------------ */
+/* ---- no rank dies -------------------------------------------------------- */
 
 static void expect_all_meet(job *j) {
   rank_process ranks[SIZE];
@@ -428,7 +433,8 @@ static void ranks_that_leave_in_order_are_not_missed(void **state) {
     job j;
     job_open(&j, LONG_TIME);
     j.finishes = round % 2 == 1;
-    /* Without finish rank 0 may be gone before the others have read all. */
+    /* Without finish, rank 0 may exit before the others have read all
+     * records. */
     if (!over_tcp() || j.finishes) expect_all_meet(&j);
     job_close(&j);
   }
@@ -443,7 +449,7 @@ static void forked_children_that_end_are_not_missed(void **state) {
   job_close(&j);
 }
 
-/* A will is taken back when a rank is done, and when its store is destroyed. */
+/* A will is withdrawn when a rank is done, and when its store is destroyed. */
 static void a_will_is_taken_back(void **state) {
   (void)state;
   for (int finishes = 0; finishes < 2; finishes++) {
@@ -479,7 +485,7 @@ static void a_will_is_taken_back(void **state) {
   }
 }
 
-/* Each leaves a will of its own. */
+/* Each thread leaves a separate will. */
 typedef struct rank_thread {
   gloo_store *store;
   uint32_t rank;

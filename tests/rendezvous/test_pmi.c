@@ -1,5 +1,5 @@
-/* The conversation with a launcher by PMI-1: with one that is as it should be,
- * and with all that may be there instead. Each rank is a process. */
+/* The exchange with a launcher by PMI-1, with a correct one and with faulty
+ * ones. Each rank is a process. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -23,7 +23,8 @@
 #define LONG INT64_C(20000000000)
 #define SHORT INT64_C(300000000)
 
-/* In a rank: 0 if it is so, else 1 and a sentence. */
+/* Called in a rank: returns 0 if `good`, else prints a sentence and returns
+ * 1. */
 static int expect(bool good, const char *what, const gloo_error *error) {
   if (!good)
     fprintf(stderr, "# %s: %s\n", what, error != NULL ? error->message : "");
@@ -32,12 +33,12 @@ static int expect(bool good, const char *what, const gloo_error *error) {
 #define EXPECT(condition) \
   if (expect(condition, #condition, &error) != 0) return 1
 
-/* ---- as it should be ----------------------------------------------------- */
+/* ---- correct launchers --------------------------------------------------- */
 
 static const char *text_of(int round) {
   static char text[2000];
   if (round == 1) return "";
-  /* All bytes, and more than a value holds. */
+  /* All byte values but 0, and a text longer than a value may be. */
   size_t bytes = round == 2 ? 1999 : 255;
   for (size_t i = 0; i < bytes; i++) text[i] = (char)(1 + (i % 255));
   text[bytes] = '\0';
@@ -176,7 +177,7 @@ static void its_number_may_become_that_of_something_else(void **state) {
   pmi_run(&(pmi_script){.ranks = 2}, the_number_is_taken, NULL, NULL);
 }
 
-/* ---- what makes no sense ------------------------------------------------- */
+/* ---- invalid answers ----------------------------------------------------- */
 
 typedef struct bad {
   const char *command, *answer;
@@ -270,7 +271,7 @@ static int is_refused(int rank, void *argument) {
   EXPECT(strcmp(out, "kept") == 0);
   for (int i = 0; i < 2 && b->words[i] != NULL; i++)
     EXPECT(strstr(error.message, b->words[i]) != NULL);
-  /* Not as if nothing had been: at once, and with the reason. */
+  /* A second call fails at once, with the same reason. */
   EXPECT(gli_pmi_tell(GLI_PMI_SIMPLE, "x", out, sizeof out, LONG, &again) ==
          b->status);
   EXPECT(strcmp(error.message, again.message) == 0);
@@ -304,8 +305,8 @@ static void values_that_make_no_sense_are_refused(void **state) {
       "cmd=get_result rc=0 value=._0\n",
       "cmd=get_result rc=0 value=._zz\n",
       "cmd=get_result rc=0 value=._00\n",
-      chain,   /* and so on, for ever */
-      stuffed, /* no room */
+      chain,   /* a chain without end */
+      stuffed, /* exceeds the buffer */
       "cmd=get_result rc=0 value=.0123456789abcdef\n",
   };
   (void)state;
@@ -321,7 +322,7 @@ static void values_that_make_no_sense_are_refused(void **state) {
   }
 }
 
-/* ---- ranks that do not come ---------------------------------------------- */
+/* ---- absent ranks -------------------------------------------------------- */
 
 static int others_wait(int rank, void *argument) {
   bad b = {.status = GLOO_ERR_TIMEOUT,

@@ -1,5 +1,5 @@
-/* The conversation with a launcher by PMIx: with a library that is as it should
- * be, and with all that may be there instead. Each rank is a process.
+/* The exchange with a launcher by PMIx, with a correct library and with faulty
+ * ones. Each rank is a process.
  * usage: test_pmix LIBRARY [patience], where LIBRARY begins with a slash */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -36,7 +36,7 @@ typedef struct scene {
   int (*body)(const struct scene *scene);
   gloo_status status;
   const char *words[2];
-  const char *calls; /* of the library, until the end */
+  const char *calls; /* expected calls of the library, up to the exit */
 } scene;
 
 static int scene_main(int index, void *argument) {
@@ -52,7 +52,7 @@ static int scene_main(int index, void *argument) {
   exit(s->body(s));
 }
 
-/* Play it in a process of its own. */
+/* Plays the scene in a separate process. */
 static void play(const scene *s) {
   int ends[2];
   char text[16], calls[64] = "";
@@ -72,7 +72,7 @@ static void play(const scene *s) {
   if (s->calls != NULL) assert_string_equal(calls, s->calls);
 }
 
-/* ---- as it should be ----------------------------------------------------- */
+/* ---- correct libraries --------------------------------------------------- */
 
 static int told_twice(const scene *s) {
   gloo_error error = {.message = ""};
@@ -119,7 +119,7 @@ static void forked_children_are_refused(void **state) {
   play(&(scene){.body = child_is_refused, .calls = "ise"});
 }
 
-/* ---- what fails, or makes no sense --------------------------------------- */
+/* ---- failures and invalid answers ---------------------------------------- */
 
 static int refused(const scene *s) {
   gloo_error error = {.message = ""}, again = {.message = ""};
@@ -188,7 +188,7 @@ static const scene scenes[] = {
      .rank = "1",
      .status = GLOO_ERR_PROTOCOL,
      .words = {"too long"}},
-    /* The library is not called again, not even at the end. */
+    /* The library is not called again, not even at exit. */
     {.trick = "init hangs",
      .status = GLOO_ERR_TIMEOUT,
      .words = {"PMIx_Init"},
@@ -260,7 +260,7 @@ int main(int argc, char **argv) {
   char path[128];
   if (argc < 2) return 2;
   library = argv[1];
-  /* Where Open MPI's packages for Python have it. */
+  /* Location of the library in Open MPI's packages for Python. */
   strcpy(prefix, "/tmp/test_pmix-XXXXXX");
   if (mkdtemp(prefix) == NULL) return 2;
   snprintf(path, sizeof path, "%s/lib", prefix);

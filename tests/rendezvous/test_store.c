@@ -1,4 +1,4 @@
-/* What every kind of store does. Its kind is the program's argument. */
+/* Operations of every kind of store. The program's argument is the kind. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 
 #include "battery.h"
 
-/* `bytes` bytes that differ from block to block. */
+/* Returns `bytes` bytes that differ from block to block. */
 static char *pattern(size_t bytes, unsigned seed) {
   char *data = malloc(bytes + 1);
   assert_non_null(data);
@@ -95,7 +95,7 @@ static void expect_invalid(gloo_status status, const gloo_error *error,
     fail_msg("'%s' is not in: %s", word, error->message);
 }
 
-/* A host program's store tells its status only, no reason. */
+/* A host program's store returns a status only, without a reason. */
 static const char *reason(const char *word) {
   return strcmp(store_kind, "callbacks") == 0 ? "host program" : word;
 }
@@ -189,7 +189,7 @@ static void compare_and_set_needs_what_it_expects(void **state) {
   gloo_store *store = store_of(state);
   gloo_error e;
   gloo_value now = {(void *)1, 9};
-  /* Absent, but something is expected. */
+  /* Absent, but a value is expected. */
   assert_int_equal(
       gloo_store_compare_and_set(store, "k", "old", 3, "new", 3, &now, &e),
       GLOO_ERR_COMPARE);
@@ -205,7 +205,7 @@ static void compare_and_set_needs_what_it_expects(void **state) {
   assert_int_equal(now.bytes, 3);
   assert_memory_equal(now.data, "one", 3);
   free(now.data);
-  /* Other value: current tells which. */
+  /* The value differs: `current` returns it. */
   assert_int_equal(
       gloo_store_compare_and_set(store, "k", NULL, 0, "two", 3, &now, NULL),
       GLOO_ERR_COMPARE);
@@ -219,7 +219,7 @@ static void compare_and_set_needs_what_it_expects(void **state) {
       gloo_store_compare_and_set(store, "k", "one", 3, NULL, 0, &now, error));
   assert_null(now.data);
   store_expect(store, "k", NULL, 0);
-  /* An empty value is what an empty expectation means, too. */
+  /* An empty value also equals an empty expectation. */
   assert_ok(
       gloo_store_compare_and_set(store, "k", NULL, 0, "x", 1, NULL, error));
   store_expect_text(store, "k", "x");

@@ -1,6 +1,6 @@
-/* The client of c10d stores and servers that answer wrongly: too little, too
- * much, nonsense, or not at all. What a right one does is seen where there is
- * one (tests/python/test_c10d_store.py). */
+/* The client of c10d stores against faulty servers: short replies, surplus
+ * bytes, invalid bytes, silence. tests/python/test_c10d_store.py tests it
+ * against a real server. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -24,16 +24,16 @@
 
 enum { REPLY_BYTES = 64, STEPS_MAX = 12, VISITS_MAX = 8 };
 
-/* Take something, and send this. */
+/* One step of the server: reads a request and sends these bytes. */
 typedef struct step {
   size_t bytes;
   uint8_t data[REPLY_BYTES];
 } step;
 
-/* What is done on one connection. */
+/* The steps on one connection. */
 typedef struct visit {
   bool greeting_is_mine; /* the first step answers the greeting */
-  bool hold;             /* stay silent afterwards, until the client goes */
+  bool hold;             /* then stay silent until the client closes */
   int n;
   step steps[STEPS_MAX];
 } visit;
@@ -76,7 +76,7 @@ static void put_text(step *s, const char *text) {
   put(s, text, strlen(text));
 }
 
-/* A get that succeeds: WAIT, MULTI_GET, and COUNT behind it. */
+/* Replies to a get that succeeds: WAIT, MULTI_GET and the COUNT after it. */
 static void reply_to_get(visit *v, const char *value) {
   put_u8(reply(v), 0);
   step *s = reply(v);
@@ -128,7 +128,7 @@ static void actor_start(actor *a) {
   assert_int_equal(uv_thread_create(&a->thread, actor_main, a), 0);
 }
 
-/* When it has done all that it was told. */
+/* Waits until the server has played all its steps. */
 static void actor_end(actor *a) {
   uv_thread_join(&a->thread);
   close(a->listener);
@@ -158,7 +158,8 @@ static gloo_store *opened(actor *a) {
   return store;
 }
 
-/* It failed so, and says which store that was. */
+/* Fails unless the call failed with `wanted` and the message names the
+ * store. */
 static void expect_failure(gloo_status status, gloo_status wanted,
                            const gloo_error *error, uint16_t port,
                            const char *word) {
@@ -202,7 +203,7 @@ static void urls_that_cannot_be_are_refused(void **state) {
   expect_message(&e, "127.0.0.1");
   assert_null(strstr(e.message, "secret"));
   url->password = "";
-  /* A label of more than 63 characters: refused without asking any server. */
+  /* A label of more than 63 characters is refused without a DNS query. */
   url->host =
       "a0123456789a0123456789a0123456789a0123456789a0123456789a0123456789a0123"
       ".invalid";
@@ -237,7 +238,7 @@ static void a_server_may_come_later(void **state) {
   actor_end(&a);
 }
 
-/* What does not greet as a server of such a store does. */
+/* Opens a store on a server that greets wrongly, and expects a failure. */
 static void expect_no_server(const char *answer, size_t bytes, bool hold,
                              gloo_status wanted, const char *word) {
   actor a = {0};
@@ -319,8 +320,8 @@ static gloo_status ask(gloo_store *store, request what, gloo_error *error) {
   return status;
 }
 
-/* One request, and what comes of a server that does this on its first
- * connection; it goes afterwards. */
+/* Makes one request to a server that plays these steps on its first connection
+ * and then ends; expects a failure. */
 static void expect_wrong(actor *a, request what, gloo_status wanted,
                          const char *word) {
   gloo_error e;
@@ -334,7 +335,7 @@ static void replies_that_end_in_the_middle_are_errors(void **state) {
   static const request all[] = {SET, WAIT, NOW, ADD, COMPARE, APPEND, REMOVE};
   (void)state;
   for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
-    /* One byte is all that CHECK and WAIT answer. */
+    /* CHECK and WAIT have replies of one byte. */
     size_t most = all[i] == WAIT || all[i] == NOW ? 0 : 7;
     for (size_t bytes = 0; bytes <= most; bytes++) {
       static const uint8_t zeros[8];
@@ -380,7 +381,7 @@ static void answers_that_do_not_exist_are_errors(void **state) {
   put_u8(reply(act(&a, true)), 7);
   expect_wrong(&a, GET, GLOO_ERR_PROTOCOL, "an invalid reply");
   memset(&a, 0, sizeof(a));
-  put_u8(reply(act(&a, true)), 1); /* canceled, though nobody asked for it */
+  put_u8(reply(act(&a, true)), 1); /* canceled, without a CANCEL_WAIT */
   expect_wrong(&a, GET, GLOO_ERR_PROTOCOL, "an invalid reply");
   memset(&a, 0, sizeof(a));
   put_u8(reply(act(&a, true)), 2);
@@ -402,11 +403,11 @@ static void an_answer_before_the_request_is_an_error(void **state) {
   actor a = {0};
   gloo_error e;
   (void)state;
-  const int little = 4096; /* else the first value may fit, and be answered */
+  const int little = 4096; /* else the first value may fit */
   a.listener = raw_listen(&a.port);
   assert_int_equal(
       setsockopt(a.listener, SOL_SOCKET, SO_RCVBUF, &little, sizeof little), 0);
-  put_u64(reply(act(&a, true)), 1); /* to the first 4,096 bytes */
+  put_u64(reply(act(&a, true)), 1); /* answers the first 4,096 bytes */
   gloo_store *store = opened(&a);
   char *big = calloc(1, GLOO_STORE_VALUE_MAX);
   assert_non_null(big);
@@ -416,7 +417,7 @@ static void an_answer_before_the_request_is_an_error(void **state) {
     keys[i] = "k";
     values[i] = (gloo_value){big, GLOO_STORE_VALUE_MAX};
   }
-  /* More than all buffers between the two hold. */
+  /* Exceeds all buffers between the client and the server. */
   gloo_status status = gloo_store_multi_set(store, keys, values, 8, &e);
   assert_true(status == GLOO_ERR_PROTOCOL || status == GLOO_ERR_PEER);
   expect_address(&e, a.port);
@@ -425,7 +426,7 @@ static void an_answer_before_the_request_is_an_error(void **state) {
   actor_end(&a);
 }
 
-/* Else the surplus were the answer to the next request. */
+/* Otherwise the surplus would be taken for the reply to the next request. */
 static void a_connection_that_says_more_is_not_used_again(void **state) {
   actor a = {0};
   gloo_error e;
@@ -449,21 +450,21 @@ static void a_connection_that_has_ended_is_not_used_again(void **state) {
   reply_to_get(act(&a, true), "again");
   gloo_store *store = opened(&a);
   assert_int_equal(gloo_store_set(store, "k", "v", 1, &e), GLOO_OK);
-  uv_sleep(50); /* not needed to succeed, only for it to be idle then */
+  uv_sleep(50); /* not needed for success, but makes the connection idle */
   expect_got(store, "again");
   gloo_store_destroy(store);
   actor_end(&a);
 }
 
-/* ---- what right servers do, seldom --------------------------------------- */
+/* ---- rare behaviour of correct servers ----------------------------------- */
 
 static void keys_that_come_with_the_deadline_are_there(void **state) {
   actor a = {0};
   (void)state;
   visit *v = act(&a, true);
-  reply(v); /* WAIT: nothing, until CANCEL_WAIT comes */
+  reply(v); /* WAIT: no reply until CANCEL_WAIT */
   step *s = reply(v);
-  put_u8(s, 0);        /* they had come */
+  put_u8(s, 0);        /* the keys had arrived */
   put_u8(s, 1);        /* canceled */
   put_u8(reply(v), 0); /* CHECK */
   gloo_store *store = opened(&a);
@@ -472,8 +473,9 @@ static void keys_that_come_with_the_deadline_are_there(void **state) {
   actor_end(&a);
 }
 
-/* A key is deleted between WAIT and MULTI_GET. One kind of server closes the
- * connection; the other says that it is empty, which is looked into. */
+/* A key is deleted between WAIT and MULTI_GET. One implementation of the server
+ * closes the connection; the other replies with an empty value, and the client
+ * checks further. */
 static void keys_that_go_are_awaited_again(void **state) {
   actor a = {0};
   (void)state;
@@ -483,9 +485,9 @@ static void keys_that_go_are_awaited_again(void **state) {
   v = act(&a, true);
   put_u8(reply(v), 0); /* there */
   step *s = reply(v);
-  put_text(s, ""); /* gone, or empty */
+  put_text(s, ""); /* deleted, or empty */
   put_u64(s, 1);
-  s = reply(v); /* COMPARE_SET: it holds another value by now */
+  s = reply(v); /* COMPARE_SET: the key has another value by now */
   put_text(s, "back");
   put_u64(s, 1);
   gloo_store *store = opened(&a);
@@ -572,7 +574,7 @@ static void expect_impatience(request what, int64_t timeout_ns) {
   actor_end(&a);
 }
 
-/* Beyond the deadline, and the grace that a slow server has. */
+/* The test takes the deadline plus the grace period for a slow server. */
 static void silence_ends_with_the_deadline(void **state) {
   (void)state;
   expect_impatience(SET, 2 * SECOND);
@@ -580,7 +582,8 @@ static void silence_ends_with_the_deadline(void **state) {
   expect_impatience(NOW, LONG_TIME);
 }
 
-/* Those that wait for a deadline of the library run apart. */
+/* Tests that wait for a deadline of the library run separately, with an
+ * argument. */
 int main(int argc, char **argv) {
   (void)argv;
   const struct CMUnitTest tests[] = {

@@ -1,5 +1,5 @@
-/* Clients that ask too much of a TCP store's server: of its memory, its time,
- * its descriptors. They say hello as they should. */
+/* Clients that exhaust a TCP store's server: its memory, time or descriptors.
+ * Their hello is valid. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -25,7 +25,7 @@
 #include "tcp_help.h"
 
 #define MIB ((size_t)1 << 20)
-/* What a server may hold at most: see tcp_budget.h. */
+/* The most memory that a server may hold: see tcp_budget.h. */
 #define BOUND (GLI_TCP_BUDGET + 2 * GLI_TCP_FRAME_MAX + MIB)
 
 static gli_tcp_server *serve_crowd(uint16_t *port) {
@@ -44,12 +44,12 @@ static void expect_bounded(gli_tcp_server *server) {
   size_t resident;
   assert_true(budget.most <= BOUND);
   assert_true(budget.kept <= GLI_TCP_BUDGET_KEPT);
-  /* A sanitizer keeps for a while what was freed. */
+  /* A sanitizer keeps freed memory for a while. */
   if (!SANITIZED && uv_resident_set_memory(&resident) == 0)
     assert_in_range(resident, 0, 512 * MIB);
 }
 
-/* Until the server has freed what it held. */
+/* Waits until the server has freed the memory of requests and replies. */
 static void await_idle(gli_tcp_server *server) {
   for (int i = 0; gli_tcp_server_budget(server).held > 0; i++) {
     if (i > 6000) fail_msg("the server still holds something");
@@ -75,7 +75,7 @@ static void read_all(int fd, uint8_t *to, size_t bytes) {
   }
 }
 
-/* The status, and the body for free(). */
+/* Returns the status, and the body, which the caller frees. */
 static gloo_status read_reply(int fd, uint8_t **body, size_t *bytes) {
   uint8_t head[GLI_TCP_HEAD_BYTES];
   read_all(fd, head, sizeof(head));
@@ -118,8 +118,8 @@ static void send_fetch(int fd, const char *key) {
   free(frame.data);
 }
 
-/* Send `bytes` on each of the connections, a piece on one after the other,
- * until all are sent or nothing has been taken for so many milliseconds. */
+/* Sends `bytes` on each connection, a piece on each in turn, until all are sent
+ * or no connection has accepted data for `patience` milliseconds. */
 static void send_by_turns(const int *fds, size_t n, const uint8_t *data,
                           size_t bytes, int patience) {
   size_t *sent = calloc(n, sizeof(*sent)), open = n;
@@ -157,7 +157,7 @@ static void set_big(gloo_store *client, const char *key, size_t bytes) {
 
 enum { READERS = 100 };
 
-/* Readers that ask for 8 MiB each and take none of it. */
+/* Connects readers that request 8 MiB each and read none of it. */
 static void ask_and_do_not_read(uint16_t port, int *fds, int n) {
   const int few = 4096;
   for (int i = 0; i < n; i++) {
@@ -198,7 +198,7 @@ static void unfinished_requests_are_bounded(void **state) {
   for (int i = 0; i < N; i++) fds[i] = greet(port);
   for (int i = 0; i < N; i++) send(fds[i], half, 100, MSG_NOSIGNAL);
   expect_served(client);
-  /* What is announced is not taken at once. */
+  /* The announced bytes are not allocated at once. */
   assert_true(gli_tcp_server_budget(server).most < 2 * N * 4096);
   send_by_turns(fds, N, half + 100, GLI_TCP_FRAME_MAX / 2 - 100, 500);
   await_queued(server, 1);
@@ -226,7 +226,8 @@ static void ask_and_read(void *argument) {
   free(body);
 }
 
-/* More than the budget, at the same time, and each of them is answered. */
+/* Requests that together exceed the budget arrive at the same time, and each is
+ * answered. */
 static void large_requests_take_turns(void **state) {
   enum { N = 24 };
   asker askers[N];
@@ -283,7 +284,7 @@ static void answer_wait(void *argument) {
   if (gloo_store_set(client, "there", "x", 1, NULL) != GLOO_OK) abort();
 }
 
-/* Those that take most are refused, and others wait as they like. */
+/* The largest waits are refused; the others stay. */
 static void long_waits_are_bounded(void **state) {
   enum { N = 20 };
   static const char *const key[] = {"there"};
@@ -324,9 +325,9 @@ static void long_waits_are_bounded(void **state) {
 
 /* ---- time ---------------------------------------------------------------- */
 
-/* Another one that wants a long value gets it while they stay. */
+/* Another client that requests a long value gets it while the readers stay. */
 static void readers_that_do_not_read_give_way(void **state) {
-  enum { FEW = 12 }; /* three of them have their time at once */
+  enum { FEW = 12 }; /* three of them are served at the same time */
   int fds[FEW];
   gloo_value value;
   gloo_error e;
@@ -348,7 +349,7 @@ static void readers_that_do_not_read_give_way(void **state) {
   gli_tcp_server_destroy(server);
 }
 
-/* A byte now and then is no progress. */
+/* Sends a byte now and then, which does not count as progress. */
 static void drip(int fd) {
   int i = 0;
   while (i < 1200 && send(fd, "", 1, MSG_NOSIGNAL) == 1) {
@@ -372,14 +373,14 @@ static void stalled_clients_are_dropped(void **state) {
   for (int i = 0; i < 5; i++) fds[i] = greet(port);
   raw_send(fds[0], head, 3);
   raw_send(fds[1], head, sizeof(head));
-  send_fetch(fds[2], "big"); /* the reply does not fit into sockets */
+  send_fetch(fds[2], "big"); /* the reply exceeds the socket buffers */
   raw_send(fds[3], head, sizeof(head));
   drip(fds[3]);
   raw_expect_closed(fds[0]);
   raw_expect_closed(fds[1]);
   await_idle(server);
   close(fds[2]);
-  /* Between requests there is no hurry. */
+  /* A pause between requests is allowed. */
   send_fetch(fds[4], "big");
   assert_int_equal(read_reply(fds[4], &body, &bytes), GLOO_OK);
   free(body);
@@ -389,7 +390,7 @@ static void stalled_clients_are_dropped(void **state) {
   gli_tcp_server_destroy(server);
 }
 
-/* A client asks for more than that in parts. */
+/* A client splits larger requests. */
 static void keys_of_a_request_are_bounded(void **state) {
   enum { N = GLI_TCP_KEYS_MAX + 1 };
   static const char *keys[N];
@@ -413,7 +414,7 @@ static void keys_of_a_request_are_bounded(void **state) {
   gli_frame_end(&frame, GLI_TCP_FETCH);
   int fd = greet(port);
   raw_send(fd, frame.data, frame.bytes);
-  assert_true(recv(fd, frame.data, 1, 0) <= 0); /* closed, without a reply */
+  assert_true(recv(fd, frame.data, 1, 0) <= 0); /* closed without a reply */
   close(fd);
   expect_served(client);
   free(frame.data);
@@ -430,20 +431,20 @@ static bool limit_descriptors(rlim_t n) {
   return setrlimit(RLIMIT_NOFILE, &limit) == 0;
 }
 
-/* What a server in a child is given, and what it tells. */
+/* Input and output of a server in a child process. */
 typedef struct place {
   go_signal port, end;
-  int left; /* descriptors besides its own; 0: `limit` in all */
+  int left; /* descriptors besides those of the process; 0: `limit` in all */
   rlim_t limit;
 } place;
 
-/* 0: some had to give way; 1: none. */
+/* Returns 0 if connections had to give way, 1 if none had to. */
 static int serve_few(int unused, void *argument) {
   place *p = argument;
   gli_tcp_server *server;
   gloo_store_tcp_options options = options_for(0);
   (void)unused;
-  alarm(200); /* in case the test fails */
+  alarm(200); /* for a failing test */
   if (gli_tcp_server_create(&options, NULL, NULL, &server, NULL) != GLOO_OK)
     return 2;
   const struct sockaddr_storage *address = gli_tcp_server_address(server);
@@ -519,7 +520,7 @@ static void silent_connections_give_their_descriptors(void **state) {
   assert_int_equal(place_close(&p, pid), 0);
 }
 
-/* Half of its descriptors are for clients. */
+/* Half of the server's descriptors are for clients. */
 static void a_full_server_says_so(void **state) {
   enum { LIMIT = 40, CLIENTS = LIMIT / 2 };
   gloo_store *clients[CLIENTS], *another;
@@ -544,7 +545,8 @@ static void a_full_server_says_so(void **state) {
   assert_int_equal(place_close(&p, pid), 1);
 }
 
-/* Those that wait for a deadline of the library run apart, with an argument. */
+/* Tests that wait for a deadline of the library run separately, with an
+ * argument. */
 int main(int argc, char **argv) {
   (void)argv;
   const struct CMUnitTest tests[] = {

@@ -1,4 +1,4 @@
-/* What only a file store can meet: other jobs, other users, full disks. */
+/* Conditions of a file store only: other jobs, other users, full disks. */
 #define _XOPEN_SOURCE 700 /* chown, symlink */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -115,7 +115,7 @@ static void a_marker_of_something_else_is_refused(void **state) {
     assert_int_equal(open_file(directory, "", 0, &store, &e), GLOO_ERR_STALE);
     expect_message(&e, directory);
   }
-  /* One that is far too long is not even read. */
+  /* A marker that is far too long is not read. */
   FILE *file = fopen(path, "w");
   assert_non_null(file);
   for (int i = 0; i < 100000; i++) fputc('x', file);
@@ -194,7 +194,7 @@ static void a_directory_of_another_user_is_refused(void **state) {
   gloo_error e;
   (void)state;
   if (geteuid() != 0) {
-    /* Not ours to give away; the root directory is another user's, though. */
+    /* chown() needs root; the root directory belongs to another user, too. */
     assert_int_equal(open_file("/", "", 0, &store, &e), GLOO_ERR_INVALID);
   } else {
     assert_int_equal(mkdir(directory, 0700), 0);
@@ -217,7 +217,7 @@ static void a_directory_that_vanishes_is_an_error(void **state) {
   gloo_store_destroy(store);
 }
 
-/* Someone plants something in the place of a key's file. */
+/* Another process puts something else in place of a key's file. */
 static void only_regular_files_are_values(void **state) {
   gloo_store *store;
   gloo_error e;
@@ -252,7 +252,7 @@ static int files_in_directory(void) {
   return n;
 }
 
-/* A limit on file sizes stands in for a full disk. */
+/* A limit on file sizes acts as a full disk. */
 static void a_full_disk_is_an_error_and_keeps_the_old_value(void **state) {
   struct rlimit before, limit;
   gloo_store *store;
@@ -280,11 +280,11 @@ static void a_full_disk_is_an_error_and_keeps_the_old_value(void **state) {
   assert_int_equal(value.bytes, 3);
   assert_memory_equal(value.data, "old", 3);
   free(value.data);
-  assert_int_equal(files_in_directory(), files); /* nothing is left behind */
+  assert_int_equal(files_in_directory(), files); /* no temporary file remains */
   gloo_store_destroy(store);
 }
 
-/* The administrator may write everywhere: become somebody else. */
+/* Root may write everywhere, so the child becomes another user. */
 static int open_without_permission(int index, void *argument) {
   gloo_store *store;
   gloo_error e;

@@ -1,6 +1,7 @@
 /* A TCP store at an address that other hosts reach, in a job without a secret:
- * of its own host it lets in this user's processes alone. In namespaces of the
- * test's own, which take root to make, and to be another user. */
+ * of its own host it accepts processes of this user only. The test runs in
+ * private namespaces; to create them and to become another user it needs
+ * root. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -72,7 +73,8 @@ static void expect_words(const char *text, const char *words) {
     fail_msg("\"%s\" does not say \"%s\"", text, words);
 }
 
-/* The answer to a client that says hello over TCP, from `from` to `to`. */
+/* Expects a refusal of a client that says hello over TCP, from address `from`
+ * to `to`. */
 static void expect_refused_over_tcp(const char *from, const char *to,
                                     uint16_t port) {
   char reply[1024];
@@ -87,7 +89,8 @@ static void expect_refused_over_tcp(const char *from, const char *to,
   raw_make_hello(&hello, GLI_TCP_MAGIC, 0, "");
   gli_frame_end(&hello, GLI_TCP_HELLO);
   raw_send(fd, hello.data, hello.bytes);
-  /* The server does not keep a client that it admits by mistake. */
+  /* Half-closes the connection, so that the server drops a client that it
+   * admits by mistake. */
   (void)shutdown(fd, SHUT_WR);
   size_t got = raw_read_all(fd, reply, sizeof reply);
   close(fd);
@@ -120,7 +123,7 @@ static void own_clients_come_in_and_tcp_is_for_other_hosts(void **state) {
   }
 }
 
-/* Another user's client is refused, with GLOO_SECURITY=off as well. */
+/* Another user's client is refused, also with GLOO_SECURITY=off. */
 static int try_as_nobody(int port, void *unused) {
   gloo_store *store;
   gloo_error e;
@@ -163,14 +166,14 @@ static void who_is_not_asked_may_use_tcp(void **state) {
 /* ---- another host -------------------------------------------------------- */
 
 static int come_from_another_host(int port, void *argument) {
-  const int *ends = argument; /* to the parent, and from it */
+  const int *ends = argument; /* write end to the parent, read end from it */
   char byte;
   gloo_store *store;
   gloo_error e;
   if (unshare(CLONE_NEWNET) != 0 || write(ends[0], "", 1) != 1) return 2;
   if (read(ends[1], &byte, 1) != 1) return 3;
   if (byte != 0) return 0;
-  if (setuid(NOBODY) != 0) return 4; /* users of other hosts are not known */
+  if (setuid(NOBODY) != 0) return 4; /* the users of other hosts are unknown */
   if (open_at(LINK_HERE, (uint16_t)port, false, PATIENCE, &store, &e) !=
       GLOO_OK) {
     print_message("# %s\n", e.message);
@@ -207,13 +210,13 @@ static void other_hosts_come_over_tcp(void **state) {
   skip();
 }
 
-/* ---- who has the name, or the port --------------------------------------- */
+/* ---- squatters of the socket's name or of the port ----------------------- */
 
-/* A process of another user with some names, until the pipe is closed. */
+/* A process of another user that holds some names until the pipe is closed. */
 typedef struct squatter {
-  const char *host; /* of the names; NULL: the port itself is taken */
+  const char *host; /* address in the names; NULL: take the port */
   uint16_t first, last;
-  bool asleep; /* it does not listen */
+  bool asleep; /* the socket does not listen */
   int ready[2], done[2];
   pid_t pid;
 } squatter;
@@ -255,7 +258,7 @@ static int squat(int unused, void *argument) {
   return 0;
 }
 
-/* False: it cannot be, and has ended. */
+/* Returns false if the process cannot start here; it has then ended. */
 static bool squatter_start(squatter *s, int (*body)(int, void *)) {
   char byte;
   assert_int_equal(pipe(s->ready), 0);
@@ -285,14 +288,15 @@ static void a_taken_name_stops_no_job(void **state) {
       gloo_store *server = served_at(at[i], 40100);
       expect_let_in(at[i], 40100);
       gloo_store_destroy(server);
-      server = served_at(at[i], 40100); /* nothing is left over */
+      server = served_at(at[i], 40100); /* no leftovers */
       expect_let_in(at[i], 40100);
       gloo_store_destroy(server);
       squatter_end(&s);
     }
 }
 
-/* The name of all addresses, and the server is at one: and the other way. */
+/* The name of the wildcard address is taken and the server is at one address,
+ * or vice versa. */
 static void a_taken_name_of_another_address_is_passed_by(void **state) {
   static const char *const at[][2] = {{"*", HERE}, {HERE, "0.0.0.0"}};
   (void)state;
@@ -313,7 +317,7 @@ static bool write_file(const char *path, const char *text) {
   return fclose(file) == 0 && written;
 }
 
-/* The range of ports that the system gives away. */
+/* Sets the range of ephemeral ports. */
 static void allow_ports(const char *range) {
   assert_true(write_file("/proc/sys/net/ipv4/ip_local_port_range", range));
 }
@@ -356,7 +360,7 @@ static gloo_status fail_to_serve(gloo_error *e) {
   return open_at("127.0.0.1", 40100, true, PATIENCE, &store, e);
 }
 
-/* The directory in /tmp has the wrong owner, or lets others in. */
+/* The directory in /tmp has the wrong owner, or is open to other users. */
 static void without_a_directory_it_says_what_to_do(void **state) {
   squatter s = squatter_of("127.0.0.1", 40100, 40100);
   gloo_error e;
@@ -379,7 +383,7 @@ static void without_a_directory_it_says_what_to_do(void **state) {
   setenv("XDG_RUNTIME_DIR", "/tmp", 1);
 }
 
-/* All other directories are another user's; the home is empty. */
+/* All other directories belong to another user; the home directory is empty. */
 static void an_empty_home_is_enough(void **state) {
   squatter s = squatter_of("127.0.0.1", 40100, 40100);
   struct stat made;
@@ -447,7 +451,7 @@ static int serve_as_nobody(int unused, void *argument) {
   return setuid(NOBODY) == 0 ? serve_till_told(argument) : 2;
 }
 
-/* One that has the port is not waited for to go. */
+/* The client fails at once and does not wait for the other server to end. */
 static void another_users_server_is_not_believed(void **state) {
   gloo_store *store;
   gloo_error e;
@@ -465,7 +469,7 @@ static void another_users_server_is_not_believed(void **state) {
 
 /* ---- user namespaces ----------------------------------------------------- */
 
-/* To the server it looks like itself. */
+/* To the server, the user appears to be its own. */
 static int come_as_some_user(int port, void *unused) {
   gloo_store *store;
   gloo_error e;
@@ -499,7 +503,7 @@ static void users_without_a_number_are_nobodys(void **state) {
   assert_int_equal(result, 0);
 }
 
-/* ---- a server that comes later ------------------------------------------- */
+/* ---- a server that starts late ------------------------------------------- */
 
 static int come_early(int unused, void *argument) {
   gloo_store *store;
@@ -514,14 +518,14 @@ static int come_early(int unused, void *argument) {
   return 0;
 }
 
-/* The stranger at the name is met first, as often as may be. */
+/* The client meets the squatter first, several times. */
 static void a_client_waits_for_its_own_server(void **state) {
   struct sockaddr_un name = {.sun_family = AF_UNIX};
   (void)state;
   int n = snprintf(name.sun_path + 1, sizeof name.sun_path - 1,
                    "gloo_c-store-127.0.0.1:40100");
   int fd = socket(AF_UNIX, SOCK_STREAM, 0);
-  assert_int_equal(seteuid(NOBODY), 0); /* whose the listening socket is then */
+  assert_int_equal(seteuid(NOBODY), 0); /* the user of the listening socket */
   assert_int_equal(
       bind(fd, (struct sockaddr *)&name,
            (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n)),
@@ -540,9 +544,9 @@ static void a_client_waits_for_its_own_server(void **state) {
   close(fd);
 }
 
-/* ---- what the system does not say ---------------------------------------- */
+/* ---- failures of SO_PEERCRED --------------------------------------------- */
 
-/* The errno of a question for a socket's peer; 0: an answer. */
+/* The errno of a query for a socket's peer; 0: the query succeeds. */
 static _Atomic int peer_code;
 
 int getsockopt(int fd, int level, int option, void *value, socklen_t *bytes) {
@@ -555,7 +559,7 @@ int getsockopt(int fd, int level, int option, void *value, socklen_t *bytes) {
   return real(fd, level, option, value, bytes);
 }
 
-/* Once the server's process, and not this one, is lied to. */
+/* Connects when the query fails in the server's process only. */
 static int come_once(int port, void *told) {
   gloo_store *store;
   gloo_error e;
@@ -586,7 +590,7 @@ static void what_the_system_does_not_say_is_not_another_user(void **state) {
   int told[2];
   assert_int_equal(pipe(told), 0);
   pid_t client = child_start(come_once, gloo_store_tcp_port(server), &told[0]);
-  peer_code = ENOMEM; /* of the server's process from now on */
+  peer_code = ENOMEM; /* from now on in the server's process */
   assert_int_equal(write(told[1], "", 1), 1);
   int result = child_wait(client);
   close(told[0]);
@@ -607,7 +611,7 @@ static bool add_address(const char *name, const char *address) {
   (void)inet_pton(AF_INET, address, &at.sin_addr);
   memcpy(&request.ifr_addr, &at, sizeof at);
   bool added = ioctl(fd, SIOCSIFADDR, &request) == 0;
-  at.sin_addr.s_addr = htonl(INADDR_NONE); /* it alone: all bits count */
+  at.sin_addr.s_addr = htonl(INADDR_NONE); /* the netmask of /32 */
   memcpy(&request.ifr_netmask, &at, sizeof at);
   if (strchr(name, ':') != NULL)
     added = added && ioctl(fd, SIOCSIFNETMASK, &request) == 0;
@@ -617,8 +621,8 @@ static bool add_address(const char *name, const char *address) {
   return added;
 }
 
-/* Empty /tmp and /run/user, and a network without a link. NULL, or what
- * cannot be had. */
+/* Creates an empty /tmp and /run/user, and a network without a link. Returns
+ * NULL or the resource that is not available. */
 static const char *make_namespaces(void) {
   if (geteuid() != 0) return "it takes root to be another user";
   if (unshare(CLONE_NEWNET | CLONE_NEWNS) != 0)

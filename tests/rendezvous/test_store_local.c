@@ -1,4 +1,5 @@
-/* A TCP store at loopback, in a job without a secret: it is this user's. */
+/* A TCP store at loopback, in a job without a secret: it is private to this
+ * user. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -44,7 +45,8 @@ static gloo_store *careless_store_at(const char *host, uint16_t port) {
   return store;
 }
 
-/* What a client hears that says hello over TCP, by the right name. */
+/* Expects a refusal of a client that says hello over TCP, with the right job
+ * name. */
 static void expect_refused_over_tcp(uint16_t port) {
   char reply[512];
   gli_frame hello;
@@ -106,7 +108,7 @@ static void who_is_not_asked_may_use_tcp(void **state) {
 static int linger(int end, void *unused) {
   char byte;
   (void)unused;
-  return read(end, &byte, 1) < 0; /* until the parent says so */
+  return read(end, &byte, 1) < 0; /* until the parent writes a byte */
 }
 
 static void a_forked_child_does_not_keep_the_way_in(void **state) {
@@ -123,7 +125,7 @@ static void a_forked_child_does_not_keep_the_way_in(void **state) {
   o.serve = 1;
   gloo_error e;
   gloo_status status = gloo_store_tcp_create(&o, &server, &e);
-  /* The child has the end that is written to as well. */
+  /* The child also holds the write end. */
   assert_int_equal(write(ends[1], "", 1), 1);
   assert_int_equal(child_wait(child), 0);
   close(ends[0]);
@@ -148,7 +150,7 @@ static int try_as_nobody(int port, void *unused) {
 
 static void another_user_stays_outside(void **state) {
   (void)state;
-  if (geteuid() != 0) return; /* it takes root to be another user */
+  if (geteuid() != 0) return; /* only root can become another user */
   gloo_log_set_level(GLOO_LOG_OFF);
   gloo_store *server = store_at("127.0.0.1", 0);
   pid_t stranger =

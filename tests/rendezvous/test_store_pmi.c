@@ -1,5 +1,5 @@
-/* The store of which the launcher tells: ranks that find it, and what they hear
- * where they do not. Each rank is a process. */
+/* The store announced through the launcher: ranks that find it, and the errors
+ * of other ranks. Each rank is a process. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -39,7 +39,7 @@ static gloo_status open_pmi(int rank, int64_t timeout_ns, gloo_store **store,
   return gli_store_pmi_open(GLI_PMI_SIMPLE, (uint32_t)rank, &how, store, error);
 }
 
-/* ---- what is told -------------------------------------------------------- */
+/* ---- the announcement ---------------------------------------------------- */
 
 static void a_place_is_read_as_it_was_written(void **state) {
   gli_pmi_place place = {.job = "0123456789abcdef0123456789abcdef",
@@ -59,7 +59,7 @@ static void a_place_is_read_as_it_was_written(void **state) {
   assert_int_equal(read.n, 3);
   for (int i = 0; i < 3; i++)
     assert_string_equal(read.addresses[i], place.addresses[i]);
-  /* The longest there is fits, with a secret. */
+  /* The longest announcement, with a secret, fits. */
   place.secret.n_bytes = GLI_PMI_SECRET_BYTES;
   memset(place.secret.bytes, 0x5a, GLI_PMI_SECRET_BYTES);
   place.n = GLI_PMI_ADDRESSES_MAX;
@@ -136,24 +136,24 @@ static void the_first_address_that_answers_wins(void **state) {
   int code = 0;
   (void)state;
   int listener = listen_at("127.0.0.1", &port);
-  /* Nobody listens at the first two. */
+  /* The first two addresses have no listener. */
   struct sockaddr_storage all[] = {at("127.0.0.2", port), at("127.0.0.3", port),
                                    at("127.0.0.1", port)};
   uint64_t deadline = uv_hrtime() + UINT64_C(20000000000);
   assert_int_equal(gli_tcp_race(all, 3, deadline, failed, &code), 2);
   assert_true(failed[0] && failed[1] && !failed[2]);
-  /* It has failed: nothing is left. */
+  /* All addresses have failed: the race has no candidates. */
   failed[2] = true;
   assert_int_equal(gli_tcp_race(all, 3, deadline, failed, &code), -1);
   close(listener);
-  /* All refuse. */
+  /* All addresses refuse. */
   memset(failed, 0, sizeof failed);
   assert_int_equal(gli_tcp_race(all, 3, deadline, failed, &code), -1);
   assert_int_equal(code, ECONNREFUSED);
   assert_true(failed[0] && failed[1] && failed[2]);
 }
 
-/* A listener whose queue is full leaves connections unanswered, as a firewall
+/* A listener with a full queue leaves connections unanswered, as a firewall
  * would. */
 static void an_address_that_is_silent_holds_up_nobody(void **state) {
   uint16_t port = 0;
@@ -175,7 +175,7 @@ static void an_address_that_is_silent_holds_up_nobody(void **state) {
       gli_tcp_race(all, 2, begun + UINT64_C(20000000000), failed, &code), 1);
   assert_true(uv_hrtime() - begun < UINT64_C(5000000000));
   close(answering);
-  /* And alone until the time is up. */
+  /* The silent address alone takes the whole time. */
   begun = uv_hrtime();
   assert_int_equal(gli_tcp_race(all, 1, begun + 300000000, failed, &code), -1);
   assert_int_equal(code, ETIMEDOUT);
@@ -277,7 +277,7 @@ static void a_place_that_makes_no_sense_is_refused(void **state) {
           NULL);
 }
 
-/* The value may have the job's secret in it, and messages are printed. */
+/* The value may contain the job's secret, and messages are printed. */
 static int rank_1_shows_no_value(int rank, void *argument) {
   gloo_error error = {.message = ""};
   char out[GLI_PMI_PLACE_BYTES];
@@ -330,9 +330,9 @@ static gloo_store *serve(const char *host, uint16_t port, const char *job,
   return gloo_store_tcp_create(&o, &store, error) == GLOO_OK ? store : NULL;
 }
 
-/* Two stores at the same port of two addresses, until rank 1 is done; a port
- * that is free at the one may be taken at the other, as most are where tests
- * beside this one have just closed thousands of connections. */
+/* Serves two stores at the same port of two addresses until rank 1 is done. A
+ * port that is free at one address may be taken at the other, which is frequent
+ * after other tests have closed thousands of connections. */
 static int serves_two(void) {
   gli_pmi_place place = {
       .job = "mine", .n = 2, .addresses = {"127.0.0.2", "127.0.0.1"}};
@@ -360,9 +360,10 @@ static int serves_two(void) {
   return 0;
 }
 
-/* The first address that answers is that of another job. The stores' threads
- * are a rank's: the test itself has none when it forks, since a child of a
- * program with threads may find AddressSanitizer's locks taken for ever. */
+/* The first address that answers belongs to another job. Only the ranks have
+ * the threads of stores: in a child of a program with threads,
+ * AddressSanitizer's locks may stay locked, so the test itself forks before it
+ * has any. */
 static int finds_its_own(int rank, void *argument) {
   gloo_error error = {.message = ""};
   gloo_store *store;

@@ -1,5 +1,5 @@
-/* Where the server of a TCP store listens: among which ports, and at which
- * address, when the environment says so. */
+/* The address and port at which the server of a TCP store listens: the range of
+ * ports, and the address set in the environment. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -30,7 +30,7 @@ static void expect_refused(const char *host, uint16_t port, gloo_status status,
     fail_msg("\"%s\" does not contain \"%s\"", error.message, part);
 }
 
-/* A client gets what was set there. */
+/* Fails unless a client reads a value set at the server. */
 static void expect_reached(const char *host, gloo_store *server) {
   gloo_store_tcp_options o = GLOO_STORE_TCP_OPTIONS_INIT;
   gloo_store *client;
@@ -61,7 +61,8 @@ static void any_port_is_one_of_the_range(void **state) {
   }
   expect_refused("127.0.0.1", 0, GLOO_ERR_ADDRESS,
                  "GLOO_PORT_RANGE (28741-28742)");
-  /* One that is given is none of any. */
+  /* The message for an explicit port suggests MASTER_PORT instead of the
+   * range. */
   gloo_store_destroy(store[1]);
   uint16_t port = gloo_store_tcp_port(store[0]);
   expect_refused("127.0.0.1", port, GLOO_ERR_ADDRESS,
@@ -72,7 +73,7 @@ static void any_port_is_one_of_the_range(void **state) {
   unsetenv("GLOO_PORT_RANGE");
 }
 
-/* The name is that by which others reach it: here it means nothing. */
+/* The host is the name that other hosts use, without meaning on this one. */
 static void server_listens_where_it_is_told(void **state) {
   (void)state;
   gloo_store *store;

@@ -1,5 +1,5 @@
-/* Several processes that change the same keys of one store, at once. The kind
- * of store, "file", "tcp" or "redis", is the program's argument. */
+/* Several processes that change the same keys of one store at the same time.
+ * The program's argument is the kind of store: "file", "tcp" or "redis". */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -20,7 +20,7 @@ enum { ROUNDS = 50, RECORD = 8 };
 static const char *kind;
 static char directory[64];
 static go_signal go;
-static redis_server server; /* of kind "redis" */
+static redis_server server; /* for kind "redis" */
 
 static gloo_status open_shared(uint16_t port, int serve, gloo_store **store,
                                gloo_error *error) {
@@ -44,12 +44,12 @@ static gloo_status open_shared(uint16_t port, int serve, gloo_store **store,
   return gloo_store_tcp_create(&options, store, error);
 }
 
-/* Where others find the one that was opened to be shared. */
+/* Returns the port at which other processes find the shared store. */
 static uint16_t shared_port(const gloo_store *store) {
   return server.port != 0 ? server.port : gloo_store_tcp_port(store);
 }
 
-/* Close it, and end its server. */
+/* Closes the shared store and ends its server. */
 static void close_shared(gloo_store *store) {
   gloo_store_destroy(store);
   test_directory_remove(directory);
@@ -118,8 +118,8 @@ static void processes_lose_no_update(void **state) {
   (void)state;
   test_directory_name(directory);
   go_open(&go);
-  /* First the processes, then the server's thread. The file store is opened by
-   * all at the same moment. */
+  /* The processes start before the server's thread. All open the file store at
+   * the same moment. */
   for (int i = 0; i < CHILDREN; i++)
     pids[i] = child_start(change_often, i, NULL);
   int is_file = strcmp(kind, "file") == 0;

@@ -1,5 +1,5 @@
-/* What is particular to the store that a Redis server keeps: passwords, servers
- * that come late, end, stop or talk nonsense, and keys that go away. */
+/* Conditions of a store on a Redis server: passwords, servers that start late,
+ * end, stop or reply with invalid bytes, and keys that disappear. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -38,7 +38,8 @@ static void expect_store_named(const gloo_error *e, uint16_t port) {
   expect_message(e, name);
 }
 
-/* Opening fails with this, in a sentence without the password. */
+/* Fails unless opening fails with this status, in a message without the
+ * password. */
 static void expect_refused(uint16_t port, const char *user,
                            const char *password, gloo_status status,
                            const char *word) {
@@ -53,7 +54,7 @@ static void expect_refused(uint16_t port, const char *user,
   expect_store_named(&e, port);
   expect_message(&e, word);
   if (password[0] != '\0') assert_null(strstr(e.message, password));
-  assert_true(seconds_since(begun) < 60); /* it was not tried again */
+  assert_true(seconds_since(begun) < 60); /* no retry */
 }
 
 static gloo_store *open_as(uint16_t port, const char *user,
@@ -67,7 +68,7 @@ static gloo_store *open_as(uint16_t port, const char *user,
   return store;
 }
 
-/* Every operation, once. */
+/* Calls every operation once. */
 static void expect_all_operations(gloo_store *store) {
   gloo_error e = {0};
   int64_t sum = 0;
@@ -123,7 +124,7 @@ static void a_user_needs_these_commands_and_its_keys_only(void **state) {
   assert_int_equal(gloo_store_add(store, "n", 1, &sum, &e), GLOO_ERR_INVALID);
   expect_message(&e, "NOPERM");
   expect_store_named(&e, server.port);
-  /* What others may do is not held up by that. */
+  /* The failure does not affect operations that the user may call. */
   assert_int_equal(gloo_store_get(store, "still", GLOO_TIMEOUT_NOW, &value, &e),
                    GLOO_OK);
   free(value.data);
@@ -133,7 +134,7 @@ static void a_user_needs_these_commands_and_its_keys_only(void **state) {
 
 /* ---- keys ---------------------------------------------------------------- */
 
-/* What a command of two words is answered with. */
+/* Returns the reply to a command of two words. */
 static long long ask_number(uint16_t port, const char *command,
                             const char *key) {
   gli_redis_client *client;
@@ -214,7 +215,7 @@ static void other_paths_are_other_stores(void **state) {
   redis_server_signal(&server, SIGKILL);
 }
 
-/* Somebody else's key: a list. */
+/* A key of another program: a list. */
 static void keys_of_another_type_are_refused(void **state) {
   gloo_error e;
   gloo_value value;
@@ -236,7 +237,7 @@ static void keys_of_another_type_are_refused(void **state) {
   redis_server_signal(&server, SIGKILL);
 }
 
-/* ---- servers that are not there ------------------------------------------ */
+/* ---- unreachable servers ------------------------------------------------- */
 
 static void what_cannot_be_reached_is_named(void **state) {
   gloo_store *store;
@@ -277,7 +278,8 @@ static void a_server_without_tls_is_not_spoken_to(void **state) {
 }
 
 #if WITH_PKI
-/* What it needs for that. A server that was built without is skipped. */
+/* Starts a server with TLS. The test is skipped if the server was built without
+ * it. */
 static redis_server start_with_tls(const char *folder) {
   char paths[3][256], number[8];
   redis_server server;
@@ -443,7 +445,7 @@ static void a_server_that_is_stopped_is_named_at_the_deadline(void **state) {
   assert_int_equal(gloo_store_set(store, "k", "v", 1, &e), GLOO_ERR_PEER);
   expect_store_named(&e, server.port);
   assert_true(seconds_since(begun) < 10);
-  /* And nothing stays broken. */
+  /* The store recovers. */
   redis_server_signal(&server, SIGCONT);
   expect_served(store);
   gloo_store_destroy(store);
@@ -468,16 +470,16 @@ static void connections_that_the_server_closed_are_made_anew(void **state) {
   redis_server_signal(&server, SIGKILL);
 }
 
-/* ---- a server that talks nonsense ---------------------------------------- */
+/* ---- a server that replies with invalid bytes ---------------------------- */
 
 /* Answers the first commands of each connection with `first`, one after the
- * other, and all others with `then`; NULL: it closes the connection. A text
- * that begins with "flood" is followed by megabytes. */
+ * other, and all others with `then`; NULL closes the connection. A text that
+ * begins with "flood" is followed by megabytes. */
 typedef struct fake_server {
   int listener;
   uint16_t port;
   const char *first[4], *then;
-  int dribble; /* bytes one by one, slowly and for ever */
+  int dribble; /* sends single bytes slowly, without end */
   int connections;
   uv_thread_t thread;
 } fake_server;
@@ -602,8 +604,8 @@ static void nonsense_instead_of_a_reply_is_refused(void **state) {
         default:
           status = gloo_store_set(store, "k", "a", 1, &e);
       }
-      /* An answer of the right kind is believed; nothing else is, and no
-       * message has what a terminal obeys. */
+      /* A reply of the right type is accepted, others are not, and no message
+       * contains control characters for a terminal. */
       if (status != GLOO_OK) {
         assert_int_equal(e.status, status);
         assert_null(strchr(e.message, '\x1b'));
@@ -622,7 +624,7 @@ static void nonsense_instead_of_a_reply_is_refused(void **state) {
   }
 }
 
-/* The one too many is not taken for the answer to what is asked next. */
+/* The surplus reply is not taken for the reply to the next request. */
 static void replies_that_nobody_asked_for_are_dropped(void **state) {
   fake_server s = {.first = {":0\r\n", "$1\r\nA\r\n$1\r\nB\r\n"},
                    .then = "$1\r\nC\r\n"};
@@ -656,7 +658,7 @@ static void half_a_reply_is_an_error(void **state) {
   fake_stop(&s);
 }
 
-/* A deadline is one for a whole reply, not for each byte of it. */
+/* The deadline applies to a whole reply, not to each byte. */
 static void a_reply_byte_by_byte_ends_at_the_deadline(void **state) {
   fake_server s = {.first = {":0\r\n"}, .then = "", .dribble = 1};
   gloo_value value;

@@ -1,4 +1,4 @@
-/* A build without hiredis says what it takes. */
+/* A build without hiredis names the missing dependency. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* A TCP store whose clients are to know a secret: who does, who does not, and
- * somebody in between. */
+/* A TCP store whose clients need a secret: clients with and without it, and a
+ * man in the middle. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -176,7 +176,7 @@ static void make_hello(gli_frame *frame) {
   gli_frame_end(frame, GLI_TCP_HELLO);
 }
 
-/* A connection that has been challenged. */
+/* Returns a connection that has received its challenge. */
 static int greeted(uint16_t port, uint8_t challenge[CHALLENGE_BYTES]) {
   gli_frame hello;
   int fd = raw_connect(port);
@@ -187,7 +187,7 @@ static int greeted(uint16_t port, uint8_t challenge[CHALLENGE_BYTES]) {
   return fd;
 }
 
-/* In place of the proof. */
+/* Sends this in place of the proof, and expects to be dropped. */
 static void expect_dropped(uint16_t port, uint32_t op, const void *body,
                            size_t bytes, const void *tag) {
   uint8_t challenge[CHALLENGE_BYTES];
@@ -210,9 +210,9 @@ static void a_stranger_is_dropped(void **state) {
   gloo_store *server = store_of(secret, 0);
   uint16_t port = gloo_store_tcp_port(server);
   gloo_log_set_level(GLOO_LOG_OFF);
-  expect_dropped(port, GLI_TCP_PROVE, NULL, 0, zeros);  /* no tag */
-  expect_dropped(port, GLI_TCP_PROVE, NULL, 0, NULL);   /* the server's own */
-  expect_dropped(port, GLI_TCP_PROVE, zeros, 16, NULL); /* and more */
+  expect_dropped(port, GLI_TCP_PROVE, NULL, 0, zeros);  /* a tag of zeros */
+  expect_dropped(port, GLI_TCP_PROVE, NULL, 0, NULL);   /* reflected */
+  expect_dropped(port, GLI_TCP_PROVE, zeros, 16, NULL); /* surplus bytes */
   expect_dropped(port, GLI_TCP_HELLO, zeros, 32, NULL);
   expect_dropped(port, GLI_TCP_SET, "\2\0\0\0k\0\1\0\0\0v", 11, NULL);
   expect_dropped(port, GLI_TCP_PROVE, zeros, sizeof zeros, NULL);
@@ -223,13 +223,13 @@ static void a_stranger_is_dropped(void **state) {
   gloo_store_destroy(server);
 }
 
-/* ---- somebody who has the port ------------------------------------------- */
+/* ---- a squatter on the server's port ------------------------------------- */
 
 typedef struct squatter {
   int listener;
   const void *answer;
   size_t bytes;
-  bool reflects; /* the client's number is its own, and its tag */
+  bool reflects; /* sends the client's nonce and tag back */
   uint8_t heard[256];
   ssize_t heard_bytes;
 } squatter;
@@ -276,17 +276,17 @@ static void a_squatter_is_told_nothing(void **state) {
   expect_nothing_told((squatter){.reflects = true});
 }
 
-/* ---- somebody in between ------------------------------------------------- */
+/* ---- a man in the middle ------------------------------------------------- */
 
-/* Passes on what a client and the server say, but for one byte of the client's
- * (`from` 0) or the server's (1). */
+/* Forwards between a client and the server, but flips a bit in one byte of the
+ * client (`from` 0) or of the server (1). */
 typedef struct between {
   uint16_t server;
   int listener;
   int from;
-  size_t changed; /* which byte; SIZE_MAX: none */
+  size_t changed; /* index of the byte to change; SIZE_MAX: none */
   uint8_t said[1024];
-  size_t n_said; /* by the client */
+  size_t n_said; /* bytes from the client */
 } between;
 
 static bool pass_on(between *b, int from, const int fds[2], size_t *passed) {
@@ -318,7 +318,7 @@ static void stand_between(void *argument) {
   close(fds[1]);
 }
 
-/* What setting a key through it comes to. */
+/* Sets a key through the man in the middle and returns the status. */
 static gloo_status set_through(between *b) {
   uv_thread_t thread;
   uint16_t port;
@@ -346,7 +346,8 @@ static void what_is_changed_is_not_taken(void **state) {
   assert_int_equal(gloo_store_delete(server, "k", NULL), GLOO_OK);
   size_t said = b.n_said;
   gloo_log_set_level(GLOO_LOG_OFF);
-  /* Lengths that grow make the other side wait: these bytes are left out. */
+  /* A larger length makes the receiver wait, so bytes of lengths are
+   * skipped. */
   for (size_t i = 8; i < said; i++) {
     size_t in_set = i - HELLO_BYTES - PROOF_BYTES;
     if ((i >= HELLO_BYTES && i < HELLO_BYTES + 4) ||
@@ -370,7 +371,7 @@ static void what_is_changed_is_not_taken(void **state) {
   gloo_store_destroy(server);
 }
 
-/* Another time, on another connection; or the last of it twice on the same. */
+/* A recording of a whole conversation is replayed on another connection. */
 static void what_was_heard_is_of_no_use(void **state) {
   (void)state;
   gloo_store *server = store_of(secret, 0);
@@ -416,9 +417,9 @@ static void frames_come_once_and_in_order(void **state) {
   gli_tcp_seal_frame(client, &one);
   gli_tcp_seal_frame(client, &two);
   assert_true(frame_holds(server, &one));
-  assert_false(frame_holds(client, &one)); /* sent back */
+  assert_false(frame_holds(client, &one)); /* reflected */
   assert_false(frame_holds(server, &one)); /* twice */
-  assert_false(frame_holds(late, &two));   /* the one before is missing */
+  assert_false(frame_holds(late, &two));   /* the previous frame is missing */
   free(one.data);
   free(two.data);
   gli_tcp_seal_destroy(client);

@@ -1,4 +1,4 @@
-/* The store that rank 0 serves beside one that lets everybody in. */
+/* The store that rank 0 serves in addition to one without access control. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>

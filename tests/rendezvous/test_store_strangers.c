@@ -1,5 +1,5 @@
-/* What comes to a TCP store's port and is not one of its clients; and what
- * answers a client and is not its server. */
+/* Strangers at a TCP store's port, and servers of other protocols that a client
+ * meets. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -29,7 +29,7 @@ static void another_job_or_epoch_is_refused(void **state) {
                    GLOO_ERR_STALE);
   expect_address(&e, options.port);
   expect_message(&e, "another job or epoch");
-  expect_message(&e, "job 'other', epoch 7"); /* its own */
+  expect_message(&e, "job 'other', epoch 7"); /* the server's own */
   options = options_for(options.port);
   options.epoch = 6;
   assert_int_equal(gloo_store_tcp_create(&options, &client, &e),
@@ -63,7 +63,8 @@ static void a_server_of_something_else_is_recognised(void **state) {
   close(listener);
 }
 
-/* A reply of no bytes that refuses; and a greeting, and then such a reply. */
+/* Sends a refusal without a text, first in place of a greeting, then after
+ * one. */
 static void refuse_without_a_word(void *argument) {
   static const uint8_t replies[16] = {[12] = (uint8_t)-GLOO_ERR_BUSY};
   for (int greets = 0; greets < 2; greets++) {
@@ -109,7 +110,8 @@ static void count_lines(gloo_log_level level, const char *line, void *user) {
   uv_mutex_unlock(&log_lock);
 }
 
-/* The name of the job is what keeps strangers from the keys of all ranks. */
+/* The job's name protects the keys of all ranks from strangers, so no reply
+ * contains it. */
 static void strangers_are_not_told_the_job(void **state) {
   static const char all[] = "another job or epoch";
   char reply[512];
@@ -130,7 +132,7 @@ static void strangers_are_not_told_the_job(void **state) {
   gloo_store_destroy(store);
 }
 
-/* Send a frame after a good hello, or in its place. */
+/* Sends a frame after a valid hello, or in its place. */
 static void expect_dropped(uint16_t port, gli_frame *frame, uint32_t op,
                            int greet) {
   gli_frame hello;
@@ -159,7 +161,7 @@ static void expect_garbage_dropped(uint16_t port) {
   int fd = raw_connect(port);
   raw_send(fd, zeros, sizeof(zeros));
   raw_expect_closed(fd);
-  fd = raw_connect(port); /* half of a head */
+  fd = raw_connect(port); /* half of a header */
   raw_send(fd, zeros, 4);
   shutdown(fd, SHUT_WR);
   raw_expect_closed(fd);
@@ -180,19 +182,19 @@ static void expect_broken_hellos_dropped(uint16_t port) {
 
 static void expect_broken_requests_dropped(uint16_t port) {
   gli_frame frame;
-  gli_frame_begin(&frame, 64); /* an operation that does not exist */
+  gli_frame_begin(&frame, 64); /* an unknown operation */
   expect_dropped(port, &frame, 99, 1);
-  gli_frame_begin(&frame, 64); /* nothing in it */
+  gli_frame_begin(&frame, 64); /* empty body */
   expect_dropped(port, &frame, GLI_TCP_SET, 1);
   gli_frame_begin(&frame, 64); /* an empty key */
   gli_frame_put_key(&frame, "");
   gli_frame_put_blob(&frame, "x", 1);
   expect_dropped(port, &frame, GLI_TCP_SET, 1);
-  gli_frame_begin(&frame, 64); /* a key without its end */
+  gli_frame_begin(&frame, 64); /* a key without its terminating 0 */
   gli_frame_put_blob(&frame, "key", 3);
   gli_frame_put_blob(&frame, "x", 1);
   expect_dropped(port, &frame, GLI_TCP_SET, 1);
-  gli_frame_begin(&frame, 64); /* a key with an end in the middle */
+  gli_frame_begin(&frame, 64); /* a key with a 0 in the middle */
   gli_frame_put_blob(&frame, "k\0y", 4);
   gli_frame_put_blob(&frame, "x", 1);
   expect_dropped(port, &frame, GLI_TCP_APPEND, 1);
@@ -200,7 +202,7 @@ static void expect_broken_requests_dropped(uint16_t port) {
   gli_frame_put_key(&frame, "key");
   gli_frame_put_u32(&frame, 1000000);
   expect_dropped(port, &frame, GLI_TCP_SET, 1);
-  gli_frame_begin(&frame, 64); /* more keys than there are */
+  gli_frame_begin(&frame, 64); /* more keys than follow */
   gli_frame_put_u64(&frame, 0);
   gli_frame_put_u32(&frame, 1);
   gli_frame_put_key(&frame, "");
@@ -213,30 +215,30 @@ static void expect_broken_requests_dropped(uint16_t port) {
   gli_frame_put_key(&frame, "");
   gli_frame_put_u32(&frame, 0);
   expect_dropped(port, &frame, GLI_TCP_FETCH, 1);
-  gli_frame_begin(&frame, 64); /* an alarm without its end */
+  gli_frame_begin(&frame, 64); /* an alarm without its terminating 0 */
   gli_frame_put_u64(&frame, 0);
   gli_frame_put_u32(&frame, 1);
   gli_frame_put_blob(&frame, "alarm", 5);
   gli_frame_put_u32(&frame, 1);
   gli_frame_put_key(&frame, "key");
   expect_dropped(port, &frame, GLI_TCP_FETCH, 1);
-  gli_frame_begin(&frame, 64); /* a will of more than there is */
+  gli_frame_begin(&frame, 64); /* a will longer than the request */
   gli_frame_put_u32(&frame, UINT32_MAX);
   gli_frame_put_u32(&frame, 1);
   gli_frame_put_key(&frame, "key");
   gli_frame_put_blob(&frame, "x", 1);
   expect_dropped(port, &frame, GLI_TCP_WILL, 1);
-  gli_frame_begin(&frame, 64); /* more on a condition than there is */
+  gli_frame_begin(&frame, 64); /* a condition longer than the request */
   gli_frame_put_u32(&frame, 0);
   gli_frame_put_u32(&frame, 1);
   expect_dropped(port, &frame, GLI_TCP_WILL, 1);
-  gli_frame_begin(&frame, 64); /* cut short */
+  gli_frame_begin(&frame, 64); /* truncated */
   gli_frame_put_key(&frame, "key");
   gli_frame_put_u32(&frame, 1);
   expect_dropped(port, &frame, GLI_TCP_ADD, 1);
 }
 
-/* A client that talks on while it should wait for a reply. */
+/* Expects the server to drop a client that sends more while a reply is due. */
 static void expect_impatience_dropped(uint16_t port) {
   gli_frame hello, fetch;
   int fd = raw_connect(port);
@@ -277,7 +279,7 @@ static void strangers_are_dropped_and_the_job_goes_on(void **state) {
   gloo_log_set_level(GLOO_LOG_WARN);
   uv_mutex_destroy(&log_lock);
   assert_int_equal(log_lines, 6 + 4 + 12 + 1);
-  /* They cannot fill the log. */
+  /* Strangers cannot fill the log. */
   assert_int_equal(log_warnings, GLI_TCP_LINES_MAX);
   assert_non_null(strstr(log_last, "rejected 13 more clients"));
 }
@@ -295,7 +297,8 @@ static void silent_clients_are_dropped(void **state) {
   gloo_store_destroy(store);
 }
 
-/* The one that waits for a deadline of the library runs apart. */
+/* The test that waits for a deadline of the library runs separately, with an
+ * argument. */
 int main(int argc, char **argv) {
   (void)argv;
   const struct CMUnitTest tests[] = {
@@ -308,7 +311,7 @@ int main(int argc, char **argv) {
   const struct CMUnitTest patient[] = {
       TEST(silent_clients_are_dropped),
   };
-  /* Raw sockets are to be let in. */
+  /* Allows raw sockets as clients. */
   setenv("GLOO_SECURITY", "off", 1);
   test_warm_up();
   if (argc > 1) return cmocka_run_group_tests(patient, NULL, NULL);

@@ -1,5 +1,5 @@
-/* Clients and servers of a TCP store that come late, leave early or cannot be
- * reached. */
+/* Clients and servers of a TCP store that start late, end early or are
+ * unreachable. */
 #define _GNU_SOURCE /* RTLD_NEXT */
 #include <dlfcn.h>
 #include <netdb.h>
@@ -71,7 +71,7 @@ static void the_port_is_told(void **state) {
   gloo_store_destroy(store);
 }
 
-/* A bare root file system has no /etc/hosts. */
+/* A minimal root file system has no /etc/hosts. */
 static bool resolves(const char *name) {
   struct addrinfo *list = NULL;
   if (getaddrinfo(name, NULL, NULL, &list) != 0) return false;
@@ -122,8 +122,8 @@ static void a_port_in_use_is_named(void **state) {
   gloo_store_destroy(store);
 }
 
-/* Two names, here, have two addresses: "2.1.localhost" is 127.0.0.2 and
- * 127.0.0.1, "1.2.localhost" the other way round. */
+/* Resolves two names to two addresses each: "2.1.localhost" to 127.0.0.2 and
+ * 127.0.0.1, "1.2.localhost" to the same in reverse order. */
 int getaddrinfo(const char *name, const char *service,
                 const struct addrinfo *hints, struct addrinfo **result) {
   int (*real)(const char *, const char *, const struct addrinfo *,
@@ -141,7 +141,7 @@ int getaddrinfo(const char *name, const char *service,
   return real(second, service, hints, &last->ai_next);
 }
 
-/* Else clients would meet somebody else at the other one. */
+/* Otherwise clients would meet another program at the second address. */
 static void a_port_in_use_at_any_address_is_refused(void **state) {
   static const char *const hosts[] = {"1.2.localhost", "2.1.localhost"};
   (void)state;
@@ -170,7 +170,7 @@ static void an_address_of_another_machine_is_refused(void **state) {
   gloo_error e;
   gloo_store_tcp_options options = options_for(0);
   (void)state;
-  options.host = "192.0.2.1"; /* for documentation, RFC 5737 */
+  options.host = "192.0.2.1"; /* reserved for documentation, RFC 5737 */
   options.serve = 1;
   assert_int_equal(gloo_store_tcp_create(&options, &store, &e),
                    GLOO_ERR_ADDRESS);
@@ -182,7 +182,7 @@ static void a_host_that_does_not_resolve_is_named(void **state) {
   gloo_store *store;
   gloo_error e;
   gloo_store_tcp_options options = options_for(1);
-  /* A label of more than 63 characters: refused without asking any server. */
+  /* A label of more than 63 characters is refused without a DNS query. */
   char host[] =
       "a0123456789a0123456789a0123456789a0123456789a0123456789a0123456789a0123"
       ".invalid";
@@ -241,8 +241,8 @@ static void a_server_may_come_later(void **state) {
   gloo_store_destroy(client);
 }
 
-/* With few descriptors left, creating a store works or fails, and leaves none
- * open. */
+/* With few descriptors left, creating a store succeeds or fails, and leaks
+ * none. */
 static int create_with_few_descriptors(int left, void *argument) {
   struct rlimit limit;
   gloo_store *store;
@@ -285,7 +285,7 @@ static void too_few_descriptors_are_an_error(void **state) {
   assert_true(outcomes[1] > 0);
 }
 
-/* A server, ready for `clients` clients and for no more. */
+/* A server with descriptors for `clients` clients and no more. */
 static int serve_few(int clients, void *argument) {
   go_signal *go = argument;
   struct rlimit limit;
@@ -304,8 +304,8 @@ static int serve_few(int clients, void *argument) {
   for (;;) pause();
 }
 
-/* Who cannot be taken is told why, and so is who waits for it in vain; who is
- * there already is served. */
+/* A client that cannot be accepted gets the reason, and so does an
+ * accepted one whose wait times out; otherwise accepted clients are served. */
 static void a_server_without_descriptors_says_so(void **state) {
   enum { CLIENTS = 2 };
   gloo_store *clients[CLIENTS], *another;
@@ -330,7 +330,7 @@ static void a_server_without_descriptors_says_so(void **state) {
   assert_int_equal(gloo_store_get(clients[0], "k", SHORT_TIME, &value, &e),
                    GLOO_ERR_IO);
   expect_message(&e, "out of file descriptors");
-  /* When there is room again all is well. */
+  /* The server works again when a descriptor is free. */
   gloo_store_destroy(clients[1]);
   another = join(port);
   expect_served(another);
@@ -350,7 +350,7 @@ static void wait_for_key(void *argument) {
     _exit(4);
 }
 
-/* While one thread waits, another writes. */
+/* One thread waits while another writes. */
 static int serve_oneself(int unused, void *argument) {
   struct rlimit limit;
   gloo_store *store;
@@ -476,7 +476,8 @@ static void a_stopped_server_is_no_hang(void **state) {
   go_close(&go);
 }
 
-/* Those that wait for a deadline of the library run apart, with an argument. */
+/* Tests that wait for a deadline of the library run separately, with an
+ * argument. */
 int main(int argc, char **argv) {
   (void)argv;
   const struct CMUnitTest tests[] = {

@@ -1,5 +1,5 @@
-/* A TCP store that uses TLS: who comes in, who does not and is told why, and
- * what is sent and read in pieces. */
+/* A TCP store that uses TLS: accepted and refused clients with their errors,
+ * long values, and records that arrive in pieces. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -72,9 +72,9 @@ static int tear_down_files(void **state) {
 /* ---- stores -------------------------------------------------------------- */
 
 typedef struct end {
-  const char *certificate; /* NULL: none, and TLS by the secret */
+  const char *certificate; /* NULL: TLS by the secret */
   const char *secret, *host, *name;
-  bool plain; /* no TLS */
+  bool plain; /* without TLS */
 } end;
 
 static int64_t patience_ns = 20 * SECOND;
@@ -129,7 +129,7 @@ static const end by_secret = {NULL, secret, NULL, NULL, false};
 static const end by_paper_0 = {"rank0", NULL, NULL, NULL, false};
 static const end by_paper_1 = {"rank1", NULL, NULL, NULL, false};
 
-/* ---- who comes in -------------------------------------------------------- */
+/* ---- accepted and refused clients ---------------------------------------- */
 
 static void all_kinds_come_in(void **state) {
   static const end pairs[][2] = {
@@ -144,7 +144,7 @@ static void all_kinds_come_in(void **state) {
        {"address", NULL, NULL, NULL, false}},
       {{"address", NULL, "::1", NULL, false},
        {"address", NULL, "::1", NULL, false}},
-      /* One socket for both families has IPv4 addresses in IPv6 ones. */
+      /* A dual-stack socket has IPv4 addresses mapped to IPv6. */
       {{"address", NULL, "::", NULL, false},
        {"address", NULL, "127.0.0.1", NULL, false}},
       {{"localhost", NULL, "localhost", NULL, false},
@@ -201,15 +201,15 @@ static void others_stay_outside_and_are_told(void **state) {
   gloo_log_set_level(GLOO_LOG_WARN);
 }
 
-/* ---- what is long, and what comes in pieces ------------------------------ */
+/* ---- long values, and records in pieces ---------------------------------- */
 
-/* Between a client and the server. */
+/* A proxy between a client and the server. */
 typedef struct between {
   uint16_t server;
   int listener, room;
   size_t piece;
-  int from;       /* 0: the client */
-  size_t changed; /* which byte of it; SIZE_MAX: none */
+  int from;       /* direction of the changed byte; 0: from the client */
+  size_t changed; /* index of the byte to change; SIZE_MAX: none */
   size_t passed[2];
 } between;
 
@@ -308,7 +308,7 @@ static void many_values_come_at_once(void **state) {
   gloo_store_destroy(server);
 }
 
-/* Whichever byte it is: nothing else is set, and nobody hangs. */
+/* Whichever byte changes, no other value is set and neither side hangs. */
 static void what_is_changed_is_not_taken(void **state) {
   (void)state;
   gloo_log_set_level(GLOO_LOG_OFF);
@@ -354,7 +354,7 @@ static void what_is_changed_is_not_taken(void **state) {
 
 /* ---- strangers ----------------------------------------------------------- */
 
-/* It says that it will use TLS, and is told to go on. */
+/* Announces TLS and expects the server to agree. */
 static int announced(uint16_t port, gli_tls_kind kind) {
   gli_frame hello;
   uint8_t reply[8];
@@ -437,6 +437,6 @@ int main(void) {
       "GLOO_TLS_CERTIFICATE", "GLOO_TLS_AUTHORITY"};
   for (size_t i = 0; i < sizeof variables / sizeof *variables; i++)
     unsetenv(variables[i]);
-  setenv("HOME", "/nowhere", 1); /* where a user may have a secret */
+  setenv("HOME", "/nowhere", 1); /* a real home directory may hold a secret */
   return cmocka_run_group_tests(tests, set_up_files, tear_down_files);
 }

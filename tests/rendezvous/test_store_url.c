@@ -1,4 +1,4 @@
-/* URLs of stores: how they are read, and what is opened by them. */
+/* URLs of stores: parsing, and the stores that they open. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -126,7 +126,8 @@ static void long_ones_are_refused(void **state) {
   assert_int_equal(strlen(url.path), GLI_STORE_URL_MAX - 8);
 }
 
-/* What one store is given the other one has. */
+/* Fails unless both are the same store: a value set in one is read from the
+ * other. */
 static void expect_one(gloo_store *a, gloo_store *b) {
   gloo_value value;
   assert_int_equal(gloo_store_set(a, "key", "value", 5, NULL), GLOO_OK);
@@ -168,7 +169,7 @@ static void a_server_is_reached(void **state) {
   gloo_store_destroy(server);
 }
 
-/* Nothing is served there, and the time is over soon. */
+/* The port has no server, and the timeout is short. */
 static void nobody_answers(void **state) {
   gloo_store *store;
   gloo_error error;
@@ -179,8 +180,8 @@ static void nobody_answers(void **state) {
   assert_non_null(strstr(error.message, "127.0.0.1:1"));
 }
 
-/* Two ranks of one job, as threads of one process are not: the variables are
- * those of the process, so one after the other. */
+/* Opens the stores of two ranks one after the other, since the environment
+ * variables belong to the process. */
 static void the_environment_says_where(void **state) {
   gloo_store_tcp_options o = GLOO_STORE_TCP_OPTIONS_INIT;
   gloo_store *mine, *theirs;
@@ -198,7 +199,7 @@ static void the_environment_says_where(void **state) {
   expect_one(mine, theirs);
   gloo_store_destroy(mine);
   gloo_store_destroy(theirs);
-  setenv("RANK", "0", 1); /* and this one serves it */
+  setenv("RANK", "0", 1); /* and this rank serves it */
   assert_int_equal(gloo_store_open("env:", 0, &mine, NULL), GLOO_OK);
   assert_int_equal(gloo_store_tcp_port(mine), atoi(port));
   gloo_store_destroy(mine);

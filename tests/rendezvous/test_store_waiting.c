@@ -1,5 +1,5 @@
-/* Waiting for keys, and many threads, in every kind of store. Its kind is the
- * program's argument. */
+/* Waiting for keys, and concurrent threads, in every kind of store. The
+ * program's argument is the kind. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -31,7 +31,7 @@ static void timeouts_name_the_missing_keys_only(void **state) {
   store_set(store, "there", "2", 1);
   expect_timeout(gloo_store_get(store, "gone 1", SHORT_TIME, &value, &e), &e,
                  "'gone 1'");
-  assert_int_equal(value.bytes, 7); /* left alone */
+  assert_int_equal(value.bytes, 7); /* unchanged */
   expect_timeout(gloo_store_get(store, "gone 1", GLOO_TIMEOUT_NOW, &value, &e),
                  &e, "'gone 1'");
   expect_timeout(gloo_store_wait(store, keys, 4, SHORT_TIME, &e), &e,
@@ -102,7 +102,8 @@ static void waiters_wake_when_their_keys_are_set(void **state) {
   for (int i = 0; i < 4; i++)
     assert_int_equal(uv_thread_create(&threads[i], wait_for_three, &waiters[i]),
                      0);
-  /* While they wait, others are served: every way of making a key is used. */
+  /* Other calls are served during the waits; each operation that creates a key
+   * is used. */
   assert_ok(gloo_store_append(store, "three", "3", 1, error));
   assert_ok(gloo_store_add(store, "one", 1, &sum, error));
   uv_sleep(20);
@@ -160,7 +161,7 @@ static void add_often(void *argument) {
   }
 }
 
-/* One step of a counter by compare-and-set, until it succeeds. */
+/* Increments a counter by compare-and-set, with retries until it succeeds. */
 static void count_up(waiter *w) {
   char seen[24] = "", next[24];
   for (;;) {

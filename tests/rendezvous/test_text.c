@@ -1,4 +1,4 @@
-/* The pieces that messages are made of, and the limits of the table. */
+/* Text readers, writers and printable text, and the limits of the table. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -72,7 +72,7 @@ static void a_full_table_refuses_more(void **state) {
                    GLOO_ERR_NO_MEMORY);
   assert_non_null(strstr(e.message, "19 of at most 20 bytes"));
   assert_int_equal(gli_table_append(table, "b", "x", 1, &e), GLOO_OK);
-  /* A value that is replaced makes room for the new one. */
+  /* Replacing a value frees the space of the old one. */
   assert_int_equal(gli_table_set(table, "a", "9876543210", 10, &e), GLOO_OK);
   assert_int_equal(gli_table_set(table, "a", "9876543210x", 11, &e),
                    GLOO_ERR_NO_MEMORY);
