@@ -1,7 +1,7 @@
 #!/bin/sh
-# The ports that `gloo run` takes where the system gives away eight, and another
-# user has the names of the local sockets that go with two of them. In a network
-# namespace of its own. 77: that has not what it takes.
+# Prints the ports that `gloo run` takes if the ephemeral range has eight ports, and
+# another user holds the names of the local sockets for two of them. Run it in a new
+# network namespace. Status 77: the range cannot be set.
 # usage: unshare -n names.sh GLOO PYTHON
 gloo=$1 python=$2
 here=$(cd "$(dirname "$0")" && pwd)

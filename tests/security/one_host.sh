@@ -1,5 +1,5 @@
 #!/bin/sh
-# Another user on the host of a job that nothing was set for.
+# Another user on the host of a job without security settings.
 # usage: one_host.sh GLOO ROUNDS PYTHON
 gloo=$1 rounds=$2 python=$3
 here=$(cd "$(dirname "$0")" && pwd)
@@ -8,7 +8,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 export HOME="$scratch" GLOO_LOG_LEVEL=error
 unset GLOO_SECURITY GLOO_JOB_SECRET GLOO_JOB_SECRET_FILE GLOO_JOB_ID
 
-# beside NAME LAUNCHER...: what comes of a stranger beside a job of four ranks.
+# beside NAME LAUNCHER...: runs a job of four ranks and a stranger that attacks it.
 beside() {
   name=$1
   shift
@@ -25,7 +25,7 @@ beside() {
 
 beside "gloo run" "$gloo" run -n 4 --
 GLOO_TRANSPORT=tcp beside "gloo run over TCP" "$gloo" run -n 4 --
-# Without a secret, as started by hand.
+# Ranks without a secret, as started by hand.
 by_hand="$scratch/by_hand"
 cat > "$by_hand" << 'END'
 for RANK in 0 1 2 3; do
@@ -39,8 +39,8 @@ exit $status
 END
 export WORLD_SIZE=4 MASTER_ADDR=127.0.0.1 MASTER_PORT=29500 GLOO_JOB_ID=known
 beside "ranks started by hand" sh "$by_hand"
-# Where nobody is kept out it comes in: what it tries is to the point. A store is
-# there for a small part of a round only, so it may take more than one go.
+# Without access control the stranger succeeds, which proves that its attempts are valid.
+# A store exists for a small part of a round only, so this may take several attempts.
 for _ in 1 2 3 4 5 6 7 8; do
   GLOO_SECURITY=off sh "$here/strangers.sh" "$python" "$rounds" 2 sh "$by_hand" > "$scratch/all" 2>&1
   status=$?
@@ -54,11 +54,11 @@ else
 fi
 unset WORLD_SIZE MASTER_ADDR MASTER_PORT GLOO_JOB_ID
 
-# ---- who has the port first ----------------------------------------------------
+# ---- squatters on the port -----------------------------------------------------
 
-# taken WHAT: another user has the port, or the name of the local socket.
+# taken WHAT: lets another user take the port, or the name of the local socket.
 taken() {
-  rm -f "$scratch/taken" # which says that it is
+  rm -f "$scratch/taken" # the stranger reports there
   "$python" "$here/stranger.py" take $port "$1" > "$scratch/taken" &
   stranger=$!
   wait_until grep -q taken "$scratch/taken"

@@ -37,7 +37,7 @@ static void pki_extend(X509 *certificate, X509 *issuer, int nid,
   X509_EXTENSION_free(extension);
 }
 
-/* Of certificates that have none of their own: 65 years. */
+/* The default lifetime of certificates: 65 years. */
 static const long pki_life_s = 3600L * 24 * 24000;
 static bool pki_alike;
 
@@ -50,7 +50,7 @@ static time_t pki_now(void) {
   return pki_alike ? start_of_2026 : time(NULL);
 }
 
-/* Without its signature. */
+/* Begins a certificate, not yet signed. */
 static X509 *pki_begin(EVP_PKEY *key, const char *name, long from_s,
                        long until_s) {
   static long serial;

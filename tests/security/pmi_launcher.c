@@ -1,4 +1,4 @@
-/* A launcher that speaks PMI-1, for scripts: mpiexec without hosts of its own.
+/* A launcher that speaks PMI-1, for scripts: mpiexec on one host.
  * usage: pmi_launcher RANKS PROGRAM...
  * The status is 0 if that of all ranks is. */
 #include <setjmp.h>

@@ -1,5 +1,5 @@
-/* A program of a job: it joins again and again for a while, with new sockets
- * and connections each time, and looks at the results.
+/* A program that joins its job repeatedly for a while, with new sockets and
+ * connections each time, and checks the results.
  * usage: rounds MILLISECONDS */
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""A process of another user on the host of a job: started as root, it becomes
-one that owns nothing. It goes by what the system
-shows to everybody, and tries to learn, to join, to give values and to crowd.
+"""A process of another user on the host of a job. Started as root, it becomes
+the user nobody. From what the system shows to all users, it tries to learn secrets,
+to join the job, to set values and to exhaust listeners.
 
-usage: stranger.py try SECONDS PROGRAM    whatever listens, again and again
-       stranger.py take PORT,.. port|socket  have the store's place first
-       stranger.py reach SECONDS PID ADDRESS  from another host: whatever listens
+usage: stranger.py try SECONDS PROGRAM    attacks all listeners repeatedly
+       stranger.py take PORT,.. port|socket  takes the store's address first
+       stranger.py reach SECONDS PID ADDRESS  attacks from another host all listeners
            in the network namespace of PID, at ADDRESS
 
-`try` prints what it has tried, and ends with 1 if anything came of it. It is to
-run in namespaces that are the job's alone: it touches all that it finds, but for
-what processes of other names than PROGRAM have. Launchers have ports of their
-own, and some do not stand being connected to: mpiexec of MPICH ends."""
+`try` and `reach` print their attempts, and exit with 1 if one succeeded. Run `try`
+in namespaces with no other job: it attacks all sockets, except those of processes
+with other names than PROGRAM. Launchers have ports, too, and some do not tolerate
+connections: mpiexec of MPICH ends."""
 import os
 import re
 import socket
@@ -24,8 +24,8 @@ SOURCES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../src")
 
 
 def version(header, name):
-    """The number of a protocol, as its header has it: ranks tell a hello of another
-    version so, and look no further."""
+    """Returns the version of a protocol from its header. A rank refuses a hello of
+    another version without further checks."""
     with open(os.path.join(SOURCES, header)) as file:
         return int(re.search(r"#define %s ([0-9]+)" % name, file.read()).group(1))
 
@@ -35,11 +35,11 @@ VERSION = version("rendezvous/store/tcp/tcp_protocol.h", "GLI_TCP_VERSION")
 TCP_VERSION = version("transport_tcp/handshake.h", "GLI_TCP_VERSION")
 SHM_VERSION = version("transport_shm/note.h", "GLI_SHM_VERSION")
 HELLO, SET, FETCH = 1, 2, 3
-ACCEPTED, OTHER_VERSION = 1, 6  # answers of a rank over TCP
+ACCEPTED, OTHER_VERSION = 1, 6  # replies of a rank over TCP
 SHM_ACCEPTED, SHM_OTHER_VERSION = 2, 9
 JOBS = [b"", b"known", b"none"]
 
-TABLES = "/proc/net/"  # of the system's sockets
+TABLES = "/proc/net/"  # with tables of the system's sockets
 HOSTS = {socket.AF_INET: "127.0.0.1", socket.AF_INET6: "::1"}
 
 tried = {}
@@ -50,11 +50,11 @@ def count(what):
     tried[what] = tried.get(what, 0) + 1
 
 
-# ---- what the system shows ---------------------------------------------------
+# ---- public information ------------------------------------------------------
 
 
 def sockets_of_others(program):
-    """Their inodes. This takes what the stranger does not have: being root."""
+    """Returns links of descriptors of other programs. Becomes root meanwhile, unlike a real stranger."""
     found = set()
     os.seteuid(0)
     for pid in filter(str.isdigit, os.listdir("/proc")):
@@ -71,7 +71,7 @@ def sockets_of_others(program):
 
 
 def tcp_listeners(others):
-    """(family, port) of the sockets that listen."""
+    """Returns (family, port) of each TCP listener."""
     found = []
     for name, family in (("tcp", socket.AF_INET), ("tcp6", socket.AF_INET6)):
         with open(TABLES + name) as table:
@@ -83,7 +83,7 @@ def tcp_listeners(others):
 
 
 def abstract_sockets():
-    """(type, name) of all that have a name of the library's."""
+    """Returns (type, name) of each listening socket with a name of the library."""
     found = []
     with open("/proc/net/unix", errors="replace") as table:
         for line in table.readlines()[1:]:
@@ -95,7 +95,7 @@ def abstract_sockets():
 
 
 def look_at_processes():
-    """Secrets on command lines, or in environments that can be read."""
+    """Looks for secrets on command lines and in readable environments."""
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
             if os.stat("/proc/" + pid).st_uid == os.getuid():
@@ -138,7 +138,7 @@ def tcp(family, port):
 
 
 def ask(s, data):
-    """What it answers, until it hangs up or says no more."""
+    """Sends data and returns the reply, up to the end or a timeout."""
     got = b""
     if s is None:
         return got
@@ -182,7 +182,7 @@ def try_store(open_it):
     count("hellos to a store without a proof")
     nonce = os.urandom(16)
     answer = ask(open_it(), frame(HELLO, struct.pack("<QII", MAGIC, VERSION, 1) + nonce) + fetch + bytes(16))
-    # A challenge, or that there is no secret; and no reply to the request.
+    # Expects one reply, a challenge or an error, and none to the request.
     if len(answer) > 8 and len(answer) > 8 + struct.unpack_from("<I", answer)[0]:
         leaks.add("a store answered a request without a proof")
 
@@ -191,7 +191,7 @@ def try_store(open_it):
 
 
 def try_listener(open_it):
-    """As each rank to each other one, with a number by chance."""
+    """Sends hellos as each rank to the next one, with a random key."""
     for rank in range(4):
         count("hellos to a rank over TCP")
         numbers = struct.pack("<IIIIII", TCP_VERSION, 0, 1, rank, (rank + 1) % 4, 0)
@@ -200,7 +200,7 @@ def try_listener(open_it):
 
 
 def judge(answer, magic, accepted, other, of):
-    """The word after the version says what an answer is."""
+    """Checks a reply, whose type is the word after the version."""
     word = struct.unpack_from("<I", answer, 12)[0] if answer[:7] == magic and len(answer) >= 16 else 0
     if word == accepted:
         leaks.add("%s accepted a stranger" % of)
@@ -209,7 +209,7 @@ def judge(answer, magic, accepted, other, of):
 
 
 def try_shared_memory(kind, name):
-    """A hello with the two descriptors that belong to it."""
+    """Sends a hello with two descriptors."""
     count("packets to a rank's socket")
     s = opened(socket.AF_UNIX, kind, name)
     if s is None:
@@ -231,7 +231,7 @@ held = []
 
 
 def crowd(open_it, n):
-    """They say nothing, and stay."""
+    """Opens silent connections and keeps them."""
     for _ in range(n):
         s = open_it()
         if s is not None:
@@ -258,7 +258,7 @@ def try_tcp(others):
 
 
 def reach(seconds, pid, address):
-    """It is told which ports there are, and may not look at anything else."""
+    """Attacks the listeners of another network namespace, with no other information."""
     global TABLES
     TABLES = "/proc/%s/net/" % pid
     HOSTS.update(dict.fromkeys(HOSTS, address))

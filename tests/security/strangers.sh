@@ -1,10 +1,9 @@
 #!/bin/sh
-# A job of rounds.c under a launcher, and a process of another user beside it,
-# in namespaces of their own, so that it touches nothing else.
+# Runs a job of rounds.c under a launcher, and a process of another user that attacks
+# it, in new namespaces, so that it affects nothing else.
 # usage: strangers.sh PYTHON ROUNDS SECONDS LAUNCHER...
-# It prints what both say; the status is the job's, or
-# 100 where anything came of what the stranger tried. 77, with a reason: it
-# cannot be tried here.
+# Prints the output of both. The status is that of the job, 100 if an attempt of the
+# stranger succeeded, or 77, with a reason, if the test cannot run here.
 if [ "$STRANGERS" != inside ]; then
   for tool in unshare ip timeout; do
     command -v $tool > /dev/null || { echo "the command $tool is missing"; exit 77; }

@@ -1,4 +1,5 @@
-/* Keys and tags: the vectors of the RFCs, and what must make a difference. */
+/* Keys and tags: the test vectors of the RFCs, and inputs that must change the
+ * result. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,7 +22,7 @@
 #define PART(text) \
   { text, sizeof(text) - 1 }
 
-/* Of digits in hexadecimal; how many bytes these are. */
+/* Decodes hexadecimal digits. Returns the number of bytes. */
 static size_t from_hex(const char *digits, uint8_t *bytes) {
   size_t n = strlen(digits) / 2;
   for (size_t i = 0; i < n; i++) {
@@ -121,7 +122,7 @@ static void rfc_4231(void **state) {
   }
 }
 
-/* Cases 6 and 7: a key, and data, of more than a block. */
+/* Cases 6 and 7: a key and data longer than a block. */
 static void rfc_4231_longer_than_a_block(void **state) {
   static const char data6[] =
       "Test Using Larger Than Block-Size Key - Hash Key First";
@@ -186,7 +187,7 @@ static void rfc_5869(void **state) {
   }
 }
 
-/* ---- what goes in -------------------------------------------------------- */
+/* ---- input of a tag ------------------------------------------------------ */
 
 static size_t frame(uint8_t *out, char kind, const gli_part *parts, size_t n) {
   size_t used = 0;
@@ -200,7 +201,7 @@ static size_t frame(uint8_t *out, char kind, const gli_part *parts, size_t n) {
   return used;
 }
 
-/* Ranks of two builds must agree. */
+/* The format must not change, since ranks of different builds must agree. */
 static void a_tag_is_hmac_of_parts_with_their_lengths(void **state) {
   static const gli_part parts[] = {PART("frame"), {NULL, 0}, PART("\0\1\2")};
   uint8_t message[64];
@@ -241,7 +242,7 @@ static gli_proofs proofs_of(const char *protocol, const gli_part *transcript,
   return proofs;
 }
 
-/* The right tags are from Python's hmac. */
+/* Python's hmac computed the expected tags. */
 static void a_proof_is_a_tag_over_protocol_end_and_transcript(void **state) {
   static const gli_part said[] = {PART("hello"), PART("nonce")};
   uint8_t right[GLI_TAG_BYTES];
@@ -320,7 +321,7 @@ static void every_bit_of_the_key_changes_tags_and_keys(void **state) {
   }
 }
 
-/* Lists that are all "abc" without their lengths, and some that have more. */
+/* Lists that all concatenate to "abc", and some with more parts. */
 static const struct {
   gli_part parts[4];
   size_t n;
@@ -365,7 +366,7 @@ static void labels_and_parts_change_the_key(void **state) {
   }
 }
 
-/* Also where what is signed reads like what a key follows from. */
+/* Holds also if the signed input equals that of a derived key. */
 static void a_tag_is_no_part_of_a_key(void **state) {
   static const gli_part parts[] = {PART("store"), PART("job")};
   gli_key key = some_key(1);
@@ -397,7 +398,7 @@ static void tags_that_differ_in_a_bit_are_not_equal(void **state) {
   }
 }
 
-/* ---- use ----------------------------------------------------------------- */
+/* ---- repeated use -------------------------------------------------------- */
 
 static void one_key_serves_many_tags(void **state) {
   gli_key key = some_key(1);
@@ -466,7 +467,8 @@ static void the_version_is_that_of_openssl_3(void **state) {
 
 /* ---- threads and forks --------------------------------------------------- */
 
-/* What a rank does, without cmocka: the tag that comes out, or zeros. */
+/* Runs all steps of a rank, without cmocka. Returns the tag, or zeros after a
+ * failure. */
 static tag tag_with_all_steps(void) {
   static const gli_part part = PART("message");
   gli_key key;
@@ -504,7 +506,8 @@ static void threads_do_not_disturb_each_other(void **state) {
   }
 }
 
-/* With a mutex a server of strangers would keep out whoever makes pairs. */
+/* With a mutex, a server busy with strangers would block threads that connect
+ * pairs. */
 static void one_that_makes_a_key_keeps_no_other_out(void **state) {
   pthread_t thread;
   void *good = NULL;

@@ -1,4 +1,4 @@
-/* A build without OpenSSL says what it takes, and takes no tag for right. */
+/* A build without OpenSSL names the missing dependency and accepts no tag. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

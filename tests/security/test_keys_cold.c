@@ -1,4 +1,4 @@
-/* The first use of OpenSSL in a process, of which each case has its own. */
+/* The first use of OpenSSL in a process; each case runs in a new process. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,8 +21,8 @@
 
 enum { THREADS = 3, PATIENCE_S = 60 };
 
-/* How a process ended that does `body`: its exit status, or 1000 and the number
- * of the signal. One that hangs is ended by SIGALRM. */
+/* Runs `body` in a process. Returns its exit status, or 1000 + the signal that
+ * ended it. SIGALRM ends a process that hangs. */
 static int ended(int (*body)(void)) {
   int status = -1;
   pid_t child = fork();
@@ -63,8 +63,8 @@ static void *make_tags(void *unused) {
 
 enum { MADE = 3, REFUSED = 4 };
 
-/* Where the machine is so busy that the fork could not wait for a thread to
- * have made its key, the child is told. */
+/* On a busy machine the fork may not be able to wait until a thread has made
+ * its key; the child then gets GLOO_ERR_FORKED. */
 static int child_makes_tag(void) {
   gloo_status status = make_tag();
   if (status == GLOO_OK) return MADE;
@@ -85,8 +85,8 @@ static int fork_beside_threads(void) {
   return made > 0 ? MADE : REFUSED;
 }
 
-/* The runtimes of gcc 12's sanitizers may leave their allocators locked for
- * ever in a child that is forked while other threads allocate. */
+/* The sanitizers of gcc 12 may leave their allocators locked in a child that is
+ * forked while other threads allocate. */
 static void children_of_busy_parents_make_keys(void **state) {
   int made = 0;
   (void)state;
@@ -108,7 +108,7 @@ static void *make_tags_and_tell(void *unused) {
   return make_tags(unused);
 }
 
-/* Called after what OpenSSL may have put on the list of what exit calls. */
+/* Runs at exit after the handlers that OpenSSL may have registered. */
 static void take_long_to_end(void) {
   nap(20000000);
 }
@@ -138,7 +138,7 @@ static int use_odd_configuration(void) {
   gli_key key;
   gli_mac *mac;
   gloo_error e;
-  ERR_raise(ERR_LIB_USER, 1); /* of the program's own */
+  ERR_raise(ERR_LIB_USER, 1); /* an error of the program */
   if (gli_key_extract("salt", 4, "secret", 6, &key, &e) != GLOO_ERR_UNSUPPORTED)
     return 1;
   if (strstr(e.message, "a key from the job secret: ") == NULL ||

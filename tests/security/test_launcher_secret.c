@@ -1,6 +1,6 @@
-/* The secret that rank 0 draws where the ranks of a launcher have none, and
- * that the launcher's table of keys and values carries to the others. Each rank
- * is a process, and the launcher speaks PMI-1. */
+/* The secret drawn by rank 0 if a launcher's ranks have none, and sent to the
+ * others through the launcher's key-value space. Each rank is a process, and
+ * the launcher speaks PMI-1. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -37,10 +37,10 @@ static int forget(void **state) {
   return 0;
 }
 
-/* ---- what a rank has been told ------------------------------------------- */
+/* ---- the announced secret ------------------------------------------------ */
 
 typedef struct told {
-  int bytes; /* of the secret that the store came with */
+  int bytes; /* length of the secret in the store */
   const char *warns;
 } told;
 
@@ -52,8 +52,8 @@ static void count_warnings(gloo_log_level level, const char *line, void *user) {
     lines++;
 }
 
-/* All have the same one, and a context that a store with it was given asks for
- * it. */
+/* All ranks get the same secret, and a context on a store with a secret
+ * requires it. */
 static int rank_is_told(int rank, void *argument) {
   const told *t = argument;
   gloo_error error = {.message = ""};
@@ -63,7 +63,7 @@ static int rank_is_told(int rank, void *argument) {
   gloo_log_set_sink(count_warnings, NULL);
   EXPECT(gloo_store_open("pmi:", LONG, &store, &error) == GLOO_OK);
   EXPECT((int)store->told.n_bytes == t->bytes);
-  /* A test may look at it; ranks never put it into a store. */
+  /* Only a test puts the secret into a store; ranks never do. */
   if (rank == 0)
     EXPECT(gloo_store_set(store, "test", store->told.bytes, store->told.n_bytes,
                           &error) == GLOO_OK);
@@ -145,7 +145,7 @@ static void one_in_options_goes_first(void **state) {
   pmi_run(&(pmi_script){.ranks = 3}, rank_starts, &o, NULL);
 }
 
-/* Rank 1 has a secret of its own, and rank 0 has drawn another one. */
+/* Rank 1 has a configured secret, and rank 0 has drawn another. */
 static int odd_rank_is_named(int rank, void *argument) {
   gloo_error error = {.message = ""};
   gloo_context *context;

@@ -1,5 +1,5 @@
 /* GLOO_SECURITY=required: a rank of a job without a secret is refused on every
- * path, before it listens, connects, or writes to a store. */
+ * path, before it listens, connects or writes to a store. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,7 +19,7 @@
 #include "gloo_c/gloo_c.h"
 #include "security/keys.h"
 
-static const char *word; /* how it is asked for */
+static const char *word; /* value of GLOO_SECURITY */
 static gloo_error e;
 
 static int ask(void **state) {
@@ -43,7 +43,7 @@ static void assert_refused(gloo_status status) {
   assert_non_null(strstr(e.message, "GLOO_JOB_SECRET"));
 }
 
-/* A port of 127.0.0.1 that is taken: by a listener that sees connections. */
+/* Occupies a port of 127.0.0.1 with a listener that sees connections. */
 static int listen_here(uint16_t *port) {
   struct sockaddr_in at = {.sin_family = AF_INET,
                            .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -57,7 +57,7 @@ static int listen_here(uint16_t *port) {
   return fd;
 }
 
-/* The wait is short: a client has connected when its call returns. */
+/* A short wait suffices: a client has connected when its call returns. */
 static void assert_nothing_came(int fd) {
   struct timeval none = {0, 1};
   assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &none, sizeof none),
@@ -67,8 +67,8 @@ static void assert_nothing_came(int fd) {
   close(fd);
 }
 
-/* Where a device would listen, nothing can: a rank that tries gets
- * GLOO_ERR_ADDRESS. */
+/* Occupies the only port allowed to devices, so that a rank that tries to
+ * listen gets GLOO_ERR_ADDRESS. */
 static int occupy_ports(void) {
   char text[16];
   uint16_t port;
@@ -143,7 +143,8 @@ static void no_rank_starts_at_a_file_store(void **state) {
   assert_int_equal(rmdir(directory), 0);
 }
 
-/* torchrun says that all ranks are here, and rank 0 would serve one beside. */
+/* torchrun states that all ranks are local, and rank 0 would serve a second
+ * store. */
 static void no_rank_of_torchrun_starts(void **state) {
   char text[16];
   uint16_t port;
@@ -167,7 +168,7 @@ static void no_rank_of_torchrun_starts(void **state) {
   assert_nothing_came(store);
 }
 
-/* ---- stores of the program's own ----------------------------------------- */
+/* ---- stores of the program ----------------------------------------------- */
 
 static int calls;
 
@@ -256,7 +257,7 @@ static void no_rank_joins(void **state) {
   gloo_store_destroy(store);
 }
 
-/* A rank alone needs none, until others are to come. */
+/* A single rank needs no secret until others are to join. */
 static void no_rank_takes_others_in(void **state) {
   gloo_context *context, *more = NULL;
   (void)state;
@@ -270,7 +271,7 @@ static void no_rank_takes_others_in(void **state) {
   gloo_store_destroy(store);
 }
 
-/* ---- with one ------------------------------------------------------------ */
+/* ---- with a secret ------------------------------------------------------- */
 
 static void a_secret_is_all_that_it_takes(void **state) {
   gloo_context *context;

@@ -1,5 +1,5 @@
-/* Where a job's secret comes from, what is refused, and that no digit of it is
- * told. */
+/* Sources of a job's secret, refused sources, and the absence of its digits
+ * from messages. */
 #define _XOPEN_SOURCE 700 /* chown, mkdtemp, symlink */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,7 +20,7 @@
 #include "core/log.h"
 #include "security/secret.h"
 
-/* 64 digits, in which none of the words of an error can be found. */
+/* 64 digits that contain no word of an error message. */
 #define DIGITS \
   "9d3f17c48e02b65a71f0c3d8e94b2a6075f1e8d3c2b4a6978d0e1f2c3b4a5968"
 #define OTHER "0f1e2d3c4b5a69788796a5b4c3d2e1f0"
@@ -36,7 +36,7 @@ static gloo_error e;
 
 enum { WINDOW = 5 };
 
-/* Digits of a secret that are in the text; NULL: none. */
+/* Returns digits of a secret that occur in the text, or NULL. */
 static const char *digits_told(const char *text) {
   static const char *const secrets[] = {DIGITS, OTHER};
   static char window[WINDOW + 1];
@@ -154,7 +154,7 @@ static void expect_none(void) {
   assert_string_equal(secret.source, "none");
 }
 
-/* With these words in the error, of which the last may be NULL. */
+/* Expects an error whose message contains these words; `todo` may be NULL. */
 static void expect_refused(gloo_status status, const char *what,
                            const char *why, const char *todo) {
   gli_secret secret = {.n_bytes = 7}, before = secret;
@@ -186,7 +186,7 @@ static void the_first_source_wins(void **state) {
   assert_string_equal(secret.source, "options");
 }
 
-/* Rather than go on with another, which the other ranks may not have. */
+/* Otherwise the rank would use another secret than the other ranks. */
 static void a_bad_source_hides_those_after_it(void **state) {
   (void)state;
   write_text(in_home(), OTHER, 0600);
@@ -311,7 +311,7 @@ static void what_is_no_regular_file_is_refused(void **state) {
   expect_refused(GLOO_ERR_INVALID, "/dev/zero", "not a regular file", NULL);
 }
 
-/* What Kubernetes mounts, with the mode 0400 asked for. */
+/* The links and files that Kubernetes mounts with mode 0400. */
 static void links_to_a_mounted_file_are_followed(void **state) {
   char name[160], link[160];
   (void)state;
@@ -364,7 +364,7 @@ static void a_secret_in_place_of_a_file_is_not_told(void **state) {
 /* ---- users ------------------------------------------------------------------
  */
 
-/* As another user, which takes root; without cmocka. */
+/* Runs `body` as another user, which needs root, without cmocka. */
 static int as_stranger(int (*body)(void)) {
   int status = -1;
   pid_t child = fork();
@@ -380,8 +380,8 @@ static bool message_has(const char *word) {
   return strstr(e.message, word) != NULL;
 }
 
-/* 0: there is none; 1: found; 2 and 3: refused for its owner, or its mode;
- * 4: cannot be opened. */
+/* Returns 0 if no secret is set, 1 if one is read, 2 if its owner is refused, 3
+ * if its mode is, 4 if the file cannot be opened. */
 static int what_becomes_of_it(void) {
   gli_secret secret;
   gloo_status status = gli_secret_read(NULL, 0, &secret, &e);
@@ -411,7 +411,7 @@ static void the_owner_is_this_user_or_root(void **state) {
   assert_int_equal(as_stranger(what_becomes_of_it), 2);
 }
 
-/* As in a pod with fsGroup. */
+/* Such files occur in a pod with fsGroup. */
 static void a_file_of_root_may_be_read_by_its_group(void **state) {
   (void)state;
   if (geteuid() != 0) skip();

@@ -1,5 +1,5 @@
-/* TLS between two ends: who comes in, what a third one on the wire can do, and
- * what a socket that takes little does to what is sent. */
+/* TLS between two ends: accepted and refused peers, an attacker on the wire,
+ * and sockets with small buffers. */
 #include <errno.h>
 #include <fcntl.h>
 #include <openssl/err.h>
@@ -63,13 +63,14 @@ static gli_tls_settings *settings_issued(const pki_authority *by,
   return settings_of("issued.pem");
 }
 
-/* Both by the same kind: 0 by the secret, 1 by certificates. */
+/* Opens both ends with one kind of authentication: 0 by the secret, 1 by
+ * certificates. */
 static tls_ends ends_of_kind(int kind) {
   gli_tls_settings *here = kind ? settings_of("rank0.pem") : ends_by_secret();
   gli_tls_settings *there = kind ? settings_of("rank1.pem") : ends_by_secret();
   gli_key key = ends_key(1);
   tls_ends ends = ends_open(here, there, &key, &key);
-  gli_tls_settings_release(here); /* the connections hold them */
+  gli_tls_settings_release(here); /* the connections hold references */
   gli_tls_settings_release(there);
   return ends;
 }
@@ -80,7 +81,7 @@ static tls_ends ends_up(int kind) {
   return ends;
 }
 
-/* ---- who comes in -------------------------------------------------------- */
+/* ---- accepted and refused peers ------------------------------------------ */
 
 static void both_kinds_connect(void **state) {
   (void)state;
@@ -103,7 +104,7 @@ static void another_key_is_refused_at_both_ends(void **state) {
   gli_tls_settings_release(settings);
 }
 
-/* Neither takes the other kind for its own. */
+/* Neither end accepts the other kind. */
 static void the_kinds_do_not_mix(void **state) {
   gli_tls_settings *secret = ends_by_secret(),
                    *paper = settings_of("rank0.pem");
@@ -120,7 +121,8 @@ static void the_kinds_do_not_mix(void **state) {
   gli_tls_settings_release(paper);
 }
 
-/* Is it refused, whichever end it is at? The other one says `why`. */
+/* Fails unless the certificate is refused at the ends given by `here` and
+ * `there`, and accepted at others. The peer reports `why`. */
 static void assert_paper_refused(const pki_authority *by, pki_paper paper,
                                  const char *why, bool here, bool there) {
   gli_tls_settings *good = settings_of("rank0.pem");
@@ -161,12 +163,12 @@ static void bad_certificates_are_refused_and_both_say_why(void **state) {
   assert_paper_refused(authority, paper, "", false, false);
 }
 
-/* ---- whose certificate it is --------------------------------------------- */
+/* ---- the rank that a certificate names ----------------------------------- */
 
 typedef struct claim {
   const char *names;
   uint32_t rank;
-  const char *at, *name; /* where it listens, and GLOO_TLS_NAME */
+  const char *at, *name; /* listening address, and GLOO_TLS_NAME */
   bool is_rank, is_host, is_member;
 } claim;
 
@@ -180,10 +182,10 @@ static const claim claims[] = {
     {"URI:gloo:rank/1,URI:gloo:rank/2", 2, "10.0.0.1", NULL, true, false, true},
     {"URI:gloo:rank/4294967295", UINT32_MAX, "10.0.0.1", NULL, true, false,
      true},
-    /* The address fits, but it says which rank it is. */
+    /* The address matches, but the certificate names another rank. */
     {"URI:gloo:rank/1,IP:10.0.0.1", 2, "10.0.0.1", "node", false, false, true},
     {"URI:gloo:rank/1,DNS:node", 2, "10.0.0.1", "node", false, false, true},
-    /* For another use of the same authority. */
+    /* A certificate of the same authority for another use. */
     {"URI:gloo:operator,IP:10.0.0.1", 1, "10.0.0.1", NULL, false, false, false},
     {"URI:https://rank/1,IP:10.0.0.1", 1, "10.0.0.1", NULL, true, true, true},
     {"IP:10.0.0.1", 1, "10.0.0.1", NULL, true, true, true},
@@ -198,7 +200,8 @@ static const claim claims[] = {
     {NULL, 1, "10.0.0.1", "a rank", false, false, false}, /* the CN */
 };
 
-/* By the end `looks`, which is to talk to that rank. Both say why not. */
+/* Returns whether the end `looks`, which connects to that rank, accepts the
+ * other's certificate. If not, both ends report why. */
 static bool is_taken_for(gli_tls_settings *here, gli_tls_settings *there,
                          int looks, uint32_t rank, const gli_endpoint at[2]) {
   char uri[32];
@@ -262,9 +265,9 @@ static void by_the_secret_nobody_is_asked_for_a_name(void **state) {
   ends_close(&ends);
 }
 
-/* ---- those that speak otherwise ------------------------------------------ */
+/* ---- other clients and protocols ----------------------------------------- */
 
-/* A client by OpenSSL's own means at the wire's end of THERE. */
+/* Drives a client that uses OpenSSL directly, at the wire's end of THERE. */
 static void openssl_client_goes_on(SSL *ssl, tls_end *there) {
   for (int i = 0; i < 20 && there->step == GLI_TLS_WAITS; i++) {
     (void)SSL_do_handshake(ssl);
@@ -322,13 +325,14 @@ static void plain_bytes_are_refused(void **state) {
     end->code = errno;
     assert_int_equal(end->step, GLI_TLS_FAILED);
     ends_assert_why(&ends, (int)(i % ENDS), "does not speak TLS");
-    /* And for ever. */
+    /* The failure is permanent. */
     assert_int_equal(gli_tls_shake_hands(end->tls), GLI_TLS_FAILED);
     ends_close(&ends);
   }
 }
 
-/* What is there before it has spoken may be no TLS: it is left where it is. */
+/* Bytes that arrive before the connecting end has spoken may not be TLS; they
+ * stay in the socket. */
 static void who_connects_speaks_first(void **state) {
   (void)state;
   for (int kind = 0; kind < 2; kind++) {
@@ -344,22 +348,23 @@ static void who_connects_speaks_first(void **state) {
   }
 }
 
-/* ---- somebody on the wire ------------------------------------------------ */
+/* ---- an attacker on the wire --------------------------------------------- */
 
-/* How long the two directions of a handshake are. */
+/* Returns the lengths of the two directions of a handshake. */
 static void measure_handshake(int kind, size_t bytes[ENDS]) {
   tls_ends ends = ends_up(kind);
   for (int i = 0; i < ENDS; i++) bytes[i] = ends.end[i].carried;
   ends_close(&ends);
 }
 
-/* True: it was noticed. What is heard is what was said, or nothing. */
+/* Returns true if the change was noticed. Otherwise data still
+ * arrives unchanged in both directions. */
 static bool flip_is_noticed(int kind, int from, size_t at, uint8_t bits) {
   tls_ends ends = ends_of_kind(kind);
   ends.end[from].flip_at = at;
   ends.end[from].flip = bits;
   bool noticed = !ends_shake_hands(&ends);
-  /* Signatures differ in length: this handshake may have been a shorter one. */
+  /* Signatures vary in length, so this handshake may end before the byte. */
   ends.end[from].flip_at = SIZE_MAX;
   if (!noticed) ends_assert_talk(&ends);
   for (int i = 0; i < ENDS; i++) {
@@ -372,7 +377,7 @@ static bool flip_is_noticed(int kind, int from, size_t at, uint8_t bits) {
   return noticed;
 }
 
-/* All but the bytes of record headers that TLS itself does not look at. */
+/* Covers all bytes but those of record headers that TLS ignores. */
 static void every_changed_byte_of_a_handshake_is_noticed(void **state) {
   static const size_t strides[] = {1, 13};
   (void)state;
@@ -419,9 +424,8 @@ static void say_in_records(gli_tls *tls, const uint8_t *said) {
                    SAID_BYTES - 101);
 }
 
-/* What a receiver that asks for `room` bytes at a time gets until there is an
- * end or an error; its errno, 0 for the end. It waits only where nothing is
- * hidden. */
+/* Receives up to `room` bytes at a time until the end or an error. Returns 0 at
+ * the end, or errno; EAGAIN means that neither TLS nor the socket has data. */
 static int hear_all(gli_tls *tls, size_t room, uint8_t *heard, size_t *bytes) {
   *bytes = 0;
   for (;;) {
@@ -451,7 +455,7 @@ static void every_changed_byte_of_a_record_is_noticed(void **state) {
     int code = hear_all(hearer->tls, rooms[at % 3], heard, &bytes);
     assert_memory_equal(heard, said, bytes);
     assert_true(bytes < SAID_BYTES);
-    if (code == EAGAIN) { /* it takes the record for a longer one */
+    if (code == EAGAIN) { /* the receiver takes the record for a longer one */
       (void)shutdown(hearer->wire, SHUT_WR);
       code = hear_all(hearer->tls, SAID_BYTES, heard, &bytes);
       assert_int_equal(bytes, 0);
@@ -461,7 +465,7 @@ static void every_changed_byte_of_a_record_is_noticed(void **state) {
       if (strstr(gli_tls_why(hearer->tls), "data was modified in transit") ==
           NULL)
         fail_msg("byte %zu: %s", at, gli_tls_why(hearer->tls));
-      /* It stays so, and its own direction is closed, too. */
+      /* The failure is permanent, and sending fails, too. */
       assert_int_equal(ends_receive(hearer->tls, heard, 1), -1);
       assert_int_equal(errno, EBADMSG);
       assert_int_equal(ends_send(hearer->tls, "x", 1), -1);
@@ -470,7 +474,7 @@ static void every_changed_byte_of_a_record_is_noticed(void **state) {
   }
 }
 
-/* The end that sent the record hears what became of it. */
+/* The sender of the record learns of the failure. */
 static void an_alert_is_no_orderly_end(void **state) {
   (void)state;
   for (int kind = 0; kind < 2; kind++) {
@@ -491,7 +495,7 @@ static void an_alert_is_no_orderly_end(void **state) {
   }
 }
 
-/* A record that comes again, or in place of another. */
+/* A record is replayed, or sent in place of another. */
 static void a_replayed_record_is_noticed(void **state) {
   tls_ends ends = ends_up(0);
   tls_end *teller = &ends.end[HERE], *hearer = &ends.end[THERE];
@@ -509,7 +513,7 @@ static void a_replayed_record_is_noticed(void **state) {
   ends_close(&ends);
 }
 
-/* What is wrong behind what is right is met without another byte. */
+/* A damaged record after an intact one is found without further input. */
 static void an_error_is_not_hidden_by_what_came_before(void **state) {
   tls_ends ends = ends_up(0);
   tls_end *teller = &ends.end[HERE], *hearer = &ends.end[THERE];
@@ -536,13 +540,13 @@ static void what_came_is_read_before_the_end(void **state) {
     char heard[8];
     assert_int_equal(ends_send(teller->tls, "last", 4), 4);
     if (orderly) gli_tls_shut(teller->tls);
-    if (orderly) gli_tls_shut(teller->tls); /* once is enough */
+    if (orderly) gli_tls_shut(teller->tls); /* a second call has no effect */
     (void)shutdown(teller->fd, SHUT_WR);
     (void)ends_carry(&ends);
     assert_int_equal(ends_receive(hearer->tls, heard, sizeof heard), 4);
     for (int i = 0; i < 2; i++)
       assert_int_equal(ends_receive(hearer->tls, heard, sizeof heard), 0);
-    /* The other direction goes on. */
+    /* The other direction stays open. */
     assert_int_equal(ends_send(hearer->tls, "more", 4), 4);
     (void)ends_carry(&ends);
     assert_int_equal(ends_receive(teller->tls, heard, sizeof heard), 4);
@@ -557,7 +561,7 @@ static void what_came_is_read_after_a_write_has_failed(void **state) {
   (void)state;
   assert_int_equal(ends_send(teller->tls, "last", 4), 4);
   (void)ends_carry(&ends);
-  (void)shutdown(hearer->fd, SHUT_WR); /* so that writing fails */
+  (void)shutdown(hearer->fd, SHUT_WR); /* makes writing fail */
   assert_int_equal(ends_send(hearer->tls, "x", 1), -1);
   assert_int_equal(errno, EPIPE);
   assert_int_equal(ends_send(hearer->tls, "x", 1), -1);
@@ -583,7 +587,7 @@ static void nothing_to_send_is_sent_at_once(void **state) {
   ends_close(&ends);
 }
 
-/* ---- OpenSSL's list of errors, forks, threads ---------------------------- */
+/* ---- OpenSSL's error queue, forks, threads ------------------------------- */
 
 static void no_error_is_left_behind(void **state) {
   (void)state;
@@ -594,8 +598,8 @@ static void no_error_is_left_behind(void **state) {
   assert_int_equal(ERR_peek_error(), 0);
 }
 
-/* But for those before a handshake, and before a file of certificates: there
- * OpenSSL begins a new list. */
+/* The program's errors stay in the queue, except before a handshake or the
+ * loading of certificates, which clear it. */
 static void errors_of_the_program_stay_its_own(void **state) {
   tls_ends ends = ends_up(1);
   tls_end *teller = &ends.end[HERE], *hearer = &ends.end[THERE];

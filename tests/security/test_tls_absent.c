@@ -1,5 +1,4 @@
-/* A build without OpenSSL has no TLS, and does not do without where it is to be
- * used. */
+/* A build without OpenSSL has no TLS, and fails where TLS is required. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -79,6 +78,6 @@ int main(void) {
   unsetenv("GLOO_JOB_SECRET");
   unsetenv("GLOO_JOB_SECRET_FILE");
   unsetenv("GLOO_SECURITY");
-  setenv("HOME", "/nowhere", 1); /* where a user may have a secret */
+  setenv("HOME", "/nowhere", 1); /* a real home directory may hold a secret */
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

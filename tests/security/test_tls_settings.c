@@ -1,5 +1,5 @@
-/* What options and variables say of TLS, and the files that they name: what is
- * wrong with them, passwords, and files that change. */
+/* TLS options and variables, and the files that they name: invalid values,
+ * passwords, and files that change. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,7 +63,8 @@ static gloo_tls_options options_of(const char *certificate, const char *its_key,
   return o;
 }
 
-/* The sentence has all of these (NULL ends them), and nothing is made. */
+/* Fails unless the message contains both texts (`second` may be NULL) and no
+ * settings are created. */
 static void assert_refused(const gloo_tls_options *o, gloo_status status,
                            const char *first, const char *second) {
   gloo_error e = {.status = GLOO_OK};
@@ -75,7 +76,7 @@ static void assert_refused(const gloo_tls_options *o, gloo_status status,
   assert_null(settings);
 }
 
-/* ---- whether, and by what ------------------------------------------------ */
+/* ---- kind of authentication ---------------------------------------------- */
 
 static gli_tls_kind kind_of(const gloo_tls_options *o) {
   gli_tls_settings *settings = NULL;
@@ -110,7 +111,7 @@ static void options_and_variables_say_whether(void **state) {
   assert_int_equal(kind_of(&o), GLI_TLS_BY_CERTIFICATE);
   setenv("GLOO_TLS", "1", 1);
   assert_int_equal(kind_of(NULL), GLI_TLS_BY_CERTIFICATE);
-  /* What is given counts, and not the variable. */
+  /* An option takes precedence over the variable. */
   o.key = rank0;
   assert_refused(&o, GLOO_ERR_INVALID, rank0, cert);
 }
@@ -152,7 +153,7 @@ static void a_secret_or_a_certificate_is_needed(void **state) {
   assert_int_equal(gli_tls_suffices(GLI_TLS_NONE, false, &e), GLOO_OK);
 }
 
-/* No sentence is cut. */
+/* Messages are not truncated. */
 static void differences_are_told_in_full(void **state) {
   (void)state;
   for (int own = 0; own <= GLI_TLS_BY_CERTIFICATE; own++) {
@@ -216,7 +217,7 @@ static void bad_files_are_named(void **state) {
                    cases[i].second);
 }
 
-/* Whatever takes these options says the same, and makes nothing. */
+/* All functions with these options report the same error and create nothing. */
 static void devices_and_stores_say_the_same(void **state) {
   gloo_tls_options o = options_of("/absent.pem", NULL, ca);
   gloo_device_options d = GLOO_DEVICE_OPTIONS_INIT;
@@ -238,7 +239,7 @@ static void devices_and_stores_say_the_same(void **state) {
     o.certificate = "/absent.pem";
     assert_int_equal(gloo_store_tcp_create(&s, &store, &e), GLOO_ERR_IO);
     assert_non_null(strstr(e.message, "/absent.pem"));
-    o.certificate = o.authority = NULL; /* and there is no secret */
+    o.certificate = o.authority = NULL; /* and no secret is set */
     assert_int_equal(gloo_store_tcp_create(&s, &store, &e), GLOO_ERR_AUTH);
     assert_null(store);
     o.authority = ca;
@@ -248,9 +249,9 @@ static void devices_and_stores_say_the_same(void **state) {
 /* ---- passwords ----------------------------------------------------------- */
 
 typedef struct told {
-  const char *text; /* NULL: none is known */
+  const char *text; /* NULL: the password is unknown */
   int asked;
-  int returns; /* instead of its length; 0: that */
+  int returns; /* result in place of the length, unless 0 */
 } told;
 
 static int tell(void *user, char *text, size_t room) {
@@ -259,7 +260,7 @@ static int tell(void *user, char *text, size_t room) {
   if (t->text == NULL) return -1;
   size_t bytes = strlen(t->text);
   if (bytes > room) bytes = room;
-  memcpy(text, t->text, bytes); /* no zero behind it */
+  memcpy(text, t->text, bytes); /* without a terminating 0 */
   return t->returns != 0 ? t->returns : (int)bytes;
 }
 
@@ -279,13 +280,13 @@ static void keys_with_a_password_ask_for_it(void **state) {
   assert_refused(&o, GLOO_ERR_INVALID, locked, "password");
   t = (told){.text = "open sesame", .returns = 1000000};
   assert_refused(&o, GLOO_ERR_INVALID, locked, "password");
-  o.certificate = rank0; /* which has none */
+  o.certificate = rank0; /* its key has no password */
   t = (told){.text = NULL};
   assert_int_equal(kind_of(&o), GLI_TLS_BY_CERTIFICATE);
   assert_int_equal(t.asked, 0);
 }
 
-/* At the terminal there is nobody. */
+/* The terminal has no user. */
 static void without_anybody_to_ask_it_is_an_error(void **state) {
   gloo_tls_options o = options_of(locked, NULL, ca);
   (void)state;
@@ -308,7 +309,7 @@ static void a_directory_of_authorities_will_do(void **state) {
   assert_true(connects(by_file, by_folder));
   assert_true(connects(by_folder, by_file));
   gli_tls_settings_release(by_folder);
-  /* One without that authority. */
+  /* A folder without that authority. */
   by_folder = ends_by_certificate(rank1, folder);
   assert_false(connects(by_file, by_folder));
   gli_tls_settings_release(by_folder);
@@ -325,7 +326,7 @@ static void count_warnings(gloo_log_level level, const char *line, void *user) {
   if (level == GLOO_LOG_WARN) warned++;
 }
 
-/* The rank of a new connection's certificate; -1: none. */
+/* Returns the rank in the certificate of a new connection, or -1. */
 static int rank_shown(gli_tls_settings *looks, gli_tls_settings *shows) {
   static const uint32_t ranks[] = {1, 10, 11, 12};
   int shown = -1;
@@ -359,7 +360,7 @@ static void files_that_change_are_read_again(void **state) {
   tls_ends old = ends_open(looks, shows, NULL, NULL);
   gli_tls_expect_rank(old.end[HERE].tls, 10, NULL, 0);
   assert_int_equal(rank_shown(looks, shows), 10);
-  /* One file after the other: in between they do not fit. */
+  /* The files are replaced one after the other, and do not match in between. */
   pki_issue(authority, &(pki_paper){.names = "URI:gloo:rank/11"}, next,
             next_key);
   replace(its, next);
@@ -368,7 +369,7 @@ static void files_that_change_are_read_again(void **state) {
   replace(its_key, next_key);
   assert_int_equal(rank_shown(looks, shows), 11);
   assert_int_equal(warned, 1);
-  /* What is no certificate at all, and what is gone. */
+  /* An invalid certificate, then a missing file. */
   write_text(its, "no certificate");
   for (int i = 0; i < 3; i++) assert_int_equal(rank_shown(looks, shows), 11);
   assert_int_equal(warned, 2);
@@ -377,7 +378,7 @@ static void files_that_change_are_read_again(void **state) {
   assert_int_equal(warned, 3);
   pki_issue(authority, &(pki_paper){.names = "URI:gloo:rank/12"}, its, its_key);
   assert_int_equal(rank_shown(looks, shows), 12);
-  /* A connection goes on with what it began with. */
+  /* An existing connection keeps its certificate. */
   assert_true(ends_shake_hands(&old));
   ends_close(&old);
   assert_int_equal(warned, 3);
@@ -426,6 +427,6 @@ int main(void) {
   unsetenv("GLOO_JOB_SECRET");
   unsetenv("GLOO_JOB_SECRET_FILE");
   unsetenv("GLOO_SECURITY");
-  setenv("HOME", "/nowhere", 1); /* where a user may have a secret */
+  setenv("HOME", "/nowhere", 1); /* a real home directory may hold a secret */
   return cmocka_run_group_tests(tests, set_up_files, tear_down_files);
 }

@@ -1,6 +1,5 @@
-/* What is sent through TLS comes as it was sent, in order and as a whole, in
- * whatever pieces it is sent and asked for, and however little a socket takes.
- */
+/* Data sent through TLS arrives complete and in order, whatever the sizes of
+ * the pieces sent and received, and of the socket's buffers. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -23,11 +22,11 @@ static size_t draw(size_t below) {
   return (size_t)(drawn % below);
 }
 
-/* Sizes of all magnitudes, and none at all. */
+/* Draws a size of any magnitude, or 0. */
 static size_t draw_size(size_t most) {
   size_t bits = draw(24);
   size_t size = draw(4) == 0 ? draw(3) : draw(((size_t)1 << bits) + 1);
-  if (draw(6) == 0) size = 16384 - 2 + draw(5); /* about a record */
+  if (draw(6) == 0) size = 16384 - 2 + draw(5); /* about the size of a record */
   return size < most ? size : most;
 }
 
@@ -92,14 +91,14 @@ static tls_ends open_on(const int fds[ENDS]) {
   return ends;
 }
 
-/* ---- one direction, by turns --------------------------------------------- */
+/* ---- one direction, in turns --------------------------------------------- */
 
 typedef struct flow {
   gli_tls *from, *to;
-  int fd; /* at which it is received */
+  int fd; /* the receiving socket */
   uint8_t *said, *heard;
   size_t bytes, sent, received;
-  bool refused; /* the socket has refused something */
+  bool refused; /* the socket has refused part of the data */
 } flow;
 
 static void flow_send(flow *f) {
@@ -118,13 +117,13 @@ static void flow_send(flow *f) {
     return;
   }
   assert_true((size_t)sent <= all);
-  /* Less is taken only where the socket has refused a part of it. */
+  /* A short count occurs only after the socket has refused part of the data. */
   if ((size_t)sent < all) assert_true(gli_tls_unsent(f->from));
   f->refused = f->refused || gli_tls_unsent(f->from);
   f->sent += (size_t)sent;
 }
 
-/* As the library does: where the socket or TLS has something. */
+/* Receives as the library does: if the socket or TLS has data. */
 static void flow_receive(flow *f) {
   struct iovec parts[PARTS_MAX];
   int n;
@@ -184,13 +183,13 @@ static void pieces_of_all_sizes_arrive_in_order(void **state) {
     tls_ends ends = open_on(fds);
     for (size_t k = 0; k < 7; k++)
       flow_between(&ends, k % ENDS, sizes[k], &refused);
-    /* Where there is little room it must have come to that. */
+    /* A small buffer must have refused some data. */
     if (sockets[i].room > 0) assert_true(refused);
     ends_close(&ends);
   }
 }
 
-/* ---- bytes that are kept ------------------------------------------------- */
+/* ---- retained bytes ------------------------------------------------------ */
 
 static size_t send_until_refused(gli_tls *tls, const uint8_t *said,
                                  size_t bytes) {
@@ -215,14 +214,14 @@ static void what_is_kept_goes_first(void **state) {
   gli_tls *from = ends.end[HERE].tls, *to = ends.end[THERE].tls;
   size_t sent = send_until_refused(from, said, BYTES), got = 0;
   assert_true(sent > 0 && sent < BYTES);
-  /* Nothing more is taken, however often it is asked. */
+  /* No more data is accepted, in repeated calls also. */
   for (int i = 0; i < 3; i++) {
     assert_int_equal(ends_send(from, said + sent, 1), -1);
     assert_int_equal(errno, EAGAIN);
     assert_true(gli_tls_flush(from));
     assert_true(gli_tls_unsent(from));
   }
-  /* Other bytes from another place may follow. */
+  /* Other bytes at another address may follow. */
   memset(said + sent, 'x', 5);
   while (gli_tls_unsent(from)) {
     ssize_t n = ends_receive(to, heard + got, BYTES - got);
@@ -242,7 +241,7 @@ static void what_is_kept_goes_first(void **state) {
   free(heard);
 }
 
-/* The notice of the end comes behind what is kept. */
+/* close_notify follows the retained bytes. */
 static void the_end_comes_behind_what_is_kept(void **state) {
   static uint8_t said[1 << 20];
   int fds[ENDS];
@@ -285,7 +284,7 @@ static void what_is_kept_for_nobody_fails(void **state) {
   ends_close(&ends);
 }
 
-/* ... also where the record that fails is one with which the key changes. */
+/* Received data also survives a failing key update. */
 static void what_has_come_outlives_any_write_that_fails(void **state) {
   enum { RECORDS = 8 };
   (void)state;
@@ -310,7 +309,7 @@ static void what_has_come_outlives_any_write_that_fails(void **state) {
   }
 }
 
-/* ---- hidden bytes -------------------------------------------------------- */
+/* ---- bytes pending in TLS ------------------------------------------------ */
 
 static void hidden_bytes_are_told_of(void **state) {
   uint8_t byte;
@@ -333,7 +332,7 @@ static void hidden_bytes_are_told_of(void **state) {
   ends_close(&ends);
 }
 
-/* What comes with the last of the handshake, in one read. */
+/* Data arrives with the last bytes of the handshake, in one read. */
 static void bytes_behind_the_handshake_are_told_of(void **state) {
   gli_tls_settings *settings = ends_by_secret();
   gli_key key = ends_key(5);

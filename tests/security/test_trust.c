@@ -1,4 +1,4 @@
-/* What processes of a job prove themselves by. */
+/* Authentication settings of a job's processes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

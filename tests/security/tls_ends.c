@@ -110,7 +110,7 @@ static size_t wire_carry(tls_end *from, tls_end *to) {
     left = from->cut_at > begin ? from->cut_at - begin : 0;
   for (size_t at = 0; at < left;) {
     ssize_t n = send(to->wire, bytes + at, left - at, MSG_NOSIGNAL);
-    if (n < 0) break; /* the other end is gone, or takes no more */
+    if (n < 0) break; /* the other end is closed, or its buffer is full */
     at += (size_t)n;
   }
   return (size_t)got;
@@ -149,7 +149,7 @@ bool ends_shake_hands(tls_ends *ends) {
 void ends_assert_why(const tls_ends *ends, int which, const char *why) {
   const tls_end *end = &ends->end[which];
   int code = end->code;
-  if (end->step == GLI_TLS_DONE) { /* it is told by the first that it reads */
+  if (end->step == GLI_TLS_DONE) { /* its first read reports the failure */
     uint8_t byte;
     assert_int_equal(ends_receive(end->tls, &byte, 1), -1);
     code = errno;
@@ -159,7 +159,7 @@ void ends_assert_why(const tls_ends *ends, int which, const char *why) {
     fail_msg("end %d says: %s", which, gli_tls_why(end->tls));
 }
 
-/* ---- talking ------------------------------------------------------------- */
+/* ---- sending and receiving ----------------------------------------------- */
 
 ssize_t ends_send(gli_tls *tls, const void *data, size_t bytes) {
   const struct iovec part = {(void *)(uintptr_t)data, bytes};

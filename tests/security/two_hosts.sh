@@ -1,8 +1,8 @@
 #!/bin/sh
-# Ranks on two hosts, and a stranger on one of them who knows all that is public:
-# addresses, ports, the job's name. Two network namespaces stand for the hosts.
+# Ranks on two hosts, and a stranger on one of them that knows all public values:
+# addresses, ports, the job's name. Two network namespaces act as the hosts.
 # usage: two_hosts.sh GLOO ROUNDS PMI_LAUNCHER PYTHON with|without
-# The last says how it was built: with OpenSSL, or without.
+# The last argument tells if the build has OpenSSL.
 gloo=$1 rounds=$2 launcher=$3 python=$4 openssl=$5
 here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=tests/tools/tap.sh
@@ -20,14 +20,14 @@ for name in $(env | sed -nE 's/^(GLOO_[A-Z0-9_]*|RANK|WORLD_SIZE|LOCAL_[A-Z_]*|M
   unset "$name"
 done
 
-# stranger PORT [JOB]: takes the place of rank 1 from the other host, as soon as
-# rank 0 is there. The status is 0 if it is in.
+# stranger PORT [JOB]: takes the place of rank 1 from the other host, as soon as rank 0
+# serves the store. The status is 0 if it succeeds.
 stranger() {
   RANK=1 WORLD_SIZE=2 MASTER_ADDR=10.213.78.1 MASTER_PORT=$1 GLOO_JOB_ID=$2 GLOO_LOG_LEVEL=error \
     timeout -k 5 60 nsenter -t $other -n "$rounds" 0 > "$scratch/stranger" 2>&1
 }
 
-# ---- no secret: the job starts, and one line says what that means ------------
+# ---- no secret: the job starts, with a warning -------------------------------
 
 export RANK=0 WORLD_SIZE=2 MASTER_ADDR=10.213.78.1 MASTER_PORT=20101
 timeout -k 5 60 "$rounds" 0 > "$scratch/all" 2>&1 &
@@ -51,7 +51,7 @@ unset RANK WORLD_SIZE MASTER_ADDR MASTER_PORT
 
 # ---- gloo run --hosts --------------------------------------------------------
 
-# The rank of the other host comes when the stranger has had its turn.
+# The rank on the other host starts after the stranger's attempt.
 fake=$scratch/fake
 mkdir "$fake"
 cat > "$fake/ssh" << END
@@ -67,7 +67,7 @@ chmod +x "$fake/ssh"
 PATH="$fake:$PATH" timeout -k 5 100 "$gloo" run -n 2 --hosts 10.213.78.1,10.213.78.2 --port 20102 --by ssh --execute -- \
   "$rounds" 0 > "$scratch/all" 2>&1 &
 job=$!
-# The job's name is no secret: it is on command lines.
+# The job's name is public: command lines contain it.
 wait_until grep -q GLOO_JOB_ID= "$scratch/line"
 stranger 20102 "$(sed -n 's/.*GLOO_JOB_ID=\([0-9a-f]*\).*/\1/p' "$scratch/line" | head -n 1)"
 is_in=$?
@@ -81,7 +81,8 @@ result "and there is nothing to warn of" "$scratch/all"
 
 # ---- a launcher that speaks PMI ----------------------------------------------
 
-# Ranks 0 and 1 here, 2 and 3 there; the stranger, there, at all that listens here.
+# Ranks 0 and 1 run here, 2 and 3 on the other host. From there the stranger attacks all
+# listeners here.
 rank="$scratch/rank"
 cat > "$rank" << END
 #!/bin/sh

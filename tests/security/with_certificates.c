@@ -1,8 +1,8 @@
 /* with_certificates NAMES PROGRAM ARGUMENT...
  *
- * Runs a test in an environment in which TLS goes by certificates: all of its
- * ranks have the one that this makes, for NAMES ("IP:127.0.0.1", or the name
- * that all of a job have: "DNS:job.example"). */
+ * Runs a test with TLS by certificates: all its ranks use one certificate,
+ * created here for NAMES ("IP:127.0.0.1", or a name shared by all ranks of a
+ * job: "DNS:job.example"). */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -17,11 +17,11 @@
 #include "engine/state/context.h"
 
 #define SECOND INT64_C(1000000000)
-/* More than all that the library waits for here. */
+/* Exceeds all timeouts of the library here. */
 static const unsigned hang_s = 90;
 static const int64_t patience_ns = 20 * SECOND;
 
-/* ---- what a rank looks at ------------------------------------------------ */
+/* ---- usage of a rank ----------------------------------------------------- */
 
 static size_t resident_bytes(void) {
   unsigned long all, resident = 0;
@@ -38,7 +38,7 @@ static int open_files(void) {
   if (folder == NULL) return 0;
   while (readdir(folder) != NULL) n++;
   closedir(folder);
-  return n - 3; /* ".", "..", and the folder itself */
+  return n - 3; /* ".", ".." and the directory itself */
 }
 
 static void note_line(gloo_log_level level, const char *line, void *user) {
@@ -60,7 +60,7 @@ static void note_usage(job_rank *self, bool first) {
   if (files > self->files_most) self->files_most = files;
 }
 
-/* From now on so many more may be open. */
+/* Allows `more` additional descriptors; 0: no limit. */
 static void limit_files(int more) {
   struct rlimit limit;
   if (more == 0) return;
@@ -81,7 +81,8 @@ typedef struct member {
   gloo_device *device;
 } member;
 
-/* With each other rank in turn, as pairs that do so at the same time. */
+/* Exchanges messages with each other rank in turn; disjoint pairs do so at the
+ * same time. */
 static gloo_status talk_to_all(member *m, int round, gloo_context *context,
                                gloo_error *error) {
   gloo_status status = GLOO_OK;
@@ -125,7 +126,7 @@ static void wait_while_held(member *m, int round) {
   if (round != JOB_QUIET) return;
   atomic_store(&m->self->waits, true);
   while (atomic_load(&m->job->held)) {
-    (void)gli_device_progress(m->device); /* as in a call */
+    (void)gli_device_progress(m->device); /* as within a call */
     uv_sleep(1);
   }
 }
@@ -137,7 +138,7 @@ static gloo_status play_round(member *m, int round, bool *over,
   gloo_store *view;
   char prefix[32];
   const job_options *options = &m->job->options;
-  /* Others are to wait for this one. */
+  /* The other ranks wait for this one. */
   if (options->holds && round == JOB_QUIET + 1 && m->rank == JOB_RANKS - 1)
     uv_sleep(50);
   snprintf(prefix, sizeof prefix, JOB_PREFIX, round);
@@ -208,7 +209,7 @@ static gloo_status join_job(member *m, gloo_error *error) {
   return status;
 }
 
-/* Rank 0, whose store it is, is the last. */
+/* Rank 0 serves the store and leaves last. */
 static void leave_job(member *m) {
   if (m->device != NULL) gloo_device_destroy(m->device);
   atomic_store(&m->self->ended, true);
@@ -287,20 +288,20 @@ bool job_await(victim *job, int rounds) {
   return false;
 }
 
-/* A rank that hangs is ended by its alarm. */
+/* SIGALRM ends a rank that hangs. */
 bool job_finish(victim *job) {
   bool well = true;
   atomic_store(&job->held, false);
   atomic_store(&job->stop, true);
   for (int r = JOB_RANKS - 1; r >= 0; r--) {
     int status;
-    if (job->processes[r] == 0) continue; /* it was not started */
+    if (job->processes[r] == 0) continue; /* not started */
     if (waitpid(job->processes[r], &status, 0) != job->processes[r] ||
         status != 0) {
       printf("# rank %d ends with %d\n", r, status);
       well = false;
     }
-    atomic_store(&job->ranks[r].ended, true); /* for rank 0, which waits */
+    atomic_store(&job->ranks[r].ended, true); /* rank 0 waits for it */
   }
   return well;
 }

@@ -1,5 +1,5 @@
 /* Processes of other users, and of this one, at the store of a job without a
- * secret: at its port, and at the abstract socket beside it. */
+ * secret: at its port and at its abstract socket. */
 #include <arpa/inet.h>
 #include <netdb.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@
 #include "rendezvous/store/tcp/tcp_budget.h"
 #include "rendezvous/store/tcp/tcp_protocol.h"
 
-/* ---- what they say ------------------------------------------------------- */
+/* ---- messages ------------------------------------------------------------ */
 
 static void say_hello(int fd, const char *name, uint64_t epoch) {
   gli_frame frame;
@@ -52,9 +52,10 @@ static void demand_told(hostile *h, int fd, const char *words) {
                  "it was told the job's name");
 }
 
-/* ---- who may not come in ------------------------------------------------- */
+/* ---- refused clients ----------------------------------------------------- */
 
-/* It knows all there is to know, and asks for the keys of rank 0. */
+/* A process of another user knows the job's name and epoch, and requests the
+ * keys of rank 0. */
 static void is_another_user(hostile *h) {
   char key[64];
   snprintf(key, sizeof key, JOB_PREFIX "gloo/rank/0", 0);
@@ -75,7 +76,8 @@ static void comes_over_tcp(hostile *h) {
   }
 }
 
-/* As the library would, in the way it finds, or by force. */
+/* Opens the store through the library, by default and with
+ * GLOO_SECURITY=off. */
 static void uses_the_library(hostile *h) {
   for (int i = 0; hostile_goes_on(h); i++) {
     gloo_store *store;
@@ -133,7 +135,7 @@ static void are_slow(hostile *h) {
   }
 }
 
-/* ---- who has the port before --------------------------------------------- */
+/* ---- squatters on the port ----------------------------------------------- */
 
 static bool localhost_is_ipv6(void) {
   const struct addrinfo wanted = {.ai_family = AF_INET6};
@@ -143,8 +145,9 @@ static bool localhost_is_ipv6(void) {
   return true;
 }
 
-/* At the other address of localhost, at the same, or at the abstract name. They
- * say what they have, and stay until the job has ended. */
+/* Squatters listen at the other address of localhost, at the same address or at
+ * the abstract name. They report when ready and stay until the job has
+ * ended. */
 static void has_the_port(hostile *h) {
   struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons(h->port)};
   struct sockaddr_in6 v6 = {.sin6_family = AF_INET6,
@@ -170,7 +173,7 @@ enum { BIG = 8 << 20 };
 
 /* ---- members ------------------------------------------------------------- */
 
-/* Replies of 800 MiB that nobody reads, for 3 KB of requests. */
+/* Members request replies of 800 MiB with 3 KB of requests, and read none. */
 static void members_do_not_read(hostile *h) {
   enum { N = 100 };
   int fds[N], few = 1024;

@@ -1,5 +1,5 @@
-/* Strangers of this user and of others, and members that went astray, at the
- * abstract sockets by which ranks of a host make shared memory. */
+/* Strangers of this user and of others, and misbehaving members, at the
+ * abstract sockets that ranks of a host use to set up shared memory. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -26,8 +26,8 @@ static int open_silent(hostile *h, size_t i) {
   return hostile_connect_shm(h, (int)(i % JOB_RANKS));
 }
 
-/* What one rank would say to another in the context that there is now; without
- * a tag, and without memory. */
+/* Returns the hello of one rank to another in the current context, without a
+ * tag and without memory. */
 static gli_shm_note hello_of(const hostile *h, uint32_t from, uint32_t to) {
   return (gli_shm_note){.version = GLI_SHM_VERSION,
                         .say = GLI_SHM_HELLO,
@@ -61,14 +61,14 @@ static void sign(hostile *h, const char *secret, gli_shm_say say,
   note->asks = 1;
 }
 
-/* The next one; false: hung up. */
+/* Receives the next note; returns false if the peer has closed. */
 static bool next_note(hostile *h, int fd, gli_shm_note *note) {
   struct pollfd ready = {fd, POLLIN, 0};
   hostile_demand(h, poll(&ready, 1, 20000) == 1, "there is no answer");
   return gli_shm_note_receive(fd, note) == GLI_SHM_GOT_NOTE;
 }
 
-/* What rank 1 answers; 0: it hung up. */
+/* Returns the reply of rank 1, or 0 if it closed. */
 static uint32_t answer_to(hostile *h, const gli_shm_note *hello) {
   gli_shm_note note;
   int fd = hostile_connect_shm(h, 1);
@@ -79,7 +79,7 @@ static uint32_t answer_to(hostile *h, const gli_shm_note *hello) {
   return say;
 }
 
-/* ---- who says nothing, or something else --------------------------------- */
+/* ---- silent clients and other protocols ---------------------------------- */
 
 static void are_silent(hostile *h) {
   hostile_crowd(h, h->peer->number, open_silent);
@@ -89,7 +89,7 @@ static void come_and_go(hostile *h) {
   hostile_churn(h, open_silent);
 }
 
-/* A stranger of another user is hung up on, whatever it says. */
+/* A process of another user is refused whatever it sends. */
 static void is_another_user(hostile *h) {
   while (hostile_goes_on(h)) {
     int fd = hostile_connect_shm(h, 1);
@@ -102,7 +102,7 @@ static void is_another_user(hostile *h) {
   }
 }
 
-/* Packets of all lengths, 64 KiB at most. */
+/* Sends packets of all lengths up to 64 KiB. */
 static void says_garbage(hostile *h) {
   static uint8_t garbage[65536];
   hostile_garbage(garbage, sizeof garbage);
@@ -113,7 +113,7 @@ static void says_garbage(hostile *h) {
   }
 }
 
-/* With a packet that is none of ours. */
+/* Sends descriptors with an invalid packet. */
 static void gives_descriptors(hostile *h) {
   enum { N = 200 };
   union {
@@ -141,7 +141,7 @@ static void gives_descriptors(hostile *h) {
   }
 }
 
-/* ---- who says hello ------------------------------------------------------ */
+/* ---- wrong hellos -------------------------------------------------------- */
 
 typedef enum wrong {
   WRONG_VERSION,
@@ -202,7 +202,7 @@ static int memory_of(size_t bytes, bool sealed) {
 
 typedef enum offered { BROKEN_SOCKET, FULL_EVENTFD, UNSEALED, SHORT } offered;
 
-/* In place of memory. */
+/* Creates a descriptor to send in place of memory. */
 static int make_offered(offered what) {
   int ends[2];
   switch (what) {
@@ -217,14 +217,14 @@ static int make_offered(offered what) {
       if (write(fd, &full, sizeof full) != sizeof full) abort();
       return fd;
     }
-    case UNSEALED: /* made shorter, it would raise SIGBUS */
+    case UNSEALED: /* shrinking it would raise SIGBUS */
       return memory_of(GLI_SHM_PAGE_BYTES, false);
     default:
       return memory_of(1, true);
   }
 }
 
-/* A hello of rank 3's with the right tag, and what is no memory. */
+/* Sends the hello of rank 3 with a valid tag and an invalid descriptor. */
 static void offers(hostile *h) {
   hostile_await_held(h);
   for (int i = 0; i < 2; i++) {
@@ -233,7 +233,7 @@ static void offers(hostile *h) {
     hello.fds[i] = make_offered((offered)h->peer->number);
     hello.fds[1 - i] = memory_of(
         i == 0 ? GLI_SHM_PAGE_BYTES : gli_shm_ring_bytes(RING_BYTES), true);
-    /* The second time the pair may have moved to TCP already. */
+    /* At the second attempt the pair may use TCP already. */
     hostile_demand(h, answer_to(h, &hello) != GLI_SHM_ACCEPTED,
                    "it was accepted");
     gli_shm_note_close(&hello);
@@ -241,7 +241,7 @@ static void offers(hostile *h) {
   hostile_release(h);
 }
 
-/* A connection of rank 3's to rank 1, which are not to be connected yet. */
+/* Connects as rank 3 to rank 1, before these two connect. */
 static int joined(hostile *h) {
   gli_shm_note answer;
   hostile_await_held(h);
@@ -280,7 +280,7 @@ static void member_hangs_up(hostile *h) {
   hostile_release(h);
 }
 
-/* Memory that it says it has, as often as it can. */
+/* Announces memory repeatedly that does not exist in that size. */
 static void member_gives_regions(hostile *h) {
   int fd = joined(h);
   gli_shm_note region = {.version = GLI_SHM_VERSION,

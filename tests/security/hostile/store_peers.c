@@ -1,4 +1,4 @@
-/* Strangers, and members that went astray, at the port of the store. */
+/* Strangers and misbehaving members at the port of the store. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +17,7 @@ enum {
   CHALLENGE_BYTES = 8 + GLI_NONCE_BYTES + GLI_TAG_BYTES
 };
 
-/* ---- what they say ------------------------------------------------------- */
+/* ---- messages ------------------------------------------------------------ */
 
 static void make_hello(gli_frame *frame, uint64_t magic, uint32_t version) {
   static const uint8_t nonce[GLI_NONCE_BYTES] = "drawn by nobody";
@@ -64,9 +64,9 @@ static int challenged(hostile *h, uint8_t challenge[CHALLENGE_BYTES]) {
   return fd;
 }
 
-/* ---- without the secret -------------------------------------------------- */
+/* ---- clients without the secret ------------------------------------------ */
 
-/* As who was told the job's name would have come in once. */
+/* Says hello by the job's name, which suffices in jobs without a secret. */
 static void asks_by_name(hostile *h) {
   static const char *const names[] = {JOB_NAME, "", "?"};
   char text[1024], key[64];
@@ -89,7 +89,7 @@ static void asks_by_name(hostile *h) {
 
 typedef enum proof_kind { NO_PROOF, ZEROS, SERVERS_OWN, LONGER } proof_kind;
 
-/* In place of the proof. */
+/* Sends something else in place of the proof. */
 static void proves_wrongly(hostile *h) {
   uint8_t challenge[CHALLENGE_BYTES], tag[GLI_TAG_BYTES] = {0};
   char key[64];
@@ -142,7 +142,7 @@ static void has_no_secret(hostile *h) {
   comes_with(h, NULL, JOB_NAME, JOB_EPOCH);
 }
 
-/* ---- what is no hello ---------------------------------------------------- */
+/* ---- invalid hellos ------------------------------------------------------ */
 
 typedef enum hello_kind {
   OTHER_MAGIC,
@@ -179,7 +179,7 @@ static void says_half_a_hello(hostile *h) {
   }
 }
 
-/* The number is what the head says. */
+/* The peer's number is the length in the header. */
 static void says_a_long_hello(hostile *h) {
   static uint8_t junk[1 << 16];
   gli_put_u32(junk, (uint32_t)h->peer->number);
@@ -201,7 +201,7 @@ static void says_garbage(hostile *h) {
   }
 }
 
-/* As a handshake of TLS begins. */
+/* Sends the beginning of a TLS handshake. */
 static void speaks_tls(hostile *h) {
   static const uint8_t hello[200] = {0x16, 3, 1, 0, 195, 1, 0, 0, 191, 3, 3};
   while (hostile_goes_on(h)) {
@@ -235,7 +235,7 @@ static void come_and_go(hostile *h) {
   hostile_churn(h, open_silent);
 }
 
-/* A byte of a hello each time. */
+/* Clients send a byte of a hello at a time. */
 static void are_slow(hostile *h) {
   enum { N = 200 };
   int fds[N];
@@ -248,8 +248,8 @@ static void are_slow(hostile *h) {
   }
 }
 
-/* Each has announced a long request, or asked for replies that it never takes.
- */
+/* Each has announced a long request, or requested replies that it never
+ * reads. */
 static int open_greedy(hostile *h, size_t i) {
   static uint8_t head[3000];
   gli_frame hello;
@@ -277,12 +277,12 @@ static int open_challenged(hostile *h, size_t i) {
   return fd;
 }
 
-/* They are challenged, and say no more. */
+/* Clients are challenged and then stay silent. */
 static void are_challenged(hostile *h) {
   hostile_crowd(h, h->peer->number, open_challenged);
 }
 
-/* Each refusal is worth a line. */
+/* Each refusal adds a line to the log. */
 static void flood_the_log(hostile *h) {
   for (int i = 0; i < 4000 && !job_ended(h->job); i++) {
     gli_frame hello;
@@ -296,7 +296,7 @@ static void flood_the_log(hostile *h) {
 /* ---- replay, reflection, relay ------------------------------------------- */
 
 #define LONG_TIME INT64_C(20000000000)
-#define SHORT_TIME INT64_C(100000000) /* what was changed may be waited for */
+#define SHORT_TIME INT64_C(100000000) /* a changed length may stall a peer */
 
 static gloo_status set_through(hostile *h, hostile_relay *relay,
                                int64_t timeout_ns) {
@@ -349,7 +349,7 @@ static void replays(hostile *h) {
   hostile_demand(h, !holds_key(h, "k"), "what was heard was done again");
 }
 
-/* Bytes of the hello, the proof and the request; and of what comes back. */
+/* Changes bytes of the hello, the proof and the request, and of the replies. */
 static void changes_bytes(hostile *h) {
   static const size_t bytes[2][4] = {{12, 24, 50, 80}, {9, 30, 44, 60}};
   for (int i = 0; i < 8; i++) {
@@ -362,8 +362,8 @@ static void changes_bytes(hostile *h) {
   while (hostile_goes_on(h)) uv_sleep(1);
 }
 
-/* It has a port that a member was sent to, and lets the store answer; or gives
- * the member's own number back. */
+/* Acts as a squatter on the port that forwards to the store, and changes the
+ * tag in its reply. */
 static void reflects(hostile *h) {
   while (hostile_goes_on(h)) {
     hostile_relay relay = {.from = 1, .changed = 8 + GLI_NONCE_BYTES};
@@ -372,7 +372,7 @@ static void reflects(hostile *h) {
   }
 }
 
-/* ---- with the secret ----------------------------------------------------- */
+/* ---- members, with the secret -------------------------------------------- */
 
 static gloo_store *member(hostile *h) {
   gloo_store *store;
@@ -383,7 +383,7 @@ static gloo_store *member(hostile *h) {
   return store;
 }
 
-/* In the round that comes next: all are held in this one. */
+/* Sets a key of the next round, while all ranks are held in this one. */
 static void set_next(hostile *h, const char *key, const void *data,
                      size_t bytes) {
   char name[64];
@@ -395,7 +395,7 @@ static void set_next(hostile *h, const char *key, const void *data,
   gloo_store_destroy(store);
 }
 
-/* The outcome of a meeting, by a member. */
+/* A member sets the outcome of a rendezvous. */
 static void poisons(hostile *h) {
   static const char text[] = "all ok\033[2J\033]0;title\007\nRESULT: 0.01";
   uint8_t note[12 + sizeof text];
@@ -411,7 +411,7 @@ static void publishes_garbage(hostile *h) {
   set_next(h, "gloo/rank/3", record, sizeof record);
 }
 
-/* What rank 3 has published in this round, for the next. */
+/* Publishes the record of rank 3 in this round for the next. */
 static void takes_a_rank(hostile *h) {
   char name[64];
   gloo_value value;
@@ -426,7 +426,7 @@ static void takes_a_rank(hostile *h) {
   free(value.data);
 }
 
-/* Of strangers to one another in a hash that is not seeded. */
+/* Sets keys that would collide in an unseeded hash table. */
 static void sets_many_keys(hostile *h) {
   gloo_store *store = member(h);
   char key[32];
@@ -437,7 +437,7 @@ static void sets_many_keys(hostile *h) {
   gloo_store_destroy(store);
 }
 
-/* They have said all that they must, and say no more. */
+/* Members authenticate and then stay silent. */
 static void members_are_silent(hostile *h) {
   enum { N = 300 };
   gloo_store *stores[N];

@@ -96,7 +96,7 @@ int hostile_connect_local(uint16_t port) {
   return -1;
 }
 
-/* The library's sockets do not block. */
+/* Makes a socket of the library blocking. */
 static int blocking(int fd) {
   int no = 0;
   if (fd >= 0) (void)ioctl(fd, FIONBIO, &no);
@@ -155,7 +155,7 @@ void hostile_crowd(hostile *h, size_t n, hostile_open open) {
   for (size_t i = 0; i < n; i++)
     all[i] = (struct pollfd){.fd = open(h, i), .events = POLLIN};
   hostile_release(h);
-  /* The rounds from now on are what it is about. */
+  /* Rounds count from here on. */
   h->began = job_rounds(h->job);
   while (hostile_goes_on(h)) {
     (void)poll(all, (nfds_t)n, 10);
@@ -185,7 +185,7 @@ void hostile_garbage(uint8_t *to, size_t bytes) {
   }
 }
 
-/* ---- somebody in between ------------------------------------------------- */
+/* ---- a man in the middle ------------------------------------------------- */
 
 static bool pass_on(hostile_relay *r, int from, const int fds[2],
                     size_t *passed) {

@@ -1,4 +1,4 @@
-/* Strangers, and members that went astray, at the ranks' TCP listeners. */
+/* Strangers and misbehaving members at the ranks' TCP listeners. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -25,7 +25,7 @@ static int open_silent(hostile *h, size_t i) {
   return hostile_connect_tcp(port_of(h, (int)(i % JOB_RANKS)));
 }
 
-/* What one rank would say to another in the context that there is now. */
+/* Returns the hello of one rank to another in the current context. */
 static gli_tcp_hello hello_of(const hostile *h, uint32_t from, uint32_t to) {
   return (gli_tcp_hello){.version = GLI_TCP_VERSION,
                          .streams = 1,
@@ -36,7 +36,7 @@ static gli_tcp_hello hello_of(const hostile *h, uint32_t from, uint32_t to) {
                          .nonce = "drawn by nobody"};
 }
 
-/* A rank's way to prove itself, with a secret. */
+/* Computes the proofs of a rank with this secret. */
 static gli_proofs tags_by(hostile *h, const char *secret,
                           const gli_tcp_hello *hello,
                           const uint8_t nonce[GLI_NONCE_BYTES]) {
@@ -94,7 +94,7 @@ static void demand_denied(hostile *h, int fd) {
   hostile_demand(h, hostile_is_closed(fd), "it was not hung up on");
 }
 
-/* ---- who says nothing, or something else --------------------------------- */
+/* ---- silent clients and other protocols ---------------------------------- */
 
 static void are_silent(hostile *h) {
   hostile_crowd(h, h->peer->number, open_silent);
@@ -104,7 +104,7 @@ static void come_and_go(hostile *h) {
   hostile_churn(h, open_silent);
 }
 
-/* They say a byte of their hello each time. */
+/* Clients send a byte of their hello at a time. */
 static void are_slow(hostile *h) {
   enum { N = 200 };
   int fds[N];
@@ -118,7 +118,7 @@ static void are_slow(hostile *h) {
   }
 }
 
-/* As a handshake of TLS begins. */
+/* Sends the beginning of a TLS handshake. */
 static void speaks_tls(hostile *h) {
   static const uint8_t hello[200] = {0x16, 3, 1, 0, 195, 1, 0, 0, 191, 3, 3};
   for (size_t i = 0; hostile_goes_on(h); i++) {
@@ -140,7 +140,7 @@ static void says_half_a_hello(hostile *h) {
   }
 }
 
-/* A number that is in no context, and far more than a hello after it. */
+/* Sends a hello with an unknown key, and much more data after it. */
 static void says_a_long_hello(hostile *h) {
   static uint8_t bytes[1 << 20];
   gli_tcp_hello hello = hello_of(h, 3, 1);
@@ -182,7 +182,7 @@ static void flood_the_log(hostile *h) {
   }
 }
 
-/* ---- who says hello ------------------------------------------------------ */
+/* ---- wrong hellos -------------------------------------------------------- */
 
 typedef enum wrong {
   WRONG_VERSION,
@@ -193,7 +193,7 @@ typedef enum wrong {
   WRONG_ROUND
 } wrong;
 
-/* Nothing of this is ever challenged: it names no context and rank. */
+/* A hello that names no valid context and rank must not be challenged. */
 static void says_a_wrong_hello(hostile *h) {
   hostile_await_held(h);
   for (int i = 0; i < 50; i++) {
@@ -207,7 +207,7 @@ static void says_a_wrong_hello(hostile *h) {
     int fd = say_hello(h, &hello, 1);
     uint32_t right = h->peer->number == WRONG_VERSION ? GLI_TCP_OTHER_VERSION
                                                       : GLI_TCP_UNKNOWN;
-    /* What makes no sense is worth no answer. */
+    /* A hello from a rank to itself gets no reply. */
     if (h->peer->number != WRONG_SELF)
       hostile_demand(h, answer_on(h, fd) == right, "it was not refused");
     hostile_demand(h, hostile_is_closed(fd), "it was not hung up on");
@@ -215,7 +215,7 @@ static void says_a_wrong_hello(hostile *h) {
   hostile_release(h);
 }
 
-/* ---- who is challenged --------------------------------------------------- */
+/* ---- wrong proofs -------------------------------------------------------- */
 
 typedef enum proof_kind {
   ZEROS,
@@ -242,9 +242,9 @@ static void proves_wrongly(hostile *h) {
       case OTHER_SECRET:
         tags = tags_by(h, HOSTILE_OTHER, &hello, challenge.nonce);
         break;
-      case REPLAYED: /* the right one of the last connection */
+      case REPLAYED: /* the right proof of the previous connection */
         break;
-      case OTHER_HELLO: /* heard where that was said */
+      case OTHER_HELLO: /* proof of another hello */
         tags = tags_by(h, HOSTILE_SECRET, &other, challenge.nonce);
         break;
     }
@@ -256,8 +256,8 @@ static void proves_wrongly(hostile *h) {
   hostile_release(h);
 }
 
-/* It has rank 3 answer what rank 1 asks it, by asking rank 3 the same in rank
- * 1's name. */
+/* Obtains from rank 3 the answer to rank 1's challenge, by sending rank 3 the
+ * same nonce in a hello of rank 1. */
 static void relays_a_challenge(hostile *h) {
   hostile_await_held(h);
   for (int i = 0; i < 50; i++) {
@@ -288,7 +288,7 @@ static void asks_without_a_secret(hostile *h) {
   hostile_release(h);
 }
 
-/* Who hears what ranks say knows which hello is challenged. */
+/* An eavesdropper knows which hellos are challenged. */
 static int open_challenged(hostile *h, size_t i) {
   uint32_t to = (uint32_t)i % JOB_RANKS;
   gli_tcp_hello hello = hello_of(h, (to + 1) % JOB_RANKS, to);
@@ -302,7 +302,7 @@ static void are_challenged(hostile *h) {
 
 /* ---- members ------------------------------------------------------------- */
 
-/* A connection of rank 3's to rank 1, which are not to be connected yet. */
+/* Connects as rank 3 to rank 1, before these two connect. */
 static int joined(hostile *h) {
   hostile_await_held(h);
   gli_tcp_hello hello = hello_of(h, 3, 1);
@@ -326,7 +326,7 @@ static void member_says_garbage(hostile *h) {
   hostile_release(h);
 }
 
-/* A message of 2^60 bytes for an operation that is not there. */
+/* A message of 2^60 bytes for an operation that does not exist. */
 static void member_says_too_much(hostile *h) {
   uint8_t bytes[GLI_HEADER_BYTES];
   const gli_header header = {.type = GLI_MESSAGE_DATA,

@@ -1,7 +1,7 @@
-/* Hostile peers against a running job: whatever they do, it ends with the right
- * results, or, where they have its secret, with an error that says whose fault
- * it is; no rank's memory grows by much, and none keeps descriptors. How long
- * new pairs took to talk meanwhile is told, and not tested.
+/* Hostile peers against a running job. The job ends with the right results, or,
+ * if the peer has the secret, with an error that names the rank at fault; no
+ * rank's memory grows by much, and none leaks descriptors. The delay of new
+ * pairs is printed, but not tested.
  * usage: test_hostile store|local|tcp|shm [NAME] */
 #define _GNU_SOURCE
 #include <setjmp.h>
@@ -31,10 +31,10 @@
 
 enum { NOBODY = 65534, MIB = 1 << 20, PEERS_MAX = 100 };
 enum { GROWTH_MAX = 64 }; /* MiB */
-/* Files that a rank may have open more than before, at the end of a round: of
- * connections that it is yet to hang up on. */
+/* Additional descriptors that a rank may have at the end of a round, for
+ * connections that it has yet to close. */
 enum { FILES_MAX = 1024 };
-/* Ten about strangers, and a few of what comes of them. */
+/* Ten lines about strangers, and a few about their effects. */
 enum { LINES_MAX = 16 };
 
 static const hostile_list *list;
@@ -50,7 +50,7 @@ static int compare_times(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-/* Of those from `first` on. */
+/* Prints statistics of the times from `first` on. */
 static void tell_times(const char *name, size_t first, size_t growth) {
   size_t n = n_times - first;
   if (n == 0) return;
@@ -74,7 +74,7 @@ static void keep_times(const victim *job) {
 
 static void act(hostile *h) {
   alarm(60);
-  /* Others, on hosts of their own, would take no time of this one's. */
+  /* Real attackers run on other hosts and take no time of this one. */
   (void)!nice(19);
   gloo_log_set_level(GLOO_LOG_OFF);
   if ((h->peer->flags & HOSTILE_NOBODY) != 0 && setuid(NOBODY) != 0)
@@ -104,7 +104,7 @@ static job_options options_of(const hostile_peer *peer) {
   return o;
 }
 
-/* ---- what it came to ----------------------------------------------------- */
+/* ---- results ------------------------------------------------------------- */
 
 static bool is_clean(const char *text) {
   for (const unsigned char *c = (const unsigned char *)text; *c != '\0'; c++)
@@ -154,7 +154,7 @@ static size_t judge_memory(const victim *job) {
     growth = rank->resident_most - rank->resident;
     most = r;
   }
-  /* A sanitizer keeps for a while what was freed. */
+  /* A sanitizer keeps freed memory for a while. */
   if (!SANITIZED && growth > GROWTH_MAX * (size_t)MIB)
     fail_msg("rank %d's memory grew by %zu MiB in %d rounds", most,
              growth / MIB, atomic_load(&job->ranks[most].rounds));
@@ -163,7 +163,7 @@ static size_t judge_memory(const victim *job) {
 
 /* ---- a peer and a job ---------------------------------------------------- */
 
-/* A port that nobody has just now. */
+/* Returns a port that is free at the moment. */
 static uint16_t free_port(void) {
   struct sockaddr_in at = {.sin_family = AF_INET};
   socklen_t bytes = sizeof at;
@@ -175,8 +175,8 @@ static uint16_t free_port(void) {
   return ntohs(at.sin_port);
 }
 
-/* The peer, and then a job that comes to where it is. Returns the peer's status
- * once both have ended. */
+/* Starts the peer, then a job that connects to it. Returns the peer's status
+ * after both have ended. */
 static int play_before(hostile *h, job_options *options) {
   int ready[2], status;
   char byte;
@@ -193,7 +193,7 @@ static int play_before(hostile *h, job_options *options) {
   return status;
 }
 
-/* A job that works, and then the peer. */
+/* Starts a job, then the peer while the job works. */
 static int play_after(hostile *h, const job_options *options) {
   int status;
   h->job = job_make(options);
@@ -206,7 +206,7 @@ static int play_after(hostile *h, const job_options *options) {
   h->began = job_rounds(h->job);
   pid_t pid = start_peer(h);
   assert_int_equal(waitpid(pid, &status, 0), pid);
-  /* Some more rounds, or until it has had its effect. */
+  /* Waits for more rounds, or for the effect of the peer. */
   if (status == 0)
     (void)job_await(
         h->job, h->peer->status == GLOO_OK ? job_rounds(h->job) + 2 : INT_MAX);

@@ -78,7 +78,8 @@ static const client clients[] = {
     {"rank3.pem", TLS1_2_VERSION},
 };
 
-/* A store may say so: a reply with a status, which its second number is. */
+/* Returns true if the connection closed, or the bytes are a reply of the store
+ * with an error status. */
 static bool is_refusal(const uint8_t head[8], int bytes) {
   static const uint8_t good[4] = {0};
   return bytes <= 0 || (bytes == 8 && memcmp(head + 4, good, 4) != 0);

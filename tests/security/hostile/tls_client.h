@@ -1,11 +1,11 @@
-/* Clients of TLS that are not who they should be. */
+/* TLS clients with wrong or missing certificates. */
 #ifndef TESTS_SECURITY_HOSTILE_TLS_CLIENT_H
 #define TESTS_SECURITY_HOSTILE_TLS_CLIENT_H
 
 #include "hostile.h"
 
-/* Those of a job's ranks, "rankN.pem", and of its authority, "ca.pem", and what
- * the clients below have. */
+/* Writes the certificates of the job's ranks ("rankN.pem"), of its authority
+ * ("ca.pem"), and of the clients below. */
 void hostile_write_papers(const char *folder);
 
 enum {
@@ -18,8 +18,8 @@ enum {
   TLS_1_2
 };
 
-/* That client, on a connection where TLS is next: it may think that TLS is
- * made, but nothing is ever said to it. Closes fd. */
+/* Runs that client on a connection where TLS comes next. The handshake may
+ * succeed for the client, but the server must send it nothing. Closes fd. */
 void hostile_tls_is_refused(hostile *h, int fd, size_t which);
 
 #endif

@@ -1,4 +1,4 @@
-/* Who comes to the TCP listeners of ranks that know one another by
+/* TLS clients at the TCP listeners of ranks that authenticate by
  * certificates. */
 #include <stdlib.h>
 #include <unistd.h>
@@ -15,7 +15,7 @@ static int connect_to(const hostile *h, int rank) {
   return hostile_connect_tcp(contact.port);
 }
 
-/* As from rank 3 to rank 1, which are connected already or about to be. */
+/* Sends a hello from rank 3 to rank 1, which are connected or about to be. */
 static int greet(const hostile *h, gli_tls_kind kind) {
   uint8_t bytes[GLI_TCP_HELLO_BYTES];
   const gli_tcp_hello hello = {.version = GLI_TCP_VERSION,
@@ -50,7 +50,7 @@ static void says_garbage_for_tls(hostile *h) {
   hostile_garbage(junk, sizeof junk);
   for (size_t n = 1; hostile_goes_on(h); n = n % sizeof junk + 1) {
     int fd = greet(h, GLI_TLS_BY_CERTIFICATE);
-    junk[0] = n % 2 == 0 ? 0x16 : junk[1]; /* as a handshake begins */
+    junk[0] = n % 2 == 0 ? 0x16 : junk[1]; /* first byte of a handshake */
     hostile_send(fd, junk, n);
     close(fd);
   }

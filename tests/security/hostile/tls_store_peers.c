@@ -1,4 +1,4 @@
-/* Who comes to the store of ranks that know one another by certificates. */
+/* TLS clients at the store of ranks that authenticate by certificates. */
 #include <stdlib.h>
 
 #include "net/tls.h"
