@@ -1,9 +1,9 @@
-/* The linker binds calls of the program and of all its libraries to the
- * functions below. Memory is had from what the C library or the sanitizer
- * provides under another name, for dlsym needs memory itself; and system calls
- * without such a name are made directly. */
+/* The linker binds calls of the program and all its libraries to the functions
+ * below. Memory comes from the functions that the C library or the sanitizer
+ * exports under another name, since dlsym() allocates; system calls without
+ * another name are made directly. */
 #define _GNU_SOURCE
-#undef _FILE_OFFSET_BITS /* it would give two functions one name */
+#undef _FILE_OFFSET_BITS /* otherwise two functions get one name */
 #include "faults/failing_calls.h"
 
 #include <dlfcn.h>
@@ -54,7 +54,7 @@ static const kind kinds[FAILING_CALLS] = {
 };
 
 static atomic_int armed = -1;
-static _Thread_local bool spared; /* calls of the sanitizer itself */
+static _Thread_local bool spared; /* in calls of the sanitizer itself */
 static atomic_ulong failing, made;
 
 const char *failing_calls_name(failing_call call) {
@@ -338,8 +338,8 @@ int pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
 }
 
 #if defined(SANITIZED_FOR_MEMORY)
-/* The sanitizer asks for the stack of each new thread, and gives up where that
- * finds no memory. It begins to before main(). */
+/* The sanitizer calls this for each new thread, first before main(), and aborts
+ * if it fails for lack of memory. */
 int pthread_getattr_np(pthread_t thread, pthread_attr_t *attributes) {
   static int (*real)(pthread_t, pthread_attr_t *);
   if (real == NULL) find("pthread_getattr_np", &real);

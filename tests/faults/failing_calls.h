@@ -1,6 +1,6 @@
-/* Calls of the C library that fail as a test says. What is linked into a
- * program takes the place of these calls for the whole process: for gloo_c,
- * libuv and the C library itself. Linux, glibc. */
+/* Calls of the C library that fail on demand. The functions replace those calls
+ * in the whole process: in gloo_c, libuv and the C library itself. Linux and
+ * glibc only. */
 #ifndef TESTS_FAULTS_FAILING_CALLS_H
 #define TESTS_FAULTS_FAILING_CALLS_H
 
@@ -29,30 +29,32 @@ typedef enum failing_call {
 
 const char *failing_calls_name(failing_call call);
 
-/* Does it fail for want of memory or descriptors of this process? */
+/* Returns true if the call fails for lack of memory or descriptors in this
+ * process. */
 bool failing_calls_is_lack(failing_call call);
 
-/* What strerror() says of it. */
+/* Returns strerror() of the call's error. */
 const char *failing_calls_text(failing_call call);
 
-/* Find the real calls. First in main(). */
+/* Looks up the real functions. Call first in main(). */
 void failing_calls_begin(void);
 
-/* From now on the n-th `call` of this process fails. */
+/* Makes the n-th `call` of this process from here on fail. */
 void failing_calls_arm(failing_call call, unsigned long n);
 
-/* No more of them. Returns how many were made: n or more when one failed. */
+/* Stops failures. Returns the number of calls made: n or more if one failed. */
 unsigned long failing_calls_disarm(void);
 
-/* Kernels that stop fallocate at a signal and undo it, under a timer that ticks
- * while `longest` bytes are reserved: fallocate of more is undone and fails
- * with EINTR. SIZE_MAX: none is. */
+/* Acts as a kernel whose fallocate() stops at a signal and undoes its work,
+ * while a timer ticks each time `longest` bytes are reserved: longer
+ * reservations are undone and fail with EINTR. SIZE_MAX: none fails. */
 void failing_calls_interrupt_fallocate(size_t longest);
 
-/* Every second of the calls of a kind that can wait fails with EINTR. */
+/* Makes every second call of a kind that can block fail with EINTR. */
 void failing_calls_interrupt_often(bool often);
 
-/* How many calls have failed with EINTR since the last of these two. */
+/* Returns the number of calls failed with EINTR since the last call of either
+ * function above. */
 unsigned long failing_calls_interrupted(void);
 
 #endif

@@ -16,10 +16,10 @@
 
 #include "faults/faulty_rank.h"
 
-/* Descriptors of the program that ranks have no use for are below this. */
+/* Descriptors of the program, which ranks close, are below this number. */
 enum { OTHERS_MAX = 256 };
 
-/* More than all that the library waits for. */
+/* Exceeds all timeouts of the library. */
 static const int64_t patience_ns = INT64_C(60000000000);
 
 static int64_t now_ns(void) {
@@ -63,8 +63,8 @@ static bool is_free(int port) {
   return bound;
 }
 
-/* Below those that the system gives to whoever asks for any, and elsewhere for
- * each process that runs jobs. */
+/* Returns a free port below the ephemeral range. The search starts at a
+ * different port in each process. */
 static int free_port(void) {
   enum { FIRST = 10000, PORTS = 22000 };
   static unsigned turn;
@@ -103,7 +103,7 @@ void faulty_job_begin(faulty_job *job, const faulty_plan *plan) {
   job->deadline_ns = now_ns() + plan->timeout_ns * 3 + patience_ns;
   memset(job->reports, 0, FAULTY_RANKS * sizeof *job->reports);
   for (int r = 0; r < FAULTY_RANKS; r++) {
-    rewind(job->logs[r]); /* the rank writes at the same offset */
+    rewind(job->logs[r]); /* the rank shares the file offset */
     if (ftruncate(fileno(job->logs[r]), 0) != 0) die("ftruncate");
     job->pids[r] = fork();
     if (job->pids[r] < 0) die("fork");

@@ -13,11 +13,11 @@
 int __lsan_do_recoverable_leak_check(void);
 #endif
 
-/* Numbers per rank of the largest call, and room for those of all ranks. */
+/* Elements per rank of the largest call, and space for those of all ranks. */
 enum { LARGE = 50000, ROOM = LARGE * FAULTY_RANKS, KINDS = 10 };
 static const size_t counts[] = {1, 1000, LARGE};
 
-/* ---- what a process has -------------------------------------------------- */
+/* ---- resources of a process ---------------------------------------------- */
 
 static int entries(const char *path) {
   int n = 0;
@@ -27,7 +27,7 @@ static int entries(const char *path) {
   return n;
 }
 
-/* A thread that has been joined may be listed for another moment. */
+/* A joined thread may stay listed for a moment. */
 static int threads_left(int before) {
   const struct timespec moment = {0, 1000000};
   int n = entries("/proc/self/task");
@@ -49,8 +49,8 @@ static void tell_descriptors(void) {
   if (dir != NULL) closedir(dir);
 }
 
-/* The last small allocation leaves a region behind for the next, unless a
- * failure has cut that off from other ranks. */
+/* Leaves a region for the next small allocation, as the last one does, unless a
+ * failure has made it private. */
 static void keep_small_region(void) {
   void *small;
   if (gloo_alloc(1, &small, NULL) == GLOO_OK) gloo_free(small);
@@ -71,7 +71,7 @@ typedef struct work {
   bool wrong;
 } work;
 
-/* Element i of what rank r gives. */
+/* Returns element i of the input of rank r. */
 static int32_t given(int r, size_t i) {
   return (int32_t)(r * 1000 + (int)(i % 1000));
 }
@@ -82,7 +82,7 @@ static int32_t sum_given(int first, int end, size_t i) {
   return sum;
 }
 
-/* What this rank has at i after call `kind` of `count` elements per block. */
+/* Returns the expected element i of this rank's output. */
 static int32_t expected(const work *w, int kind, size_t count, size_t i) {
   int block = (int)(i / count);
   switch (kind) {
@@ -113,7 +113,8 @@ static size_t expected_count(const work *w, int kind, size_t count) {
   return count;
 }
 
-/* To the next rank, from the one before, while the helper thread may run. */
+/* Sends to the next rank and receives from the previous one; the helper thread
+ * may run meanwhile. */
 static gloo_status pass_on(const work *w, size_t count) {
   gloo_request *op;
   gloo_status status =
@@ -127,7 +128,7 @@ static gloo_status pass_on(const work *w, size_t count) {
   return status == GLOO_OK ? sent : status;
 }
 
-/* Blocks in the other order, so that they do not lie one behind the other. */
+/* Lists blocks in reverse order, so that they are not contiguous. */
 static gloo_status exchange_lists(const work *w, size_t count) {
   const void *inputs[FAULTY_RANKS];
   void *outputs[FAULTY_RANKS];
@@ -140,7 +141,8 @@ static gloo_status exchange_lists(const work *w, size_t count) {
                             NULL, NULL);
 }
 
-/* Into the part of the next rank; what the one before has put is the output. */
+/* Puts into the next rank's part of the window; the output is the block put by
+ * the previous rank. */
 static gloo_status use_window(const work *w, size_t count) {
   gloo_window *window;
   size_t bytes = count * sizeof *w->out;
@@ -198,8 +200,8 @@ static bool check(const work *w, int kind, size_t count) {
   return true;
 }
 
-/* Refusals leave a context usable, but the others wait for this rank: it
- * leaves. */
+/* A refused call leaves the context usable, but the other ranks wait for this
+ * one, so it stops. */
 static gloo_status all_collectives(work *w, faulty_report *report,
                                    gloo_error *error) {
   for (size_t s = 0; s < sizeof counts / sizeof counts[0]; s++) {
@@ -218,7 +220,7 @@ static gloo_status all_collectives(work *w, faulty_report *report,
   return GLOO_OK;
 }
 
-/* The input is where other ranks may reach it, the output is not. */
+/* The input is in memory that other ranks can map, the output is not. */
 static gloo_status use_context(gloo_context *context, faulty_report *report,
                                int32_t *out, gloo_error *error) {
   work w = {.context = context,
@@ -254,7 +256,7 @@ void faulty_rank_run(const faulty_plan *plan, bool faulty,
   options.context = &c;
   options.device = &d;
   c.timeout_ns = plan->timeout_ns;
-  c.measure = -1; /* it only takes time here */
+  c.measure = -1; /* would only take time here */
   d.transport = plan->transport;
   gloo_error error = {.rank = -1};
   gloo_context *context = NULL;

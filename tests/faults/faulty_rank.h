@@ -4,7 +4,8 @@
 
 #include "faults/faulty_job.h"
 
-/* In a process of its own, whose environment says who it is. */
+/* Runs a rank in a separate process, whose environment gives its rank and
+ * size. */
 void faulty_rank_run(const faulty_plan *plan, bool faulty,
                      faulty_report *report);
 

@@ -1,4 +1,4 @@
-"""One rank of a job that forks by Python's multiprocessing while it runs.
+"""A rank of a job that forks through Python's multiprocessing while it runs.
 
 usage: fork.py LIBRARY (in the environment of `gloo run`)"""
 
@@ -32,13 +32,13 @@ def allreduce(context, values):
 
 
 def work(context, queue, batch):
-    """A data loader that calls the library, by mistake, and leaves."""
+    """Acts as a data loader that calls the library by mistake, and exits."""
     status, _ = allreduce(context, [1e6] * COUNT)
     queue.put((batch, status, sum(range(batch))))
 
 
 def lives(context, done):
-    """One that stays for the whole job, and destroys what it was born with."""
+    """Destroys the inherited context and stays for the whole job."""
     gloo.gloo_context_destroy(context)
     done.wait()
 

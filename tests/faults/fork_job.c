@@ -64,7 +64,7 @@ void job_join(pid_t child) {
   CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
-/* ---- belongings ---------------------------------------------------------- */
+/* ---- resources of a process ---------------------------------------------- */
 
 int job_descriptors(void) {
   int n = 0;
@@ -75,7 +75,8 @@ int job_descriptors(void) {
   return n;
 }
 
-/* A line of an epoll set's fdinfo is about a descriptor that is still open. */
+/* Returns true if the descriptor in a line of an epoll set's fdinfo is still
+ * open. */
 static bool is_open(const char *line) {
   const char *ino = strstr(line, " ino:");
   struct stat status;
@@ -117,7 +118,8 @@ int job_stale(void) {
 
 /* ---- jobs ---------------------------------------------------------------- */
 
-/* Where a leak check finds what the child of another rank's thread keeps. */
+/* Static, so that a leak check finds the memory that a child of another rank's
+ * thread still has. */
 static rank ranks[RANKS];
 static scene playing;
 

@@ -1,5 +1,5 @@
-/* A job whose ranks fork: processes, or on inproc the threads of one. A rank
- * that finds something wrong says so and ends its process. */
+/* A job whose ranks fork. Ranks are processes, or on inproc the threads of one.
+ * A rank that fails a check prints it and ends its process. */
 #ifndef TESTS_FAULTS_FORK_JOB_H
 #define TESTS_FAULTS_FORK_JOB_H
 
@@ -14,7 +14,7 @@ enum { RANKS = 3 };
 
 typedef struct rank {
   int rank;
-  bool threads; /* the ranks are */
+  bool threads; /* ranks are threads */
   const char *transport, *directory;
   gloo_device *device;
   gloo_store *store;
@@ -24,26 +24,26 @@ typedef struct rank {
 
 typedef void (*scene)(rank *r);
 
-/* Of a pipe that is open as long as the job runs. */
+/* A pipe that stays open while the job runs. */
 extern int job_over[2];
 
-/* Returns how many processes did not end well. */
+/* Returns the number of processes that failed. */
 int job_run(const char *transport, scene body);
 
-/* Another context on the rank's device. */
+/* Creates another context on the rank's device. */
 gloo_context *job_meet(rank *r, const char *name);
-/* Collectives, whose results are checked. */
+/* Runs collectives and checks their results. */
 void job_work(rank *r, gloo_context *context);
 
-/* Fork; run `body` in the child and _exit. Returns its process. */
+/* Forks; the child runs `body` and calls _exit(). Returns its pid. */
 pid_t job_fork(rank *r, scene body);
-/* It ended, and well. */
+/* Fails unless the child exits with 0. */
 void job_join(pid_t child);
 
 int job_descriptors(void);
-/* How many descriptors the epoll sets of this process watch. */
+/* Returns the number of descriptors in the epoll sets of this process. */
 int job_watched(void);
-/* And how many of these have been closed here. */
+/* Returns the number of these that are closed in this process. */
 int job_stale(void);
 
 #define CHECK(condition)                                               \

@@ -1,10 +1,10 @@
 #!/bin/sh
 # Ranks that start before their network is up, and before the name of rank 0's
-# host is known: they wait for both.
+# host resolves, wait for both.
 # usage: later.sh GLOO
 #
-# The whole test runs in network and mount namespaces of its own, whose loopback
-# interface is down at first, and whose /etc/hosts is another file.
+# The test runs in private network and mount namespaces, with the loopback interface
+# down at first, and with another /etc/hosts.
 gloo=$1
 # shellcheck source=tests/tools/tap.sh
 . "$(dirname "$0")/../tools/tap.sh"
@@ -18,7 +18,7 @@ if [ "$2" != inside ]; then
   for tool in unshare ip mount timeout; do
     command -v $tool > /dev/null || skip "the command $tool is missing"
   done
-  # As root, or with a user namespace in which we are.
+  # As root, or as root of a new user namespace.
   for flags in -nm -rnm; do
     unshare $flags sh -c 'mount --bind /etc/hosts /etc/hosts' 2> /dev/null || continue
     unshare $flags timeout -k 5 200 sh "$0" "$gloo" inside
@@ -30,7 +30,7 @@ fi
 echo "127.0.0.1 localhost" > "$scratch/hosts"
 mount --bind "$scratch/hosts" /etc/hosts || exit 99
 
-# usage: start_ranks HOST. What they say goes to log.RANK.
+# start_ranks HOST: starts three ranks. Their output goes to log.RANK.
 start_ranks() {
   ranks=
   for rank in 0 1 2; do
@@ -40,7 +40,7 @@ start_ranks() {
   done
 }
 
-# All of them have said that they try again.
+# Returns 0 if all ranks have logged that they try again.
 # shellcheck disable=SC2317
 all_try_again() {
   for rank in 0 1 2; do
@@ -66,8 +66,8 @@ wait_until all_try_again && grep -q "does not resolve" "$scratch/log.1" &&
   echo "127.0.0.1 master.later" >> "$scratch/hosts" && end_ranks
 result "ranks wait for a name that is not known"
 
-# Debian's /etc/hosts, and that of a pod in the host's network, map the host's own
-# name to loopback; other hosts get another address for it.
+# /etc/hosts of Debian, and of a pod in the host's network, map the host's own name
+# to loopback; on other hosts it resolves to another address.
 echo "127.0.0.1 localhost head" > "$scratch/hosts"
 echo "10.213.79.1 head" > "$scratch/elsewhere"
 ip addr add 10.213.79.1/32 dev lo

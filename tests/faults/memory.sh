@@ -1,15 +1,15 @@
 #!/bin/sh
-# Little memory: jobs use TCP instead and say why, or fail with a clear error.
-# Nobody is ever killed by a signal.
+# With little memory, jobs use TCP and log the reason, or fail with a clear error.
+# No rank is killed by a signal.
 # usage: memory.sh GLOO SANITIZER|none
 gloo=$1 sanitizer=${2:-none}
-unset MALLOC_PERTURB_ # it makes memory that is never used count as used
+unset MALLOC_PERTURB_ # it touches memory that the program never uses
 # shellcheck source=tests/tools/tap.sh
 . "$(dirname "$0")/../tools/tap.sh"
 
-# run_ranks N TRANSPORT PREFIX...: collectives on N ranks, by $algorithm,
-# verified. The log goes to $scratch/log. Results go through a pipe, for a limit on file sizes
-# would hold for them as well.
+# run_ranks N TRANSPORT PREFIX...: runs collectives on N ranks by $algorithm and verifies
+# them. The log goes to $scratch/log, through a pipe, since a limit on file sizes would
+# apply to it as well.
 algorithm=all
 run_ranks() {
   n=$1 transport=$2
@@ -28,13 +28,13 @@ show() {
   return 1
 }
 
-# By whatever route, the results are right.
+# Succeeds if the results are right, over any transport.
 works() {
   { equal "$status" 0 && [ "$verified" -ge 3 ]; } || show
 }
 
-# It ended with an error of its own: no signal, no shell's status for one.
-refuses() { # text that the error has
+# Succeeds if the program ended with an error of its own, not by a signal.
+refuses() { # TEXT of the error
   { equal "$status" 1 && grep -q "gloo bench: .*$1" "$scratch/log" &&
     ! grep -q "killed by signal" "$scratch/log"; } || show
 }
@@ -47,11 +47,11 @@ result "without limits all pairs share memory"
 
 # ---- limits of a process -----------------------------------------------------
 
-# Run a command under a limit of the shell.
+# A shell script that runs a command under a limit of ulimit.
 # shellcheck disable=SC2016
 limited='ulimit $0 && exec "$@"'
 
-# A sanitizer writes files of its own.
+# A sanitizer writes files, too.
 blocks='4 100'
 [ "$sanitizer" != none ] || blocks="0 $blocks"
 for blocks in $blocks; do
@@ -65,7 +65,7 @@ run_ranks 3 shm sh -c "$limited" "-f 4"
 refuses "shared memory"
 result "files of at most 4 blocks, and only shared memory allowed: a clear error"
 
-# Too few to start with; few enough for some of the pairs to be declined.
+# Too few descriptors to start, or too few for all pairs to share memory.
 for descriptors in 24 36 37 38; do
   run_ranks 6 auto sh -c "$limited" "-n $descriptors"
   works || refuses "rank "
@@ -74,7 +74,7 @@ done
 
 # ---- /dev/shm ----------------------------------------------------------------
 
-# A /dev/shm of its own, of 4 KiB, that another file fills.
+# A private /dev/shm of 4 KiB, first empty, then full.
 if unshare -m mount --make-rprivate / 2> /dev/null; then
   small='mount --make-rprivate / && mount -t tmpfs -o size=4k tmpfs /dev/shm && '
   fill='head -c 4096 /dev/zero > /dev/shm/full && '
@@ -92,7 +92,7 @@ fi
 
 # ---- memory control groups ---------------------------------------------------
 
-# A group below ours; it is removed in the end.
+# Creates a group below the current one, and removes it at exit.
 make_group() {
   own=$(sed -n 's/.*:memory://p' /proc/self/cgroup)
   top=/sys/fs/cgroup/memory limit=memory.limit_in_bytes
@@ -114,22 +114,22 @@ killed() {
   sed -n 's/^oom_kill //p' "$group/$events"
 }
 
-# The single quotes are meant: these are for a shell to come.
+# The single quotes are intended: another shell expands the variables.
 # shellcheck disable=SC2016
 enter='echo $$ > "$0/cgroup.procs" && exec "$@"'
 if [ "$sanitizer" != none ]; then
   skipped "memory control groups" "the sanitizer itself needs more memory than they allow"
 elif make_group; then
-  # in_group KIB RANKS TRANSPORT: what is left of the limit is what counts.
+  # in_group KIB RANKS TRANSPORT: runs the ranks in the group, limited to KIB.
   in_group() {
     echo "$1K" > "$group/$limit" || return 1
     before=$(killed)
     run_ranks "$2" "$3" sh -c "$enter" "$group"
     equal "$(killed)" "$before"
   }
-  # Give RANKS less and less memory until some of the ENDS of their pairs use TCP and, where
-  # there is more than one pair, others still share memory: a limit that machines differ in.
-  # Every run on the way has to work. Sets kib to the limit.
+  # Reduces the memory of RANKS until some of the ENDS of their pairs use TCP and, with more
+  # than one pair, others still share memory. That limit differs between machines. Every run
+  # on the way must work. Sets kib to the limit.
   in_less_and_less() { # RANKS ENDS
     kib=$((128 * 1024)) enough=$((512 * 1024)) too_little=0
     for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30; do
@@ -145,7 +145,7 @@ elif make_group; then
     done
     return 1
   }
-  # One that needs no memory of its own: what the transports take is what counts.
+  # The ring allocates no memory, so only that of the transports counts.
   algorithm=ring
   in_group $((512 * 1024)) 8 auto && works && equal "$tcp" 0
   result "8 ranks in 512 MiB share memory"

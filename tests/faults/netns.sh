@@ -1,6 +1,6 @@
 #!/bin/sh
-# Four ranks in two network namespaces that a veth pair joins: shared memory
-# inside a namespace, TCP across, and every collective gives the right results.
+# Four ranks in two network namespaces joined by a veth pair use shared memory
+# inside a namespace and TCP across. All collectives give the right results.
 # usage: netns.sh GLOO SANITIZERS
 gloo=$1 sanitizers=$2
 # shellcheck source=tests/tools/tap.sh
@@ -12,8 +12,8 @@ enter_network 240 "$0" "$@"
 another_network && link_networks gc$$ 10.213.77.1/24 gd$$ 10.213.77.2/24
 result "two network namespaces are joined by a link"
 
-# Ranks 0 and 1 live here, 2 and 3 there. What they print goes to out.RANK, what
-# they log to log.RANK, and the first bad exit status is returned.
+# Runs ranks 0 and 1 in this namespace, 2 and 3 in the other. Their output goes to
+# out.RANK, their log to log.RANK. Returns 0, or the exit status of a rank that failed.
 job=0
 run_job() {
   job=$((job + 1))
@@ -37,14 +37,14 @@ run_job() {
 
 # ---- collectives -------------------------------------------------------------
 
-# What this command knows, as it says itself.
+# The names of collectives, from the command's error message.
 collectives=$("$gloo" bench none 2>&1 | sed -n "s/.* is not one of //p" | tr -d ,. |
   sed 's/ overlap limits$//')
 has " $collectives " " allreduce " && has " $collectives " " exscan " &&
   has " $collectives " " alltoallv "
 result "there are collectives to test: $collectives"
 : > "$scratch/log"
-# In one process, to see whether it can be measured, and what with.
+# Runs in one process, to test whether the command accepts these options.
 alone() {
   "$gloo" bench "$@" --ranks 2 --threads --transport inproc --sizes 4 --iterations 1 \
     > /dev/null 2>&1
@@ -62,9 +62,8 @@ for collective in $collectives; do
   result "$collective is right with a root in the other namespace"
 done
 
-# Long messages go by reference, and the last word about them by a queue that may
-# be full when the operation is over; the thread sanitizer needs minutes for so
-# much.
+# Long messages go by reference, and their completion goes through a queue that may
+# be full when the operation ends. The thread sanitizer takes minutes for this size.
 size=64M
 [ "$sanitizers" != thread ] || size=4M
 run_job bench allreduce --transport auto --memory gloo_alloc --sizes $size --iterations 20 --buffers 2 &&
@@ -73,7 +72,7 @@ result "no rank waits for one that is done"
 
 # ---- what was chosen ---------------------------------------------------------
 
-# chosen FIRST SECOND TEXT: wherever these ranks say how they talk, it is so.
+# chosen FIRST SECOND TEXT: succeeds if each log names this transport for the pair.
 chosen() {
   said=$(sed -n "s/.*rank $1 talks to rank $2 through //p" "$scratch/log" | sort -u)
   equal "$said" "$3"
@@ -90,8 +89,8 @@ for pair in "0 2" "0 3" "1 2" "1 3" "2 0" "2 1" "3 0" "3 1"; do
   result "across: ranks $pair through TCP, and the log says why"
 done
 
-# gloo info makes every pair talk, and shows all of it at once. What it says of RDMA
-# is what this machine lacks for it.
+# gloo info connects every pair and prints all transports. The reasons against RDMA
+# depend on the machine, so they are removed.
 run_job info && equal "$(sed -n '/^pairs/,$p' "$scratch/out.0" | sed 's/  */ /g; s/; not RDMA: .*//')" "pairs
  0 with 1 shared memory
  0 with 2-3 TCP, not shared memory: it is in another network namespace

@@ -1,11 +1,10 @@
 #!/bin/sh
-# Hosts with several networks, only some of which reach the others; IPv6 alone;
-# interfaces that are chosen wrongly; and a host behind a translation of
-# addresses. Four network namespaces stand for four hosts, and a fifth, in which
-# this runs, for the router between them.
+# Hosts with several networks, some of them without a route to the others; IPv6
+# only; wrong choices of interfaces; and a host behind NAT. Four network namespaces
+# act as hosts, and a fifth, in which this script runs, as the router.
 # usage: networks.sh GLOO SANITIZERS
 #
-# As in ../tools/networks.sh the kernel removes it all when the processes end.
+# As in ../tools/networks.sh the kernel removes the namespaces when the processes end.
 gloo=$1 sanitizers=$2
 # shellcheck source=tests/tools/tap.sh
 . "$(dirname "$0")/../tools/tap.sh"
@@ -48,8 +47,8 @@ in_host() { # HOST COMMAND...
   nsenter -t "$nsenter_pid" -n "$@"
 }
 
-# eth0 reaches the router, and through it all others. eth1 is in a network that
-# has the same name on all hosts, and in which nobody hears anybody.
+# eth0 reaches the router, and through it all other hosts. eth1 is in a network with
+# the same prefix on all hosts, but without a connection to any.
 make_host() {
   wait_until grep -q ready "$scratch/ready.$1" || return 1
   eval "pid=\$host$1"
@@ -75,9 +74,9 @@ result "four hosts with two networks each, one of them dead"
 
 # ---- jobs --------------------------------------------------------------------
 
-# run_job "HOSTS OF THE RANKS" MASTER_ADDR COMMAND...: what they print goes to
-# out.RANK, what they log to log.RANK; and the first bad exit status is returned.
-# `settings` are set for all ranks, `settings_0` for rank 0 instead of those.
+# run_job "HOSTS OF THE RANKS" MASTER_ADDR COMMAND...: runs a rank on each listed host.
+# Output goes to out.RANK, the log to log.RANK. Returns 0, or the exit status of a rank
+# that failed. `settings` apply to all ranks; `settings_0` replace them for rank 0.
 job=0
 settings=''
 settings_0=''
@@ -110,7 +109,7 @@ run_job() {
 }
 expect_bad=''
 
-# The numbers are right on all ranks, and it took no longer than SECONDS.
+# Succeeds if the results are right and the job took at most SECONDS.
 worked() { # SECONDS
   [ "$(grep -c ' yes$' "$scratch/out.0")" -eq 2 ] || return 1
   [ "$sanitizers" = none ] || return 0
@@ -130,13 +129,13 @@ result "the address that reaches rank 0 is the first that others are told"
 has "$(cat "$scratch/log.1")" ", 10.99.0.2:"
 result "others are told the one that does not as well"
 
-# The dead network is the nearest to the eye: it costs each pair a moment.
+# The dead network is tried first, which costs each pair a moment.
 settings="GLOO_TRANSPORT=tcp GLOO_SOCKET_IFNAME=eth1,eth0"
 # shellcheck disable=SC2086
 run_job "1 2 3 4" 10.213.1.2 $bench && worked 15
 result "a dead network that comes first is passed by"
 
-# Alternative names, of the live network: short ones, and as long as the system takes them.
+# Alternative names of the live interface: a short one, and one of the maximum length.
 long=$(printf '%0127d' 0 | tr 0 a)
 named=0
 for k in 1 2; do
@@ -163,7 +162,7 @@ run_job "1 1 2 3" 10.213.1.2 $bench && worked 15 &&
     grep -cvE ':(2880[0-9]|28810)$')" -eq 0 ]
 result "with GLOO_PORT_RANGE all ports are of the range"
 
-# ---- what is chosen wrongly --------------------------------------------------
+# ---- wrong choices -----------------------------------------------------------
 
 expect_bad=yes
 settings_0=''
@@ -200,10 +199,9 @@ bad=$?
 result "loopback of two namespaces of one host is not taken for one" "$scratch/log.1"
 expect_bad=''
 
-# ---- a translation of addresses ----------------------------------------------
+# ---- NAT ---------------------------------------------------------------------
 
-# Rank 0 is at 10.213.1.2, which no other host reaches any more, and 192.0.2.50
-# of the router stands for it.
+# The other hosts cannot reach rank 0 at 10.213.1.2, but at 192.0.2.50 of the router.
 ip addr add 192.0.2.50/32 dev lo
 for k in 2 3 4; do
   in_host $k ip route add unreachable 10.213.1.0/24
@@ -225,8 +223,8 @@ else
   skipped "rank 0 is behind a translation of addresses" "no nft, or a kernel without"
 fi
 
-# Nothing but connections to that address and a few ports is passed on: rank 0
-# reaches nobody itself.
+# Only connections to that address, on a few ports, are forwarded. Rank 0 cannot
+# connect to other hosts.
 cat > "$scratch/forward.py" << 'PYTHON'
 import select, socket, sys, threading
 
@@ -277,7 +275,7 @@ pids=$(echo "$pids" | sed "s/ $forwarder\$//")
 echo 1 > /proc/sys/net/ipv4/conf/n1/forwarding
 settings_0=''
 
-# ---- IPv6 alone --------------------------------------------------------------
+# ---- IPv6 only ---------------------------------------------------------------
 
 if [ -e /proc/sys/net/ipv6/conf/all/forwarding ]; then
   echo 1 > /proc/sys/net/ipv6/conf/all/forwarding
@@ -298,7 +296,7 @@ if [ -e /proc/sys/net/ipv6/conf/all/forwarding ]; then
     result "six ranks meet over IPv6, rank 0's address in brackets: $transport"
   done
 
-  # A cable between two hosts, and nothing but link-local addresses on it.
+  # A cable between two hosts, with link-local addresses only.
   # shellcheck disable=SC2154
   ip link add eth2 netns "$host1" type veth peer name eth2 netns "$host2" &&
     in_host 1 ip link set eth2 up && in_host 2 ip link set eth2 up &&

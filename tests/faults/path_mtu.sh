@@ -1,7 +1,7 @@
 #!/bin/sh
-# A path that loses long packets without a word: two hosts and a router have an MTU of 1500, and the last
-# link takes 1000 bytes, though its host asks for segments of 1460. Greetings and short messages get
-# through, so the error has to say more than that the other rank is silent.
+# A path that drops long packets silently: two hosts and a router have an MTU of 1500, and the last link
+# takes 1000 bytes, although its host announces an MSS of 1460. Handshakes and short messages get through,
+# so the error must say more than that the other rank does not answer.
 # usage: path_mtu.sh GLOO
 gloo=$1
 # shellcheck source=tests/tools/tap.sh
@@ -12,7 +12,7 @@ enter_network 240 "$0" "$@"
 
 # ---- two hosts, and this router between them ---------------------------------
 
-# host N: 10.213.N.1, behind 10.213.N.2 here. Packets go as they would through a network card, one by one.
+# host N: creates host 10.213.N.1 behind 10.213.N.2 of the router. Packets leave one by one, without offload.
 host() {
   near=gr$1 far=gh$1 network=10.213.$1
   another_network && link_networks "$near" "$network.2/24" "$far" "$network.1/24" &&
@@ -28,7 +28,7 @@ equal "$? $joined" "0 0"
 result "two hosts are joined by a router"
 second=$other
 
-# on PID RANK COMMAND...
+# on PID RANK COMMAND...: runs a rank in the namespace of PID.
 on() {
   pid=$1 rank=$2
   shift 2
@@ -36,7 +36,7 @@ on() {
     GLOO_MEASURE=0 GLOO_HEARTBEAT=2 GLOO_LOG_LEVEL=error timeout -k 5 100 "$@" > "$scratch/all.$rank" 2>&1
 }
 
-# job COMMAND...: by both ranks; how they ended is in $ends.
+# job COMMAND...: runs both ranks and sets $ends to their statuses.
 job() {
   on "$first" 0 "$@" &
   begun=$!
@@ -46,7 +46,7 @@ job() {
   ends="$? $ends"
 }
 
-# ---- what gets through, and what does not ------------------------------------
+# ---- short and long messages -------------------------------------------------
 
 job "$gloo" bench allreduce --sizes 4 --iterations 3
 equal "$ends" "0 0"

@@ -1,6 +1,5 @@
-/* A rank's process forks. What the child does, or that it lives, changes
- * nothing for the parent's job; and every call of the child says why it cannot
- * be made there. */
+/* A rank's process forks. The child's calls and its lifetime do not affect the
+ * parent's job, and every call in the child fails with the reason. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <setjmp.h>
@@ -21,11 +20,11 @@
 enum { COUNT = 300000, ROUNDS = 4, STORES = 6 };
 
 static const char *transport;
-static gloo_store *stores[STORES]; /* more than the rank's own */
+static gloo_store *stores[STORES]; /* stores in addition to the rank's */
 
 /* ---- what a child does --------------------------------------------------- */
 
-/* It is refused, and the sentence has both processes in it. */
+/* Fails unless the call is refused with a message that names both processes. */
 static void expect_forked(gloo_status status, const gloo_error *error) {
   char maker[32], caller[32];
   (void)snprintf(maker, sizeof maker, "process %ld,", (long)getppid());
@@ -105,7 +104,8 @@ static void destroy(rank *r) {
   gloo_context_destroy(group_under_way);
   gloo_device_destroy(r->device);
   gloo_store_destroy(r->store);
-  /* Its epoll sets are closed; those of other ranks, or stores, are not. */
+  /* The child's epoll sets are closed, except those of other ranks or of
+   * stores. */
   if (!r->threads && stores[0] == NULL) CHECK(job_watched() == 0);
 }
 
@@ -133,12 +133,12 @@ static void at_exit(void) {
 static void leave_in_order(rank *r) {
   CHECK(atexit(at_exit) == 0);
   at_exit_for = r;
-  /* A leak check would ask for what other ranks' threads had in hand. */
+  /* A leak check would report memory that other ranks' threads had in use. */
   if (r->threads) destroy(r), _exit(0);
   exit(0);
 }
 
-/* A job of its own, in a forked child. */
+/* A rank of a separate job in a forked child. */
 typedef struct own_rank {
   int rank;
   gloo_store *store;
@@ -172,7 +172,7 @@ static void begin_anew(rank *r) {
   gloo_store *store;
   pthread_t thread;
   if (SANITIZED_THREADS)
-    return; /* it does not let such children have threads */
+    return; /* the sanitizer forbids threads in such children */
   OK(gloo_store_memory_create(&store, NULL));
   for (int i = 0; i < 2; i++) own[i] = (own_rank){i, store, r->transport};
   CHECK(pthread_create(&thread, NULL, own_job, &own[1]) == 0);
@@ -206,13 +206,14 @@ enum { CHILDREN = sizeof children / sizeof children[0] };
 
 /* ---- between and during operations --------------------------------------- */
 
-/* Only one thread of a process forks in these: the operations are its own. */
+/* Returns true if this rank forks. If ranks are threads only one does, since
+ * the operations are global variables. */
 static bool forks(const rank *r) {
   return r->threads ? r->rank == 1 : r->rank != 2;
 }
 
 static void between(rank *r) {
-  for (int i = 0; i < RANKS; i++) job_work(r, r->context); /* all connect */
+  for (int i = 0; i < RANKS; i++) job_work(r, r->context); /* connects */
   int before = job_descriptors();
   for (int i = 0; i < CHILDREN; i++) {
     if (forks(r)) job_join(job_fork(r, children[i]));
@@ -290,7 +291,7 @@ static void beside_a_thread(rank *r) {
 
 /* ---- in the middle of a call --------------------------------------------- */
 
-/* A custom operation that forks, as popen would. */
+/* A custom operation that forks, as popen() does. */
 static void sum_and_fork(const gloo_custom_args *args) {
   void *user = args->user;
   const void *left = args->left;
@@ -318,9 +319,9 @@ static void within_a_custom_operation(rank *r) {
   job_work(r, r->context);
 }
 
-/* ---- a child that lives -------------------------------------------------- */
+/* ---- a long-lived child -------------------------------------------------- */
 
-/* What a child waits for: the end of this pipe. */
+/* The child waits until this pipe is closed. */
 static int hold[2];
 
 static void live(rank *r) {
@@ -331,7 +332,7 @@ static void live(rank *r) {
   }
 }
 
-/* As fork, but that no handler runs. */
+/* Forks without the handlers of pthread_atfork(). */
 static pid_t live_unseen(void) {
   pid_t child = (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
   CHECK(child >= 0);
@@ -364,7 +365,7 @@ static void live_through(rank *r, bool unseen) {
   close(hold[0]);
 }
 
-/* What was watched for contexts that are gone is not watched any more. */
+/* Descriptors of destroyed contexts leave the epoll sets. */
 static void lives_on(rank *r) {
   live_through(r, false);
   live_through(r, true);
@@ -378,11 +379,10 @@ static void watches_nothing(rank *r) {
   pid_t child = live_unseen();
   job_work(r, r->context);
   gloo_context_destroy(r->context);
-  /* Devices see what lingers off when something else is done with them. */
+  /* A device drops stale descriptors at its next operation. */
   r->context = job_meet(r, "b/");
   gloo_context_destroy(r->context);
-  bool stale =
-      true; /* for a moment some may seem to be: a thread closes them */
+  bool stale = true; /* a thread may still be closing some of the descriptors */
   for (int i = 0; i < 10000 && (stale = job_stale() > 0); i++) {
     gloo_context *alone;
     OK(gloo_context_create(0, 1, NULL, r->device, NULL, &alone, NULL));
@@ -399,7 +399,7 @@ static void watches_nothing(rank *r) {
   job_work(r, r->context);
 }
 
-/* The job, and with it the rank. */
+/* Waits until the job has ended, and with it the rank. */
 static void outlive(rank *r) {
   char byte;
   (void)r;
@@ -407,8 +407,7 @@ static void outlive(rank *r) {
   CHECK(read(job_over[0], &byte, 1) == 0);
 }
 
-/* A rank ends without a word, and its child lives: the others hear of it all
- * the same. */
+/* A rank exits silently while its child lives; the others must still notice. */
 static void dies_before_its_child(rank *r) {
   int32_t v = 1;
   job_work(r, r->context);
@@ -518,7 +517,7 @@ static void open_stores(rank *r) {
   OK(gloo_store_callbacks_create(&lent, &stores[5], NULL));
 }
 
-/* The port of a server that is gone can be had, whatever child lives. */
+/* The port of a destroyed server is free, even while a child lives. */
 static void serve_again(uint16_t port) {
   gloo_store_tcp_options tcp = GLOO_STORE_TCP_OPTIONS_INIT;
   tcp.host = "127.0.0.1";
@@ -584,7 +583,7 @@ static void memory_is_shared(rank *r) {
     if (forks(r)) {
       memory = v;
       job_join(job_fork(r, use_memory));
-      CHECK(v[COUNT] == 1); /* the child's, for it is one memory */
+      CHECK(v[COUNT] == 1); /* written by the child: the memory is shared */
     }
     OK(gloo_allreduce(r->context, GLOO_IN_PLACE, v, COUNT, GLOO_FLOAT32,
                       GLOO_SUM, NULL, NULL));
@@ -655,7 +654,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(contexts_end_while_a_child_lives),
       cmocka_unit_test(stores_go_on),
       cmocka_unit_test(shared_memory_stays),
-      /* Of ranks with connections, which threads of a process have not. */
+      /* Tests of connections between processes; inproc has none. */
       cmocka_unit_test(ended_contexts_are_not_watched),
       cmocka_unit_test(a_child_does_not_hide_a_death),
   };

@@ -1,6 +1,6 @@
-/* A rank's process forks while functions are to be called at the end of its
- * requests, or run, and while its device has a descriptor: all that is the
- * parent's, and the child neither waits for it nor touches it. */
+/* A rank's process forks while callbacks of its requests are pending or
+ * running, and while its device has a descriptor. All of these belong to the
+ * parent; the child neither waits for them nor touches them. */
 #include <errno.h>
 #include <poll.h>
 #include <semaphore.h>
@@ -14,7 +14,7 @@
 
 #include "fork_job.h"
 
-/* The last rank sends to those that fork; of threads only one does. */
+/* The last rank sends to the ranks that fork; of threads, only one forks. */
 enum { SENDER = RANKS - 1, ONE = 1, TAG = 7, PATIENCE_MS = 200000 };
 
 static const char *transport;
@@ -23,7 +23,7 @@ static bool forks(const rank *r, int which) {
   return which != SENDER && (!r->threads || which == ONE);
 }
 
-/* ---- a request that ends when it is wanted ------------------------------- */
+/* ---- a request that ends on demand --------------------------------------- */
 
 static int32_t value;
 static gloo_request *late;
@@ -45,7 +45,7 @@ static void late_end(void) {
   gloo_request_destroy(late);
 }
 
-/* The sender's part. */
+/* Answers each rank that forks. */
 static void late_answer(rank *r) {
   gloo_options o = GLOO_OPTIONS_INIT;
   o.tag = TAG;
@@ -90,9 +90,9 @@ static void fork_each(rank *r) {
   for (int i = 0; i < CHILDREN; i++) job_join(job_fork(r, children[i]));
 }
 
-/* ---- functions that run -------------------------------------------------- */
+/* ---- running callbacks --------------------------------------------------- */
 
-static sem_t inside, leave; /* a function is, and may */
+static sem_t inside, leave; /* a callback is running, and may return */
 
 static void wait_for(sem_t *event) {
   while (sem_wait(event) != 0) CHECK(errno == EINTR);
@@ -121,7 +121,7 @@ static void beside_functions(rank *r) {
   job_work(r, r->context);
 }
 
-/* ---- functions that fork ------------------------------------------------- */
+/* ---- callbacks that fork ------------------------------------------------- */
 
 static void stay_to_fork(void *user, gloo_request *request,
                          gloo_status status) {
@@ -163,14 +163,14 @@ static void fork_with_descriptor(rank *r) {
   CHECK(!is_readable(fd, 0));
   for (int i = 0; i < CHILDREN; i++) {
     job_join(job_fork(r, children[i]));
-    CHECK(!is_readable(fd, 0)); /* nothing has ended here */
+    CHECK(!is_readable(fd, 0)); /* no request has ended */
   }
   late_ask(r);
   OK(gloo_request_wait(late, GLOO_TIMEOUT_DEFAULT, NULL));
   CHECK(is_readable(fd, PATIENCE_MS));
   for (int i = 0; i < CHILDREN; i++) {
     job_join(job_fork(r, children[i]));
-    CHECK(is_readable(fd, 0)); /* nobody has cleared it here */
+    CHECK(is_readable(fd, 0)); /* the child has not cleared it */
   }
   gloo_device_clear_fd(r->device);
   CHECK(!is_readable(fd, 0));

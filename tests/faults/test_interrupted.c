@@ -1,6 +1,6 @@
-/* Signals that come all the time, as those of a profiler: calls that they
- * interrupt are made again, those that are undone in smaller parts, and none
- * for ever. */
+/* Frequent signals, as from a profiler. Interrupted calls are repeated, calls
+ * whose work the kernel undoes are repeated for smaller parts, and no call
+ * repeats without end. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -35,7 +35,8 @@ static void *allocate(size_t bytes, size_t longest) {
   return memory;
 }
 
-/* About what can be had between two ticks at 100, 1,000 and 5,000 Hz. */
+/* Sizes that the kernel can reserve between two ticks at 100, 1,000 and 5,000
+ * Hz. */
 static void memory_is_had_in_parts_that_end_between_ticks(void **state) {
   static const struct {
     size_t bytes, longest;
@@ -115,7 +116,7 @@ static void jobs_go_on_while_every_second_call_is_interrupted(void **state) {
 int main(int argc, char **argv) {
   transport = argc > 1 ? argv[1] : "auto";
   failing_calls_begin();
-  alarm(250); /* a call that is made again for ever ends the test */
+  alarm(250); /* stops a call that repeats without end */
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(memory_is_had_in_parts_that_end_between_ticks),
       cmocka_unit_test(memory_that_is_never_had_is_replaced_by_ordinary),

@@ -1,8 +1,7 @@
-/* What a process lacks is that process's error: of two ranks, rank 1 runs out
- * of descriptors, or of what the system needs to watch them, between the making
- * of the context and the first call. Both ranks say that it was rank 1. And
- * jobs of processes whose first three descriptors are closed work. Linux only.
- */
+/* A lack of resources is reported as the error of the process concerned:
+ * between the creation of the context and the first call, rank 1 runs out of
+ * descriptors, or of epoll watches. All ranks name rank 1. Jobs whose processes
+ * have closed their first three descriptors work. Linux only. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -24,13 +23,13 @@
 
 #include "gloo_c/gloo_c.h"
 
-/* Long messages, that no socket takes at once. */
+/* Messages too long for a socket's buffer. */
 enum { RANKS = 3, COUNT = 4 * 1024 * 1024 };
 static const int64_t timeout_ns = 60000000000;
 
 static const char *transport;
 
-/* ---- what the system refuses --------------------------------------------- */
+/* ---- refused system calls ------------------------------------------------ */
 
 struct epoll_event;
 int __real_epoll_ctl(int epoll, int operation, int fd,
@@ -64,7 +63,7 @@ static void lack_watches(void) {
   no_watches = true;
 }
 
-/* Rank 2 goes on when rank 1 is in trouble. */
+/* Rank 2 continues once rank 1 lacks the resource. */
 static int begin[2];
 
 /* ---- a rank -------------------------------------------------------------- */
@@ -72,7 +71,7 @@ static int begin[2];
 typedef struct outcome {
   gloo_status status;
   bool right;
-  int standard; /* how many of the first three descriptors are open */
+  int standard; /* number of the first three descriptors that are open */
   gloo_error error;
 } outcome;
 
@@ -86,13 +85,13 @@ static gloo_status pass_on(gloo_context *context, float *data, int from,
   return GLOO_OK;
 }
 
-/* What connects rank 0 with the others, who are its neighbours. */
+/* Connects rank 0 with its two neighbours. */
 static gloo_status meet(gloo_context *context, float *data) {
   gloo_status status = pass_on(context, data, 0, 1);
   return status == GLOO_OK ? pass_on(context, data, 0, 2) : status;
 }
 
-/* Once round, by way of the two that are not connected yet. */
+/* Sends around the ring over the two pairs that are not connected yet. */
 static gloo_status go_round(gloo_context *context, float *data) {
   gloo_status status = pass_on(context, data, 1, 2);
   if (status == GLOO_OK) status = pass_on(context, data, 2, 0);
@@ -113,7 +112,7 @@ static gloo_status call(gloo_context *context, trouble_fn trouble,
   if (status == GLOO_OK) status = go_round(context, data);
   for (int fd = 0; fd <= STDERR_FILENO; fd++)
     out->standard += fcntl(fd, F_GETFD) != -1;
-  out->right = true; /* all have what was rank 0's */
+  out->right = true; /* all ranks have the data of rank 0 */
   for (int i = 0; i < COUNT; i++)
     out->right = out->right && data[i] == (float)i;
   free(data);
@@ -162,7 +161,8 @@ static void remove_all(const char *directory) {
   assert_int_equal(system(line), 0);
 }
 
-/* Rank 1 has the trouble; `closed`: neither has the first three descriptors. */
+/* Runs a job in which rank 1 lacks the resource. If `closed`, all ranks close
+ * their first three descriptors. */
 static void run_job(trouble_fn trouble, bool closed, outcome outcomes[RANKS]) {
   char directory[] = "/tmp/gloo_c_lacking_XXXXXX";
   int ends[RANKS][2];
@@ -175,7 +175,7 @@ static void run_job(trouble_fn trouble, bool closed, outcome outcomes[RANKS]) {
     pids[rank] = fork();
     if (pids[rank] != 0) continue;
     if (closed) {
-      gloo_log_set_level(GLOO_LOG_DEBUG); /* where would it go? */
+      gloo_log_set_level(GLOO_LOG_DEBUG); /* causes log lines */
       for (int fd = 0; fd <= STDERR_FILENO; fd++) close(fd);
     }
     _exit(
@@ -186,7 +186,7 @@ static void run_job(trouble_fn trouble, bool closed, outcome outcomes[RANKS]) {
     close(ends[rank][1]);
     ssize_t got = read(ends[rank][0], &outcomes[rank], sizeof outcomes[rank]);
     assert_int_equal(waitpid(pids[rank], &status, 0), pids[rank]);
-    assert_true(WIFEXITED(status)); /* nothing ended the program */
+    assert_true(WIFEXITED(status)); /* no signal ended the process */
     assert_int_equal(WEXITSTATUS(status), 0);
     assert_int_equal(got, sizeof outcomes[rank]);
     close(ends[rank][0]);
@@ -240,7 +240,8 @@ static void closed_standard_streams_stay_out_of_it(void **state) {
       print_message("# %s\n", outcomes[rank].error.message);
     assert_int_equal(outcomes[rank].status, GLOO_OK);
     assert_true(outcomes[rank].right);
-    /* A line for standard error would go to whom that descriptor is. */
+    /* A log line for standard error would be written to a descriptor with its
+     * number. */
     assert_int_equal(outcomes[rank].standard, 0);
   }
 }
@@ -248,7 +249,7 @@ static void closed_standard_streams_stay_out_of_it(void **state) {
 int main(int argc, char **argv) {
   if (argc != 2) return 99;
   transport = argv[1];
-  /* Which would make connections before the trouble begins. */
+  /* Heartbeats would connect pairs before the fault. */
   setenv("GLOO_HEARTBEAT", "0", 1);
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(lack_of_descriptors_is_ones_own_error),

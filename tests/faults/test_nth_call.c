@@ -1,11 +1,9 @@
 /* The n-th of each call fails in one rank, for n = 1, 2, 3 and so on until a
- * whole job (start, 24 collectives, end) needs no more of them: each rank then
- * has right results or an error, never crashes, never hangs, and leaves nothing
- * behind.
- *
- * Several jobs run at the same time: ranks spend most of theirs waiting for one
- * that has failed. Whoever waits in vain has an error, too, so limits are
- * short; only where nothing has failed is a job run again with a long one. */
+ * whole job (start, 24 collectives, end) makes fewer calls. Each rank then has
+ * right results or an error, never crashes or hangs, and leaves nothing behind.
+ * Several jobs run at the same time, since ranks mostly wait for the failed
+ * one. Such a wait ends with an error after a timeout, so timeouts are short; a
+ * job that times out without a failed call is repeated with a long timeout. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,8 +16,8 @@
 
 #include "faults/faulty_job.h"
 
-/* Of n, each up to DENSE and then one in `stride`, until so many in a row have
- * not come up: how often some are called depends on timing. */
+/* Values of n: all up to DENSE, then one in `stride`, until QUIET jobs in a row
+ * have made fewer than n calls. The number of some calls depends on timing. */
 enum {
   JOBS = 8,
   DENSE = 24,
@@ -37,9 +35,9 @@ static unsigned long stride;
 /* ---- counting ------------------------------------------------------------ */
 
 typedef struct tally {
-  unsigned long next; /* the n to come */
-  unsigned long last; /* that has failed */
-  int quiet;          /* of the last in a row have not failed */
+  unsigned long next; /* n of the next job */
+  unsigned long last; /* largest n that failed */
+  int quiet;          /* latest jobs in a row without a failed call */
   int runs, errors, right, misled, faults;
   int64_t longest_ns;
 } tally;
@@ -48,8 +46,9 @@ static bool failed(const faulty_job *job) {
   return job->reports[job->plan.rank].made >= job->plan.n;
 }
 
-/* What this process lacks is no other rank's fault; but what another does for
- * want of an answer may be. */
+/* Returns true if the rank with the fault blames another rank for its own lack
+ * of resources. It may blame a rank that timed out or ended for want of its
+ * answer. */
 static bool is_misled(const faulty_job *job) {
   const faulty_report *report = &job->reports[job->plan.rank];
   if (!failing_calls_is_lack(job->plan.call)) return false;
@@ -68,8 +67,8 @@ static void add_fault(tally *t, const faulty_job *job) {
   faulty_job_tell(job);
 }
 
-/* Nothing failed, so it has to be right; unless the machine was so busy that a
- * short limit passed. */
+/* Runs a job without a failed call again: its results must be right, unless the
+ * machine was so busy that a short timeout expired. */
 static void run_again(tally *t, faulty_job *job) {
   faulty_plan plan = job->plan;
   plan.timeout_ns = long_ns;
@@ -113,7 +112,8 @@ static void begin_next(tally *t, faulty_job *job, failing_call call) {
   faulty_job_begin(job, &plan);
 }
 
-/* By every rank, on every transport, whatever the timing. */
+/* Returns true if every rank makes this call on every transport, whatever the
+ * timing. */
 static bool is_always_made(failing_call call) {
   return call != FAILING_EVENTFD && call != FAILING_PIPE2 &&
          call != FAILING_ACCEPT && call != FAILING_READ &&
@@ -156,7 +156,7 @@ static void the_nth_fails(void **state) {
   run_all(*(failing_call *)*state);
 }
 
-/* Arguments: the transport, the rank, and of which n one is tried. */
+/* Arguments: transport, rank, stride of n, optionally the only call. */
 int main(int argc, char **argv) {
   static failing_call calls[FAILING_CALLS];
   struct CMUnitTest tests[FAILING_CALLS];

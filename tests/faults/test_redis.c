@@ -1,5 +1,5 @@
-/* Ranks that meet through a Redis server, which ends while they start, or
- * afterwards. Ranks are processes. */
+/* A Redis server that ends while ranks start, or afterwards. Ranks are
+ * processes. */
 #define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,7 +22,7 @@
 enum { RANKS = 16 };
 static const uint64_t at_once_ns = 5 * (uint64_t)SECOND;
 
-/* What ranks and the test tell each other, in memory that all share. */
+/* State in memory shared by the ranks and the test. */
 typedef struct redis_job {
   redis_server server;
   volatile int ready[RANKS], go;
@@ -104,7 +104,7 @@ static void sixteen_ranks_meet(void **state) {
   expect_all_well(pids);
 }
 
-/* Ranks that find what an earlier start has left there. */
+/* The second start finds the keys of the first. */
 static void a_path_is_for_one_start(void **state) {
   pid_t pids[RANKS];
   (void)state;
@@ -120,7 +120,7 @@ static void a_path_is_for_one_start(void **state) {
   }
 }
 
-/* All but one are there, and wait for it. */
+/* All ranks but rank 0 have published their records and wait for it. */
 static void a_server_that_ends_while_ranks_start_is_named_on_all(void **state) {
   pid_t pids[RANKS];
   char name[64];
@@ -150,7 +150,7 @@ static void a_server_that_ends_while_ranks_start_is_named_on_all(void **state) {
     assert_true(job->ended[i] > begun);
     if (job->ended[i] - begun > latest_ns) latest_ns = job->ended[i] - begun;
   }
-  /* It takes milliseconds, but the machine may be busy. */
+  /* The errors take milliseconds, but the machine may be busy. */
   print_message("# all ranks heard of it within %.1f ms\n",
                 (double)latest_ns / 1e6);
   assert_true(latest_ns < at_once_ns);

@@ -1,5 +1,5 @@
-/* A filter on system calls refuses some, as in containers: the library does
- * without them, or its error says which call was refused. Linux only. */
+/* A filter refuses some system calls, as in containers. The library works
+ * without them, or its error names the refused call. Linux only. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/filter.h>
@@ -23,7 +23,7 @@
 
 static const char *transport;
 
-/* From now on it fails with EPERM. */
+/* Makes the call fail with EPERM from here on. */
 static void refuse(long call) {
   struct sock_filter filter[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
@@ -48,7 +48,8 @@ typedef struct outcome {
   gloo_error error;
 } outcome;
 
-/* What a child comes to, which can be refused things for good. */
+/* Runs `body` in a child, whose restrictions are permanent, and returns its
+ * outcome. */
 static outcome run(void (*body)(outcome *out)) {
   outcome out = {.status = GLOO_OK};
   int ends[2], status;
@@ -118,7 +119,7 @@ static void without_fallocate(outcome *out) {
   if (device != NULL) gloo_device_destroy(device);
 }
 
-/* Only shared memory needs it. */
+/* Only shared memory needs fallocate(). */
 static void fallocate_that_is_refused_is_named(void **state) {
   (void)state;
   outcome out = run(without_fallocate);

@@ -1,6 +1,6 @@
-/* A rank that waits for a late peer leaves its core to others: more ranks than
- * cores, one of which comes a second late, and the processor time that the
- * others have used meanwhile. Linux only: all are put on one core. */
+/* A rank that waits for a late peer leaves its core to others. More ranks than
+ * cores run, one arrives a second late, and the test measures the CPU time of
+ * the others meanwhile. Linux only: all ranks are pinned to one core. */
 #define _GNU_SOURCE
 #include <sched.h>
 #include <setjmp.h>
@@ -46,7 +46,7 @@ static gloo_status call_allreduce(gloo_context *context, float *data) {
                         GLOO_SUM, NULL, NULL);
 }
 
-/* Everybody waits for the last rank, and nothing else moves. */
+/* All ranks wait for the last one, without other traffic. */
 static gloo_status call_recv(gloo_context *context, float *data) {
   int rank = gloo_context_rank(context);
   if (rank < RANKS - 1)
@@ -57,9 +57,9 @@ static gloo_status call_recv(gloo_context *context, float *data) {
   return status;
 }
 
-/* A call, and what it took of this rank. */
+/* Cost of a call on this rank. */
 typedef struct cost {
-  int64_t used_ns; /* of a processor */
+  int64_t used_ns; /* CPU time */
   int64_t ns;
 } cost;
 
@@ -73,9 +73,9 @@ static gloo_status measure_call(gloo_context *context, call_fn call,
   return status;
 }
 
-/* The share of a core that waiting for the last rank took of this one; below 0
- * when a call failed. What the call takes where nobody is late is work, and the
- * first one makes connections besides. */
+/* Returns the share of a core used while waiting for the last rank, or a
+ * negative number after a failed call. The cost of a call without a late rank
+ * is subtracted. The first call, which connects, is not measured. */
 static double measure(gloo_context *context, call_fn call) {
   float *data = calloc(COUNT, sizeof *data);
   if (data == NULL) return -1;
@@ -129,7 +129,7 @@ static int be_a_rank(int rank, const char *directory, call_fn call, int out) {
 
 /* ---- the test ------------------------------------------------------------ */
 
-/* The largest share among those that waited. */
+/* Returns the largest share among the waiting ranks. */
 static double try_once(call_fn call) {
   char directory[] = "/tmp/gloo_c_waiting_XXXXXX";
   int ends[2];
@@ -164,8 +164,8 @@ static double try_once(call_fn call) {
   return worst;
 }
 
-/* Processor time, not time: but whatever else runs here dirties caches and
- * interrupts, so the best of a few tries counts. */
+/* CPU time also depends on other load, through caches and interrupts, so the
+ * best of a few tries counts. */
 static void assert_leaves_the_core(const char *what, call_fn call) {
   double best = 1;
   for (int i = 0; i < TRIES && best > share_max; i++) {
@@ -192,7 +192,7 @@ static void recv_leaves_the_core(void **state) {
   assert_leaves_the_core("recv", call_recv);
 }
 
-/* One of the cores that we may use. */
+/* Pins the process to one of its allowed cores. */
 static void stay_on_one_core(void) {
   cpu_set_t all, one;
   CPU_ZERO(&one);

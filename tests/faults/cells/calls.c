@@ -1,5 +1,5 @@
-/* Every collective, and messages, with inputs that no other call has and
- * results that are looked at element by element. */
+/* All collectives, and messages, with inputs distinct for each call and results
+ * checked element by element. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,8 +34,8 @@ const char *const cell_call_names[] = {
     "alltoallv", "ring",       "pairs",           "workers"};
 const int cell_call_count = KINDS;
 
-/* Elements per block, and what calls in a row add to it so that no two of them
- * have the same count; blocks that differ in length have up to two more. */
+/* Elements per block. A call adds its number modulo ADDED, so that consecutive
+ * calls differ in count; blocks of uneven length add up to two more. */
 static const size_t lengths[] = {1, 8, 8, 300, 5000, 30000};
 enum { ADDED = 7, UNEVEN = 3, MOST = 30000 + ADDED + UNEVEN };
 enum { ROOM = MOST * CELL_MAX_RANKS };
@@ -87,12 +87,12 @@ bool cell_call_departs(int kind, cell_departure departure) {
       return has_root(kind);
     case CELL_ALONE:
       return kind >= RING;
-    default: /* one barrier is as good as another */
+    default: /* barriers have no variants */
       return kind != BARRIER;
   }
 }
 
-/* The rank waits for others in each of these. */
+/* Turns the call into a collective in which this rank waits for others. */
 static void call_alone(cell_call *call, int rank, int ranks) {
   call->kind = (int)(call->number % (SCAN - BARRIER));
   bool gives = call->kind == BROADCAST || call->kind == SCATTER;
@@ -127,7 +127,8 @@ void cell_call_depart(cell_call *call, cell_departure departure, int rank,
 
 /* ---- blocks -------------------------------------------------------------- */
 
-/* What rank `from` has for rank `to` where blocks differ in length. */
+/* Returns the length of the block from rank `from` to rank `to` in calls with
+ * uneven blocks. */
 static size_t uneven(const cell_call *call, int from, int to) {
   return call->count + (size_t)(from + to) % UNEVEN;
 }
@@ -136,7 +137,7 @@ typedef struct blocks {
   size_t counts[CELL_MAX_RANKS], at[CELL_MAX_RANKS];
 } blocks;
 
-/* Those of `rank`; with `together` all ranks have the same. */
+/* Returns the blocks of `rank`; with `together`, all ranks have the same. */
 static blocks blocks_of(const cell_call *call, int rank, int ranks,
                         bool together) {
   blocks b = {{0}, {0}};
@@ -163,8 +164,8 @@ static void fill(cell_work *w, const cell_call *call) {
   memset(w->out, 0xa5, (n < ROOM ? n : ROOM) * sizeof *w->out);
 }
 
-/* `n` elements of the output from `at` are the sums of what ranks `first` to
- * `end` - 1 have from element `source`. */
+/* Returns true if `n` elements of the output from `at` on are sums over ranks
+ * `first` to `end` - 1 of their elements from `source` on. */
 static bool holds(const cell_work *w, const cell_call *call, size_t at,
                   size_t n, int first, int end, size_t source) {
   for (size_t i = 0; i < n; i++) {
@@ -175,8 +176,8 @@ static bool holds(const cell_work *w, const cell_call *call, size_t at,
   return true;
 }
 
-/* Block r is what rank r has from the start, or from where this rank's block
- * is. */
+/* Returns true if block r holds the input of rank r, from its start, or with
+ * `own` from this rank's block on. */
 static bool holds_even(const cell_work *w, const cell_call *call, bool own) {
   size_t n = call->count, source = own ? (size_t)w->rank * n : 0;
   for (int r = 0; r < w->ranks; r++)
@@ -262,7 +263,7 @@ static gloo_status pass_on(const cell_work *w, const cell_call *call) {
   return status == GLOO_OK ? sent : status;
 }
 
-/* Rank 0 takes a message of each of the others, and then answers them. */
+/* Rank 0 receives a message from each of the others, then answers them. */
 static gloo_status serve(const cell_work *w, const cell_call *call) {
   gloo_status status = GLOO_OK;
   for (int r = 1; r < w->ranks && status == GLOO_OK; r++)

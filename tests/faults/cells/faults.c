@@ -1,5 +1,5 @@
-/* The faults. What ranks suffer beside their calls is in suffer.c, what the
- * network does in network.c. */
+/* The list of faults. suffer.c has faults within a process, network.c those of
+ * the network. */
 #define _GNU_SOURCE
 #include <signal.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@ enum {
   NETWORK = 1u << CELL_TCP | 1u << CELL_HOSTS,
   ANYWHERE = ONE_HOST | 1u << CELL_HOSTS,
 #if defined(SANITIZED_FOR_MEMORY)
-  WITH_LITTLE_MEMORY = 0 /* the sanitizer itself needs much */
+  WITH_LITTLE_MEMORY = 0 /* the sanitizer itself needs much memory */
 #else
   WITH_LITTLE_MEMORY = ANYWHERE
 #endif
@@ -54,7 +54,7 @@ static void act_exit(gloo_context *context) {
   _exit(0);
 }
 
-/* The process stays, so nothing but the library tells the others. */
+/* The process stays, so only the library can report the departure. */
 static void act_leave(gloo_context *context) {
   gloo_context_destroy(context);
   for (;;) pause();
@@ -78,8 +78,8 @@ static void act_slow(gloo_context *context) {
     .victim_lives = LIVES, .named = NAMED, .settled = true                  \
   }
 
-/* Whether a process gets on with what it has is its own affair; that all are
- * told when it does not is not. */
+/* A process may continue with its remaining resources; if it fails, all ranks
+ * must get an error. */
 #define LACKING(NAME, SUFFER, OVER)                                            \
   {                                                                            \
     .name = NAME, .outcome = CELL_EITHER, .heartbeat = "2",                    \
@@ -142,7 +142,7 @@ const cell_fault cell_faults[] = {
      .strike = strike_store,
      .over = ANYWHERE,
      .victim_lives = true,
-     .named = CELL_ANY, /* who could not meet is missed by the others */
+     .named = CELL_ANY, /* the others miss a rank that could not join */
      .early = true,
      .served = true},
     {.name = "stop",

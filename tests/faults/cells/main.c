@@ -1,12 +1,12 @@
-/* The matrix of faults, calls and transports, or what is asked for of it.
+/* The matrix of faults, calls and transports, or the selected part of it.
  *
  *   fault_cells [--over tcp|shm|hosts] [--fault NAME]... [--call NAME]...
  *               [--seeds N | --seed N] [--sample N] [--records FILE]
  *               [--other PID] [--list]
  *
- * Prints TAP: a line for each fault. A cell that fails is printed as the
- * options which play it again. --sample: N cells of each fault in place of all,
- * others each time unless there is a seed. --records: a line per rank, for
+ * Prints TAP, a line for each fault, and for a cell that fails the options that
+ * play it again. --sample: plays N cells of each fault instead of all, others
+ * each time unless a seed is given. --records: writes a line per rank, for
  * table.py. */
 #include <stdlib.h>
 #include <string.h>
@@ -84,7 +84,7 @@ static options read_options(int argc, char **argv) {
   return o;
 }
 
-/* Returns whether it is as promised. */
+/* Returns true if the result is as expected. */
 static bool play_one(const options *o, const cell_fault *fault, int kind,
                      unsigned seed) {
   cell c = {.fault = fault, .kind = kind, .over = o->over, .seed = seed};

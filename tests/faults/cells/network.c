@@ -1,7 +1,7 @@
-/* What the network does. Two hosts are network namespaces that hosts.sh has
- * joined by a veth pair. What a host sends vanishes without a word when it
- * believes that the other one has another link-layer address: no queue is full,
- * no carrier is lost, and nothing comes back. */
+/* Faults of the network. Two hosts are network namespaces that hosts.sh has
+ * joined by a veth pair. A wrong link-layer address for the other host loses
+ * all packets silently: no queue fills, the carrier stays up, and no error
+ * returns. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <sched.h>
@@ -12,7 +12,8 @@
 
 #include "network.h"
 
-/* For good, in a process that is to be a rank. */
+/* Moves the process to the other host's namespace for good, before it becomes a
+ * rank. */
 void cell_enter_other_host(void) {
   char path[64];
   (void)snprintf(path, sizeof path, "/proc/%d/ns/net", (int)cell_other_host);
@@ -42,7 +43,7 @@ static void lose_from_there(void) {
   run_command(command);
 }
 
-/* They ask anew for the address. */
+/* Restores address resolution on both hosts. */
 void cell_heal_network(cell_run *run) {
   char command[160];
   (void)run;
@@ -69,8 +70,8 @@ void cell_strike_loss_to_victim(cell_run *run) {
   lose_from_here();
 }
 
-/* As a host that loses its power: nothing tells the others that the
- * connections have ended. */
+/* Acts as a power failure: the peers of the killed ranks see no end of their
+ * connections. */
 void cell_strike_half_open(cell_run *run) {
   cell_strike_blackhole(run);
   for (int rank = 0; rank < run->c->ranks; rank++)

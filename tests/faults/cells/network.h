@@ -1,4 +1,4 @@
-/* Faults of the network; the rank at fault is on the other host. */
+/* Faults of the network. The rank at fault is on the other host. */
 #ifndef TESTS_FAULTS_CELLS_NETWORK_H
 #define TESTS_FAULTS_CELLS_NETWORK_H
 

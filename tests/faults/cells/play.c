@@ -1,5 +1,5 @@
-/* Plays a cell: starts its ranks, lets the fault come, waits for what is left,
- * and looks at what became of each rank. */
+/* Plays a cell: starts its ranks, triggers the fault, waits for the remaining
+ * ranks and judges the result of each. */
 #define _GNU_SOURCE
 #include <sched.h>
 #include <signal.h>
@@ -13,7 +13,7 @@
 
 #include "cell.h"
 
-/* Machines are busy: only what hangs for good may fail for its time. */
+/* Generous limits for busy machines: only a permanent hang may exceed them. */
 static const int64_t patience_ns = 40000000000, lasts_ns = 300000000;
 
 const char *const cell_over_names[CELL_OVERS] = {"tcp", "shm", "hosts"};
@@ -36,7 +36,7 @@ unsigned cell_random(unsigned *state, unsigned below) {
   return (unsigned)(((uint64_t)(*state >> 4) * below) >> 28);
 }
 
-/* ---- what follows from the seed ------------------------------------------ */
+/* ---- derived from the seed ----------------------------------------------- */
 
 void cell_draw(cell *c) {
   unsigned random = c->seed * 2246822519u + (unsigned)c->kind * 374761393u +
@@ -46,13 +46,14 @@ void cell_draw(cell *c) {
                    cell_random(&random, CELL_MAX_RANKS - CELL_MIN_RANKS + 1);
   c->ranks = (int)ranks;
   c->victim = (int)cell_random(&random, ranks);
-  /* In pairs of an odd number of ranks the last has nobody to disagree with. */
+  /* With an odd number of ranks the last one has no partner in pairs, so it
+   * cannot deviate. */
   if (c->fault->departure != CELL_NONE && c->victim == c->ranks - 1)
     c->victim = 0;
   c->delay_ns = cell_random(&random, c->fault->early ? 20000000 : 60000000);
   if (c->fault->settled) c->delay_ns += 200000000;
   c->before_start = cell_random(&random, 2) == 0 && c->fault->at_start;
-  /* On the other host: the rank at fault alone, or with every second rank. */
+  /* The rank at fault is on the other host, alone or with every second rank. */
   c->others = 1u << c->victim;
   if (cell_random(&random, 2) == 0) return;
   for (int r = 0; r < c->ranks; r++)
@@ -65,7 +66,7 @@ bool cell_is_there(const cell *c, int rank) {
   return c->over == CELL_HOSTS && (c->others >> rank & 1) != 0;
 }
 
-/* ---- ranks that run ------------------------------------------------------ */
+/* ---- running ranks ------------------------------------------------------- */
 
 static void begin_rank(cell_run *run, int rank) {
   run->pids[rank] = fork();
@@ -102,7 +103,7 @@ static bool all_work(const cell_run *run) {
 
 static bool is_expected(const cell *c, int rank) {
   if (c->fault->named == CELL_OTHER_SIDE && !c->fault->victim_lives)
-    return !cell_is_there(c, rank); /* the whole host is gone */
+    return !cell_is_there(c, rank); /* the whole host is lost */
   return rank != c->victim || c->fault->victim_lives;
 }
 
@@ -112,7 +113,7 @@ static bool all_have_ended(const cell_run *run) {
   return true;
 }
 
-/* Returns whether it came to that. */
+/* Returns true if the state was reached in time. */
 static bool wait_until(cell_run *run, bool (*reached)(const cell_run *),
                        int64_t longest_ns) {
   uint64_t end_ns = cell_now_ns() + (uint64_t)longest_ns;
@@ -124,7 +125,7 @@ static bool wait_until(cell_run *run, bool (*reached)(const cell_run *),
   }
 }
 
-/* Whatever still runs is not needed, or hangs. */
+/* Kills the ranks that still run: they are not needed, or hang. */
 static void end_all(cell_run *run) {
   for (int rank = 0; rank < run->c->ranks; rank++) {
     if (run->pids[rank] == 0) continue;
@@ -155,7 +156,7 @@ static void play(cell_run *run) {
     cell_nap_ns(lasts_ns);
   }
   if (fault->heal != NULL) fault->heal(run);
-  /* Who has been told has ended: the others go on, or hang. */
+  /* Ranks with an error have ended; the others continue or hang. */
   atomic_store(&run->board->stop, true);
   (void)wait_until(run, all_have_ended, patience_ns);
   end_all(run);
@@ -169,17 +170,17 @@ static void clean_up(cell_run *run) {
   munmap(run->board, sizeof *run->board);
 }
 
-/* ---- what became of them ------------------------------------------------- */
+/* ---- verdicts ------------------------------------------------------------ */
 
 typedef enum verdict {
-  FINE,   /* not told, and nothing to be told */
-  RIGHT,  /* told, with the name of a rank at fault */
-  NOBODY, /* told, without a name */
+  FINE,   /* no error, and none expected */
+  RIGHT,  /* an error that names a rank at fault */
+  NOBODY, /* an error without a rank */
   INNOCENT,
-  DEAF,  /* not told */
-  ALARM, /* told what is not so */
+  DEAF,  /* no error, but one expected */
+  ALARM, /* an unexpected error */
   WRONG,
-  CHANGED, /* the cause is another one at each call */
+  CHANGED, /* later calls return another cause */
   HANG,
   CRASH,
   VERDICTS
@@ -190,7 +191,7 @@ static const char *const verdict_names[VERDICTS] = {
 
 static bool is_at_fault(const cell *c, int teller, int named) {
   if (c->fault->named == CELL_ANY || named == c->victim) return true;
-  /* Of two ranks neither knows which one departs. */
+  /* With two ranks, neither can tell which of them deviates. */
   if (c->fault->departure != CELL_NONE && c->ranks == 2) return true;
   if (c->fault->named == CELL_VICTIM) return false;
   if (c->fault->named == CELL_VICTIM_DEAF) return teller == c->victim;
@@ -223,11 +224,11 @@ static bool is_as_promised(verdict v) {
 static double told_after_ms(const cell_run *run, int rank) {
   const cell_note *note = &run->board->notes[rank];
   uint64_t struck_ns = atomic_load(&run->board->struck_ns);
-  if (note->at_ns < struck_ns) return 0; /* while the fault was made */
+  if (note->at_ns < struck_ns) return 0; /* the fault was still in progress */
   return (double)(note->at_ns - struck_ns) / 1e6;
 }
 
-/* One line for each rank that must be told. */
+/* Writes one line for each rank that must get an error. */
 static void record(const cell_run *run, int rank, verdict v, FILE *to) {
   const cell *c = run->c;
   const cell_note *note = &run->board->notes[rank];

@@ -1,10 +1,9 @@
-/* A transport above a transport, by which a rank is cut off from the others at
- * the level of messages: also over shared memory, which no network can lose.
- *
- * This file takes the place of transport/transports.c: what is found under a
- * name is the transport of that name with a few operations replaced. They pass
- * on what they get until one of the functions of proxy.h is called. Pairs and
- * end points stay those of the transport below; only their tables are ours. */
+/* A transport above a transport that cuts a rank off at the level of messages,
+ * also over shared memory, which no network fault affects. This file replaces
+ * transport/transports.c: a name finds the transport of that name with a few
+ * operations replaced. They forward until one of the functions of proxy.h is
+ * called. Pairs and end points belong to the transport below; only their tables
+ * belong to the proxy. */
 #include "proxy.h"
 
 #include <stdatomic.h>
@@ -27,7 +26,7 @@ typedef struct proxied {
 } proxied;
 
 static atomic_bool sends_nothing, hears_nothing, is_busy;
-static atomic_int cuts; /* so many polls from now a connection ends; 0: none */
+static atomic_int cuts; /* polls until a connection ends; 0: none ends */
 
 void cell_proxy_mute(void) {
   atomic_store(&sends_nothing, true);
@@ -54,7 +53,8 @@ static const gli_transport_ops *below_transport(const gli_transport *t) {
   return ((const proxied *)(const void *)t->ops)->below;
 }
 
-/* The devices of a rank take turns, and it has one. */
+/* Returns true once in `n` calls, at random. The devices of a rank run in turn,
+ * and this rank has one. */
 static bool one_in(unsigned n) {
   static _Atomic unsigned state = 1;
   unsigned random = atomic_load(&state);
@@ -84,10 +84,10 @@ static void proxy_pair_close(gli_pair *pair, const gli_send_request *last) {
 
 /* ---- from the peer ------------------------------------------------------- */
 
-/* What is dropped goes to memory of its own. */
+/* Token of dropped messages, whose payload goes to a scratch buffer. */
 static const uint8_t dropped;
 
-static const gli_upcalls *above; /* the engine's, or those of auto */
+static const gli_upcalls *above; /* upcalls of the engine, or of auto */
 static gli_upcalls between;
 
 static gloo_status drop_header(const gli_header *header, gli_sink *sink) {
@@ -122,8 +122,7 @@ static bool proxy_take_now(gli_pair *pair, const gli_header *expected,
   return below_pair(pair)->take_now(pair, expected, taken);
 }
 
-/* A peer whose messages are lost is not seen to poll in shared memory either.
- */
+/* Hides the polls of a peer in shared memory, as its messages are lost. */
 static uint64_t proxy_heard(const gli_pair *pair) {
   const gli_transport_ops *below = below_pair(pair);
   uint64_t at, heard;
@@ -137,7 +136,7 @@ static uint64_t proxy_heard(const gli_pair *pair) {
 
 /* ---- connections --------------------------------------------------------- */
 
-/* The last one that was opened is the one that ends. */
+/* The pair opened last, whose connection ends. */
 static struct {
   void *user;
   uint32_t peer;
@@ -162,7 +161,8 @@ static void put_between_pair(proxied *p, const gli_transport_ops *below) {
   p->ops.shows_polls = NULL;
 }
 
-/* A transport has tables for pairs beside its own, as with checksums. */
+/* Returns the proxy's table for a table of the transport below. A transport has
+ * several, e.g. one for checksums. */
 static const gli_transport_ops *table_above(const gli_transport_ops *below) {
   static proxied pairs[8];
   for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
@@ -195,7 +195,7 @@ static int proxy_poll(gli_transport *t) {
   return below_transport(t)->poll(t);
 }
 
-/* What was refused for being busy is to be offered again. */
+/* Sleeps briefly, since refused messages must be offered again. */
 static void proxy_sleep(gli_transport *t, int64_t timeout_ns) {
   static const int64_t nap_ns = 200000;
   bool naps = atomic_load(&is_busy) || atomic_load(&cuts) > 0;

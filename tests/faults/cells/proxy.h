@@ -1,12 +1,12 @@
-/* From the call on, in this process, for all connections. */
+/* Faults of all connections of this process, from the call on. */
 #ifndef TESTS_FAULTS_CELLS_PROXY_H
 #define TESTS_FAULTS_CELLS_PROXY_H
 
-void cell_proxy_mute(void);      /* what is sent is lost */
-void cell_proxy_half_open(void); /* and what is received; no end is seen */
-/* What is offered is refused half of the time, in another order each time, and
- * polls do nothing now and then. */
+void cell_proxy_mute(void);      /* sent messages are lost */
+void cell_proxy_half_open(void); /* received ones also; no connection ends */
+/* Refuses half of the offered messages, in another order each time, and skips
+ * some polls. */
 void cell_proxy_busy(void);
-void cell_proxy_cut(void); /* one connection ends here */
+void cell_proxy_cut(void); /* one connection ends */
 
 #endif

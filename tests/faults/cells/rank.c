@@ -1,5 +1,4 @@
-/* A rank of a cell: calls until one fails, or until the driver says that it is
- * enough. */
+/* A rank of a cell: makes calls until one fails or the driver ends the cell. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <sched.h>
@@ -11,7 +10,8 @@
 
 #include "cell.h"
 
-/* Ranks are never so many calls apart, for some are barriers. */
+/* AHEAD exceeds the distance between ranks in calls, since some calls are
+ * barriers. */
 enum { AHEAD = 32, NEVER = 0, FEW = 150 };
 
 typedef struct position {
@@ -40,7 +40,8 @@ static void *suffer_later(void *argument) {
   return NULL;
 }
 
-/* On a thread, for the one that calls may be waiting. */
+/* Starts the fault on a separate thread, since the calling thread may be
+ * blocked. */
 static void begin_to_suffer(position *p) {
   pthread_t thread;
   if (p->c->fault->suffer == NULL || !is_victim(p)) return;
@@ -54,7 +55,8 @@ static void begin_to_suffer(position *p) {
   }
 }
 
-/* Leaves in call->number which one is next. */
+/* Makes the deviating call. Leaves the number of the next call in
+ * call->number. */
 static gloo_status depart(position *p, cell_work *w, cell_call *call) {
   cell_departure departure = p->c->fault->departure;
   bool wrong;
@@ -77,7 +79,7 @@ static gloo_status depart(position *p, cell_work *w, cell_call *call) {
 
 /* ---- calls --------------------------------------------------------------- */
 
-/* What takes descriptors and memory, beside what is called. */
+/* Creates a group, which takes descriptors and memory. */
 static gloo_status make_a_group(const cell_work *w, gloo_error *error) {
   gloo_context *group;
   gloo_status status =
@@ -88,7 +90,7 @@ static gloo_status make_a_group(const cell_work *w, gloo_error *error) {
   return status;
 }
 
-/* True: this is the call before which all end. */
+/* Returns true if ranks stop before this call. */
 static bool is_over(const position *p, unsigned number) {
   cell_board *board = p->board;
   unsigned last =
@@ -113,7 +115,7 @@ static bool is_to_act(const position *p) {
   return true;
 }
 
-/* A rank computes between its messages, and makes no collective. */
+/* Sleeps, as for computation, and makes a message call, no collective. */
 static void pause_and_call_on(const cell *c, cell_call *call) {
   static unsigned random = 1;
   call->kind = c->kind;
@@ -141,8 +143,8 @@ static gloo_status call_until_the_end(position *p, cell_work *w) {
   return GLOO_OK;
 }
 
-/* A call that was refused leaves the context as it was: then that is why this
- * rank goes. */
+/* Records the cause. A refused call leaves the context intact; the status of
+ * the call is then the cause. */
 static void tell_why(const position *p, const cell_work *w,
                      gloo_status status) {
   cell_note *note = p->note;
@@ -156,7 +158,8 @@ static void tell_why(const position *p, const cell_work *w,
   note->cause = cause;
   note->named = error.root_rank;
   memcpy(note->text, error.message, sizeof note->text);
-  /* One that was refused would be taken for the next of all ranks. */
+  /* After a refused call the barrier would match the next call of the other
+   * ranks. */
   if (p->c->fault->outcome != CELL_ENDS) return;
   note->changed = gloo_barrier(w->context, NULL, &later) != GLOO_ERR_POISONED ||
                   later.cause != cause;

@@ -1,5 +1,5 @@
-/* Where the ranks of a cell meet: a directory, or a server of its own, which is
- * then what dies. */
+/* The store of a cell: a directory, or a separate server, which may be the
+ * victim. */
 #define _GNU_SOURCE
 #include <signal.h>
 #include <stdlib.h>

@@ -1,8 +1,7 @@
-/* What a rank's process suffers. Connections are cut in the process itself:
- * connect to AF_UNSPEC ends a TCP connection with a RST, as a firewall or the
- * kernel of a peer that was started anew would.
- * Bytes are damaged where they are written, and clocks jump where they are
- * read: by functions that take the place of those of the C library. */
+/* Faults within a rank's process. Connections are cut in the process itself:
+ * connect() to AF_UNSPEC ends a TCP connection with a RST, as a firewall or the
+ * kernel of a restarted peer would. Replaced functions of the C library damage
+ * written bytes, and let clocks jump. */
 #define _GNU_SOURCE
 #include "suffer.h"
 
@@ -31,7 +30,8 @@
 
 /* ---- connections --------------------------------------------------------- */
 
-/* Returns whether it was a connection. Unix ones end with a process only. */
+/* Returns true if the descriptor was a connection. Unix sockets are not cut,
+ * since they end with a process only. */
 static bool cut(int fd) {
   struct sockaddr_storage peer;
   socklen_t bytes = sizeof peer;
@@ -66,7 +66,7 @@ void cell_suffer_reset_one(void) {
 
 /* ---- bytes --------------------------------------------------------------- */
 
-static atomic_uint damage; /* so many writes from now; 0: none */
+static atomic_uint damage; /* writes until the damaged one; 0: none */
 
 void cell_suffer_damage(void) {
   atomic_store(&damage, 1 + (unsigned)(cell_now_ns() / 1000 % 20));
@@ -77,7 +77,8 @@ ssize_t __wrap_send(int fd, const void *data, size_t bytes, int flags);
 ssize_t __real_sendmsg(int fd, const struct msghdr *message, int flags);
 ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags);
 
-/* Of TCP only: notes between processes of one host are not messages. */
+/* Returns true if this write is to be damaged. Only TCP is: between processes
+ * of one host, sockets carry notes, not messages. */
 static bool is_to_be_damaged(int fd) {
   int family = 0;
   socklen_t bytes = sizeof family;
@@ -86,7 +87,7 @@ static bool is_to_be_damaged(int fd) {
   return family != AF_UNIX && atomic_fetch_sub(&damage, 1) == 1;
 }
 
-/* A bit flips, of what the system takes. */
+/* Sends with one bit flipped. */
 static ssize_t send_damaged(int fd, const uint8_t *data, size_t bytes,
                             int flags) {
   uint8_t *copy = malloc(bytes);
@@ -96,7 +97,8 @@ static ssize_t send_damaged(int fd, const uint8_t *data, size_t bytes,
   size_t at = (size_t)(random >> 32) % bytes;
   copy[at] ^= (uint8_t)(1u << (random >> 24) % 8);
   ssize_t sent = __real_send(fd, copy, bytes, flags);
-  /* What it did not take is sent again, as it should be. */
+  /* If the system did not take that byte, the caller sends it again undamaged,
+   * and the next write is damaged. */
   if (sent <= (ssize_t)at) atomic_store(&damage, 1);
   free(copy);
   return sent;
@@ -108,7 +110,7 @@ ssize_t __wrap_send(int fd, const void *data, size_t bytes, int flags) {
   return send_damaged(fd, data, bytes, flags);
 }
 
-/* The first piece alone: the system may always take less than it is given. */
+/* Damages the first piece and sends it alone, as a short write. */
 ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags) {
   if (message->msg_iovlen == 0 || message->msg_iov[0].iov_len == 0 ||
       !is_to_be_damaged(fd))
@@ -117,7 +119,7 @@ ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags) {
                       message->msg_iov[0].iov_len, flags);
 }
 
-/* ---- what a process may have --------------------------------------------- */
+/* ---- resource limits ----------------------------------------------------- */
 
 static void limit(int resource, uint64_t value) {
   struct rlimit now;
@@ -126,14 +128,14 @@ static void limit(int resource, uint64_t value) {
   if (setrlimit((__rlimit_resource_t)resource, &now) != 0) _exit(85);
 }
 
-/* EMFILE from the next one on. */
+/* Opening the next descriptor fails with EMFILE. */
 void cell_suffer_no_descriptors(void) {
   int next = dup(STDERR_FILENO);
   close(next);
   limit(RLIMIT_NOFILE, (uint64_t)next);
 }
 
-/* ENOMEM: no mapping, and no growth of the heap. */
+/* Mappings and growth of the heap fail with ENOMEM. */
 void cell_suffer_no_memory(void) {
   limit(RLIMIT_AS, 1 << 20);
 }
@@ -144,8 +146,8 @@ void cell_suffer_no_memory(void) {
 #define CALL_FTRUNCATE SYS_ftruncate
 #endif
 
-/* ENOSPC for memory that others map, by a filter on the calls which reserve it:
- * a full /dev/shm would be full for the whole machine. */
+/* Reserving shared memory fails with ENOSPC, by a filter on system calls: a
+ * full /dev/shm would affect the whole machine. */
 void cell_suffer_no_shared_memory(void) {
   struct sock_filter filter[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
@@ -167,8 +169,7 @@ static void ignore_tick(int number) {
   (void)number;
 }
 
-/* Calls that wait are interrupted, a thousand times a second, whichever thread
- * makes them. */
+/* Interrupts blocking calls a thousand times a second, on any thread. */
 void cell_suffer_signals(void) {
   const struct sigaction action = {.sa_handler = ignore_tick};
   const struct itimerval tick = {{0, 1000}, {0, 1000}};
@@ -193,7 +194,7 @@ static clock_fn real_clock(void) {
   return real;
 }
 
-/* The time of day jumps by two hours and back, at each look. */
+/* The time of day jumps by two hours and back, at each call. */
 int clock_gettime(clockid_t clock, struct timespec *now) {
   static atomic_uint looks;
   int result = real_clock()(clock, now);

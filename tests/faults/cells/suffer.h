@@ -1,4 +1,4 @@
-/* What a rank's process suffers, on a thread beside the one that calls. */
+/* Faults within a rank's process, started on a second thread. */
 #ifndef TESTS_FAULTS_CELLS_SUFFER_H
 #define TESTS_FAULTS_CELLS_SUFFER_H
 

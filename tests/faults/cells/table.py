@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""The table of the fault matrix, out of the records of fault_cells.
+"""Prints the table of the fault matrix from the records of fault_cells.
 
 usage: table.py [--by over] FILE...
 
-A line of a record is a rank that had to be told, or that had to go on."""
+A line of a record is a rank that had to get an error, or to continue."""
 import argparse
 import collections
 

@@ -1,7 +1,7 @@
-/* Ranks that are threads, over a transport that refuses, at random, half of
- * what it is offered and often does nothing when it is polled: messages between
- * different ranks overtake each other as they never do otherwise, all calls go
- * on, and all results are right. */
+/* Ranks that are threads, over a transport that refuses half of the offered
+ * messages at random and often skips polls. Messages between different ranks
+ * overtake each other as on no real transport; all calls complete with right
+ * results. */
 #include "cell.h"
 #include "proxy.h"
 #include "ranks/ranks.h"
