@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2034
-# Included by the scripts here, one for each family of launchers.
+# Common part of the scripts here, one for each family of launchers.
 # usage of each: SCRIPT PROJECT FOLDER HELLO MEET GLOO ROUNDS
-# FOLDER is for what is downloaded, and kept for the next time.
+# FOLDER keeps downloads for later runs.
 set -u
 project=$1 folder=$2 hello=$3 meet=$4 gloo=$5 rounds=$6
 # shellcheck source=tests/tools/tap.sh
@@ -10,17 +10,17 @@ project=$1 folder=$2 hello=$3 meet=$4 gloo=$5 rounds=$6
 . "$project/scripts/lib.sh"
 mkdir -p "$folder"
 
-# Nothing of a launcher that this one may have been started by.
+# Unset the variables of a launcher that may have started this script.
 for name in $(env | sed -nE 's/^((GLOO|PMI|PMIX|OMPI|OPAL|PRTE|SLURM|TORCHELASTIC|I_MPI|MASTER)_[A-Z0-9_]*|RANK|WORLD_SIZE|JOB_COMPLETION_INDEX)=.*/\1/p'); do
   unset "$name"
 done
-# Open MPI does not like to be root, and neither the cores that a machine has.
+# Open MPI refuses to run as root, or more ranks than cores, unless told otherwise.
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export PRTE_ALLOW_RUN_AS_ROOT=1 PRTE_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMPI_MCA_rmaps_base_oversubscribe=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
 
-# need COMMAND PACKAGE...: a command, and the Debian packages that have it.
-# Sets $why where it cannot be had.
+# need COMMAND PACKAGE...: installs the Debian packages unless the command exists.
+# Sets $why on failure.
 need() {
   local command=$1
   shift
@@ -32,8 +32,8 @@ need() {
   return 1
 }
 
-# wheel PACKAGE COMMAND: a package for Python, in an environment of its own:
-# $venv. Sets $why where it cannot be had.
+# wheel PACKAGE COMMAND: installs a Python package into a separate virtual environment,
+# $venv. Sets $why on failure.
 wheel() {
   venv=$folder/${1%%=*}
   [ ! -x "$venv/bin/$2" ] || return 0
@@ -51,17 +51,17 @@ wheel() {
   return 1
 }
 
-# library NAME: where Debian has it.
+# library NAME: prints the path of a library of Debian.
 library() { find /usr/lib -maxdepth 2 -name "$1" | head -n 1; }
 
-# skip_all WHY: none of this family.
+# skip_all WHY: skips this family of launchers.
 skip_all() {
   echo "1..0 # SKIP $1"
   exit 0
 }
 
-# play COMMAND...: $out is what it says, sorted, $status its status. It has a
-# minute.
+# play COMMAND...: runs a command for at most a minute. Sets $out to its sorted output
+# and $status to its exit status.
 play() {
   timeout -k 5 60 "$@" >"$scratch/said" 2>"$scratch/erred" </dev/null
   status=$?
@@ -70,7 +70,7 @@ play() {
   tail -n 40 "$scratch/erred" | cat - "$scratch/sorted" >"$scratch/all"
 }
 
-# What N ranks of hello say.
+# hellos N: prints the expected output of N ranks of hello.
 hellos() {
   local n=$1 r
   for ((r = 0; r < n; r++)); do
@@ -78,7 +78,7 @@ hellos() {
   done
 }
 
-# says_hello NAME N COMMAND...: N ranks of the unmodified program.
+# says_hello NAME N COMMAND...: runs N ranks of a program that knows no launcher.
 says_hello() {
   local name=$1 n=$2
   shift 2
@@ -87,11 +87,11 @@ says_hello() {
   result "$name: $n ranks of a program that says nothing of launchers" "$scratch/all"
 }
 
-# count TEXT: in how many lines of what was said.
+# count TEXT: prints the number of output lines that contain it.
 count() { grep -cF -- "$1" "$scratch/all"; }
 
-# meetings NAME KIND COMMAND...: what four ranks do, started by that, through
-# the launcher's interface itself.
+# meetings NAME KIND COMMAND...: runs four ranks that use the launcher's interface
+# directly.
 meetings() {
   local name=$1 kind=$2
   shift 2
@@ -99,7 +99,7 @@ meetings() {
   [ "$status" -eq 0 ] && [ "$(count "of 4: met ")" -eq 12 ] && [ "$(count "of 4: ends")" -eq 4 ]
   result "$name: ranks meet three times, whatever children they have" "$scratch/all"
 
-  # Without a farewell hydra would end the last rank with the first.
+  # Unless ranks finalize, hydra ends the last rank with the first.
   play "$@" "$meet" "$kind" meet late=700
   [ "$status" -eq 0 ] && [ "$(count "of 4: ends")" -eq 4 ]
   result "$name: the end of one is not that of the others" "$scratch/all"
@@ -108,8 +108,8 @@ meetings() {
   [ "$status" -eq 3 ]
   result "$name: the status of a rank is that of the job" "$scratch/all"
 
-  # srun ends the other ranks only where it is asked to, and its status is then
-  # theirs, not that of the rank that failed.
+  # srun ends the other ranks only on request, and its status is then theirs, not
+  # that of the rank that failed.
   SLURM_KILL_BAD_EXIT=1 play "$@" "$meet" "$kind" meet kill=1 late=60000
   [ "$status" -ne 0 ] && [ "$status" -ne 124 ]
   result "$name: a rank that is killed ends the job" "$scratch/all"
@@ -123,7 +123,7 @@ meetings() {
   result "$name: a rank that leaves instead is noticed" "$scratch/all"
 }
 
-# beside_mpi NAME KIND LIBRARY WORDS COMMAND...: a program of MPI.
+# beside_mpi NAME KIND LIBRARY WORDS COMMAND...: runs an MPI program.
 beside_mpi() {
   local name=$1 kind=$2 library=$3 words=$4
   shift 4
@@ -137,7 +137,7 @@ beside_mpi() {
   result "$name: beside MPI: $words" "$scratch/all"
 }
 
-# carries NAME COMMAND...: a job of four ranks has a secret that no user has set.
+# carries NAME COMMAND...: runs four ranks that get a secret without a user's setting.
 carries() {
   local name=$1
   shift
@@ -146,8 +146,7 @@ carries() {
   result "$name: the launcher carries a secret to all ranks" "$scratch/all"
 }
 
-# strangers NAME COMMAND...: four ranks beside which another user tries what it
-# can.
+# strangers NAME COMMAND...: runs four ranks while another user attacks them.
 strangers() {
   local name=$1
   shift

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# gloo run, and no launcher at all.
+# gloo run, without another launcher.
 # shellcheck source=tests/launchers/common.sh
 . "$(dirname "$0")/common.sh"
 

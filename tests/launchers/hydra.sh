@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# mpiexec of MPICH, of Debian's version and of that of PyPI, and of Intel MPI.
+# mpiexec of MPICH, from Debian and from PyPI, and of Intel MPI.
 # shellcheck source=tests/launchers/common.sh
 . "$(dirname "$0")/common.sh"
 
@@ -17,7 +17,7 @@ hydra() { # name, library of MPI, mpiexec
   result "$1: a launcher that cannot be talked to makes no jobs of one rank" "$scratch/all"
 }
 
-# MPI_Finalize says the farewell.
+# MPI_Finalize also finalizes PMI.
 finalized() { # name, library of MPI, mpiexec
   play "$3" -n 4 "$meet" simple "init=$2" end meet
   [ "$status" -ne 0 ] && [ "$status" -ne 124 ] && has "$out" "has called MPI_Finalize"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Three pods of an indexed job. The name of the first is not known at once. Names
-# are known in a mount namespace of its own.
+# Three pods of an indexed job. The name of the first resolves after a delay. Names
+# resolve in a private mount namespace.
 if [ -z "${LAUNCHERS_PODS:-}" ]; then
   if ! unshare -m true 2>/dev/null; then
     echo "1..0 # SKIP unshare does not work here (is this root?)"

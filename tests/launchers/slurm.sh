@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# srun, on a Slurm of four nodes that are all this machine. Their names are known
-# in a mount namespace of its own.
+# srun, on a Slurm cluster of four nodes, all on this machine. Their names resolve in
+# a private mount namespace.
 if [ -z "${LAUNCHERS_SLURM:-}" ]; then
   if ! unshare -m true 2>/dev/null; then
     echo "1..0 # SKIP unshare does not work here (is this root?)"
@@ -16,8 +16,8 @@ for needed in slurmctld:slurmctld slurmd:slurmd srun:slurm-client munged:munge; 
     skip_all "$why"
 done
 
-# Slurm's plugin opens libpmix.so, which Debian has with the headers alone, when slurmd
-# starts. A step with --mpi=pmix makes a slurmd hang that could not load it.
+# Slurm's plugin opens libpmix.so when slurmd starts; Debian ships it in libpmix-dev only.
+# If slurmd could not load it, a step with --mpi=pmix makes slurmd hang.
 loadable() { find /usr/lib -path '*/pmix2/lib/libpmix.so' | grep -q .; }
 loadable || (install_packages libpmix-dev) >"$scratch/all" 2>&1
 
@@ -58,7 +58,7 @@ PartitionName=all Nodes=ALL Default=YES OverSubscribe=FORCE State=UP
 END
 export SLURM_CONF=$d/slurm.conf
 
-# Only what was started here, by what they wrote down of themselves.
+# Stops the daemons started here, by their PID files.
 # shellcheck disable=SC2317  # called by trap
 stop() {
   local file pid
@@ -92,7 +92,7 @@ result "srun starts programs" "$d/slurmctld.log"
 for mpi in none pmi2; do
   says_hello "srun --mpi=$mpi on four nodes" 6 srun --mpi="$mpi" -N 4 -n 6
 done
-# Of one machine that pretends to be several, they would use the same files.
+# One node only: the PMIx plugins of several nodes would use the same files here.
 if srun --mpi=list 2>&1 | grep -q pmix && loadable; then
   says_hello "srun --mpi=pmix on one node" 4 srun --mpi=pmix -N 1 -n 4
   meetings "srun --mpi=pmix" pmix srun --mpi=pmix -N 1 -n 4

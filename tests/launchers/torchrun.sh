@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# torchrun, whose agents keep a store, or do not.
+# torchrun, with and without a store kept by its agents.
 # shellcheck source=tests/launchers/common.sh
 . "$(dirname "$0")/common.sh"
 
-# The suite of the Python package has installed it already, perhaps.
+# The suite of the Python package may have installed it already.
 venv=$folder/../../python/environments/torch/built
 [ -x "$venv/bin/torchrun" ] || wheel torch==2.13.0 torchrun || skip_all "$why"
 torchrun=("$venv/bin/torchrun" --nproc-per-node 3 --no-python)
@@ -26,7 +26,7 @@ both=$?
   equal "$(grep -h '^rank' "$scratch/said" "$scratch/other" | LC_ALL=C sort)" "$(hellos 6)"
 result "torchrun on two nodes" "$scratch/all"
 
-# The first start of rank 1 fails after all have met.
+# The first run of rank 1 fails after all ranks have met.
 cat >"$scratch/again" <<'END'
 "$1" || exit
 [ "$RANK" != 1 ] || [ "$TORCHELASTIC_RESTART_COUNT" != 0 ]
@@ -41,7 +41,7 @@ for kind in "--standalone" \
   result "torchrun $kind: ranks that are started again meet again" "$scratch/all"
 done
 
-# Of PyTorch's store, which lets in everybody, no more than a port is taken.
+# Ranks take no more than a port from PyTorch's store, which has no access control.
 strangers "torchrun" "$venv/bin/torchrun" --nproc-per-node 4 --no-python \
   --master-addr 127.0.0.1 --master-port "$((port + 5))"
 strangers "torchrun --standalone" "$venv/bin/torchrun" --nproc-per-node 4 --no-python --standalone
