@@ -62,7 +62,7 @@ delay delay 0ms
 job "exec timeout 80 '$gloo' bench allreduce --transport ibv --sizes 64K --iterations 1000000" &
 sleep 12
 delay loss 100%
-! wait $! && grep -q 'rank 0 ' "$folder/said" && grep -q 'rank 1 ' "$folder/said" && grep -q "does not answer through rxe_veth" "$folder/said"
+! wait $! && grep -q 'rank 0 ' "$folder/said" && grep -q 'rank 1 ' "$folder/said" && grep -q "no longer answers through rxe_veth" "$folder/said"
 result $? ranks_that_cannot_reach_each_other_say_so
 delay delay 0ms
 
