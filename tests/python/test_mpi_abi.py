@@ -197,7 +197,7 @@ def test_without_ranks_it_does_not_take_itself_for_the_only_one():
 bad("OTHER", "RANK and WORLD_SIZE are not set", "Init", None, None)
 bad("COMM", "RANK and WORLD_SIZE are not set", "Barrier", WORLD)
 half = WIDE(77)
-bad("COMM", "MPI_Init has failed", "Comm_split", WORLD, 0, 0, ctypes.byref(half))
+bad("COMM", "MPI_Init failed", "Comm_split", WORLD, 0, 0, ctypes.byref(half))
 assert half.value == handle("COMM_NULL").value
 good("Finalize")
 """)
