@@ -485,4 +485,4 @@ def test_two_jobs_with_secrets_that_differ_are_told(first, second, words, tmp_pa
     sides[0].communicate(timeout=120)
     assert told.startswith("AuthError ") and words in told, told
     assert "each `gloo run` generates a secret for its own ranks" in told
-    assert "GLOO_JOB_SECRET to the same for both" in told
+    assert "GLOO_JOB_SECRET for both before starting them" in told
