@@ -1,4 +1,4 @@
-/* What the files of the simulated transport share. */
+/* Internal declarations of the simulated transport. */
 #ifndef TESTS_SIM_INTERNAL_H
 #define TESTS_SIM_INTERNAL_H
 
@@ -14,8 +14,8 @@ typedef struct sim_link sim_link;
 typedef struct sim_side sim_side;
 typedef struct sim_message sim_message;
 
-/* A request in progress: it has its `sent` upcall at `due_ns`. While `message`
- * is set the payload has not been read to its end. */
+/* A request in progress, whose `sent` upcall is due at `due_ns`. While
+ * `message` is set, the payload has not been read completely. */
 typedef struct sim_flight {
   gli_send_request *request;
   sim_message *message;
@@ -23,17 +23,17 @@ typedef struct sim_flight {
   struct sim_flight *next;
 } sim_flight;
 
-/* A message on its way. The next thing happens to it at `due_ns`. */
+/* A message in transit; its next event is due at `due_ns`. */
 struct sim_message {
   gli_header header;
   const uint8_t *payload; /* the sender's, or `copy` */
   uint8_t *copy;
   sim_flight *flight; /* NULL once the payload is copied */
-  uint64_t digest;    /* of the payload as it was posted */
+  uint64_t digest;    /* payload digest when posted */
   uint64_t due_ns;
-  uint64_t arrived; /* bytes given to the sink */
+  uint64_t arrived; /* bytes written to the sink */
   gli_sink sink;
-  bool begun; /* the header was handed up */
+  bool begun; /* the header was delivered */
   bool last;  /* a farewell: after all other streams */
   sim_message *next;
 };
@@ -47,30 +47,30 @@ struct sim_side {
   gli_pair pair;
   sim_world *world;
   sim_link *link;
-  sim_node *node; /* NULL: there is no such end point */
+  sim_node *node; /* NULL: no such endpoint */
   uint32_t rank;
-  uint64_t key; /* what the other must present */
+  uint64_t key; /* expected from the other side */
   void *user;
   bool attached, closed, stopped;
-  uint64_t heard;      /* messages that came to it, and have begun */
+  uint64_t heard;      /* messages whose delivery to this side has begun */
   uint64_t failure_ns; /* when `failed` is reported */
   const char *failure;
-  uint8_t taken[GLI_TAKE_BYTES]; /* what take_now got last */
+  uint8_t taken[GLI_TAKE_BYTES]; /* payload of the last take_now */
   gli_shared_copy *shared_copy;  /* [GLI_SHARED_COPIES] for what comes here */
-  sim_queue streams[SIM_STREAMS_MAX]; /* messages to this side */
-  sim_flight *flights;                /* of this side's requests */
+  sim_queue streams[SIM_STREAMS_MAX]; /* incoming messages */
+  sim_flight *flights;                /* this side's requests */
   sim_side *next;                     /* in the node's list of open sides */
 };
 
 /* Kept until the end of the world, so that use after close is noticed. */
 struct sim_link {
   sim_side sides[2]; /* [0] opened it first */
-  bool offered;      /* waits for side 1; `offer_ns`: it is asked then */
+  bool offered;      /* waits for side 1, asked at `offer_ns` */
   uint64_t offer_ns;
   sim_link *next;
 };
 
-/* Memory that one side may read from the other. Kept to the end. */
+/* Memory that one side may read from the other. Kept until the world ends. */
 typedef struct sim_grant {
   sim_side *owner;
   uint64_t number;
@@ -92,7 +92,7 @@ struct sim_node {
   bool open, dead, frozen;
   bool polling;
   sim_side *sides;
-  sim_node *next; /* closed end points are kept as well */
+  sim_node *next; /* closed endpoints stay in the list */
 };
 
 struct sim_world {
@@ -111,11 +111,11 @@ struct sim_world {
 
 /* ---- world.c ------------------------------------------------------------- */
 
-/* A broken contract: say so and stop. */
+/* Reports a broken contract and ends the program. */
 noreturn void sim_violation(const sim_world *world, const char *format, ...)
     GLI_PRINTF(2, 3);
 
-/* From now, at least 1 ns. */
+/* Returns a random time at least 1 ns from now. */
 uint64_t sim_soon_ns(sim_world *world);
 bool sim_chance(sim_world *world, int percent);
 void *sim_alloc(size_t bytes); /* zeroed; never NULL */
@@ -127,9 +127,9 @@ sim_side *sim_other(sim_side *side);
 gloo_status sim_pair_open(gli_transport *t, const gli_pair_config *config,
                           gli_pair **pair, gloo_error *error);
 void sim_pair_close(gli_pair *pair, const gli_send_request *last);
-/* The other end is gone, or the connection is. */
+/* Fails the side because the other end or the connection is gone. */
 void sim_fail(sim_side *side, const char *why);
-/* Drop messages that need the sender's memory, and all behind them. */
+/* Drops messages that need the sender's memory, and all behind them. */
 void sim_drop_borrowed(sim_side *to);
 void sim_drop_all(sim_side *to);
 void sim_free_flights(sim_side *side);
@@ -144,7 +144,7 @@ gloo_status sim_get(gli_pair *pair, uint64_t rkey, void *dst, size_t bytes,
                     gloo_error *error);
 bool sim_revoked(gli_pair *pair);
 gli_shared_copy *sim_shared_copy(gli_pair *pair, bool sends);
-/* A message of this side asks for help. */
+/* Handles a message of this side that asks for help with a copy. */
 void sim_shared_copy_asked(sim_side *side, const gli_header *header);
 void sim_free_grants(sim_world *world);
 
@@ -156,9 +156,9 @@ bool sim_take_now(gli_pair *pair, const gli_header *expected, gli_taken *taken);
 void sim_queue_push(sim_queue *queue, sim_message *m);
 void sim_message_free(sim_message *m);
 void sim_message_copy(sim_side *sender, sim_message *m);
-/* When something happens next on this side; SIM_NEVER. */
+/* Returns the time of this side's next event, or SIM_NEVER. */
 uint64_t sim_side_due_ns(sim_side *side);
-/* Do one thing that is due; there is one. */
+/* Handles one event that is due; at least one must be. */
 void sim_side_act(sim_side *side);
 
 #endif

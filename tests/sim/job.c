@@ -12,7 +12,7 @@
 #define TIMEOUT_NS INT64_C(5000000000)
 enum { IDLE_ROUNDS_MAX = 300 };
 #define HEARTBEAT_NS UINT64_C(200000000)
-/* How long a rank holds still before it is killed. */
+/* The pause of a rank before it is killed, in rounds and in time per round. */
 enum { HOLDS_ROUNDS = 200 };
 #define HOLDS_NS UINT64_C(5000000)
 
@@ -66,9 +66,8 @@ static void open_rank(job *j, rank *r, gli_address *address) {
   gli_device_address(r->device, address);
 }
 
-/* Some calls are made as if a helper was there, and did not sleep: then what is
- * started while something else is under way is put off, to be taken up by later
- * polls. */
+/* Some calls see a helper thread that exists and does not sleep. An operation
+ * started while another one is in progress is then deferred to a later poll. */
 static void pretend_to_have_a_helper(job *j, rank *r) {
   r->device->helper.exists = job_draw(j, 2);
 }
@@ -79,7 +78,7 @@ static void close_device(rank *r) {
   r->device = NULL;
 }
 
-/* No two ranks need call a group by the same number. */
+/* Ranks may use different numbers for the same group. */
 static void begin_group(job *j, rank *r) {
   gloo_error error;
   gloo_context *other;
@@ -96,7 +95,7 @@ static void begin_group(job *j, rank *r) {
   r->forming = true;
 }
 
-/* Others may have formed theirs long ago. */
+/* Forms the group of this rank; other ranks may have formed it long ago. */
 static void form_group(job *j, rank *r) {
   gli_member members[SCRIPT_RANKS_MAX];
   gloo_error error;
@@ -191,7 +190,7 @@ static bool is_finished(const job *j, const rank *r) {
 
 /* ---- schedule ------------------------------------------------------------ */
 
-/* One call, or a few in a row. */
+/* Starts one call, or a few in a row. */
 static int start_some(job *j, rank *r) {
   int started = 0;
   if (j->holding && r->number == j->culprit) return 0;
@@ -203,7 +202,8 @@ static int start_some(job *j, rank *r) {
   return started;
 }
 
-/* A turn of one rank: a few things in any order. Returns what happened. */
+/* Runs one turn of a rank: a few actions in random order. Returns the number of
+ * events. */
 static int turn(job *j, rank *r) {
   int events = 0;
   if (r->context == NULL) return gli_device_progress(r->device);
@@ -252,8 +252,8 @@ static void describe_stuck(job *j) {
   }
 }
 
-/* When nothing happens any more, time passes: an engine may count on that once
- * something has gone wrong, but never for long, unless a rank hangs. */
+/* Advances the clock when no more events occur. An engine may rely on that
+ * after a fault, but only briefly unless a rank hangs. */
 static void let_time_pass(job *j) {
   uint64_t patience_ns = (uint64_t)TIMEOUT_NS / 5;
   if (job_may_take_a_timeout(j)) patience_ns = 20 * (uint64_t)TIMEOUT_NS;
@@ -287,7 +287,7 @@ static void schedule(job *j) {
     int events = round_of_turns(j);
     job_trace(j, sim_now_ns(j->world));
     job_trace(j, (uint64_t)events);
-    if (job_draw(j, 4) == 0) continue; /* more turns at the same moment */
+    if (job_draw(j, 4) == 0) continue; /* more turns at the same time */
     idle = sim_step(j->world) || events > 0 ? 0 : idle + 1;
     if (idle >= IDLE_ROUNDS_MAX) let_time_pass(j);
     if (idle >= IDLE_ROUNDS_MAX) idle = 0;

@@ -1,5 +1,5 @@
 /* A job in the simulated world: ranks that run a script on the real engine, in
- * one thread, in an order drawn from the seed; and things that go wrong. */
+ * one thread, in an order drawn from the seed, with injected faults. */
 #ifndef TESTS_SIM_JOB_H
 #define TESTS_SIM_JOB_H
 
@@ -14,19 +14,18 @@ typedef enum job_fault {
   JOB_CUT,      /* a connection breaks */
   JOB_LEAVE,    /* a rank destroys its context too early */
   JOB_CANCEL,   /* a rank cancels an operation */
-  JOB_DISAGREE, /* a rank makes another call than the others */
+  JOB_DISAGREE, /* a rank makes a different call */
   JOB_FAULTS
 } job_fault;
 
 enum { JOB_TEXT_BYTES = 900 };
 
-/* Run the job of a seed. True when all went as it must; else `text` says what
- * did not. Every operation ends, and in time; without a fault all succeed with
- * the right data; with one, each rank has succeeded as far as it got or names
- * the culprit. */
+/* Runs the job of a seed. Returns true if it behaved correctly; otherwise
+ * `text` describes the first error. Every operation must complete in time.
+ * Without a fault all succeed with the right data; with one, each rank either
+ * succeeds up to that point or names the culprit. */
 bool job_run(uint64_t seed, job_fault fault, char text[JOB_TEXT_BYTES]);
-/* The same; *trace is a number that follows from all that happened, and when.
- */
+/* As job_run, and sets *trace to a hash of all events and their times. */
 bool job_run_traced(uint64_t seed, job_fault fault, char text[JOB_TEXT_BYTES],
                     uint64_t *trace);
 

@@ -1,4 +1,4 @@
-/* What ranks of a simulated job call, and what must come of it. */
+/* Calls of the ranks of a simulated job, and checks of their results. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@ enum { GUARD = 16 };
 
 /* ---- buffers ------------------------------------------------------------- */
 
-/* At an address of any alignment, between bytes that must not change. */
+/* Returns a buffer of random alignment between guard bytes. */
 static uint8_t *guarded(job *j, size_t bytes, uint8_t **block) {
   size_t shift = (size_t)job_draw(j, 8);
   *block = malloc(bytes + 2 * GUARD + 8);
@@ -50,7 +50,7 @@ static void prepare_buffers(job *j, rank *r, int call) {
   }
 }
 
-/* The call that the culprit makes in another way than the others do. */
+/* Returns true if this is the call that the culprit makes differently. */
 static bool differs(const job *j, const rank *r, int call) {
   int first = j->script.calls[call].again_of;
   if (j->fault != JOB_DISAGREE || r->number != j->culprit) return false;
@@ -58,8 +58,9 @@ static bool differs(const job *j, const rank *r, int call) {
   return (first < 0 ? call : first) == j->disagree_at;
 }
 
-/* Another call of the same shape, or nearly: where a rank waits for a message
- * that nobody will ever send, only the deadline can tell. */
+/* Turns the call into another one of nearly the same shape. Otherwise a rank
+ * may wait for a message that is never sent, which only the deadline
+ * detects. */
 static void distort(const job *j, gli_arguments *a) {
   if (a->count > 8 * j->script.ranks && j->random % 2) {
     a->count--;
@@ -91,7 +92,7 @@ static gli_arguments arguments_of(const job *j, const rank *r, int call) {
   return a;
 }
 
-/* Make one operation of a call, started. */
+/* Creates and starts one operation of a call. */
 static gloo_status begin(job *j, rank *r, int call, bool receives,
                          gloo_request **operation) {
   const script_call *c = &j->script.calls[call];
@@ -170,7 +171,7 @@ bool job_start_next(job *j, rank *r) {
   prepare_buffers(j, r, call);
   n->started = true;
   n->done = false;
-  /* From here on `runs` of the first call stands for this one. */
+  /* The run of the first call stands for this one from here on. */
   n->status = start_operations(j, r, call, n);
   if (n->status != GLOO_OK) {
     n->done = true;

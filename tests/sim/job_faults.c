@@ -1,4 +1,4 @@
-/* What goes wrong in a simulated job, and what the ranks must say then. */
+/* Faults of a simulated job, and the errors that ranks must report. */
 #include "engine/state/context.h"
 #include "job_parts.h"
 
@@ -9,7 +9,7 @@ static void cancel_something(job *j, rank *r) {
   for (int k = 0; k < SCRIPT_CALLS_MAX; k++) {
     int i = (first + k) % SCRIPT_CALLS_MAX;
     run *n = &r->runs[i];
-    /* Messages may be withdrawn without anybody noticing. */
+    /* Messages may be withdrawn unnoticed. */
     if (!n->started || n->done) continue;
     if (j->script.calls[i].collective == GLI_SENDRECV) continue;
     gloo_request_cancel(n->operation[0], NULL);
@@ -26,7 +26,7 @@ static void leave_early(job *j, rank *r) {
   j->struck = true;
 }
 
-/* Does any other rank see the end of the culprit? */
+/* Returns true if any other rank notices the end of the culprit. */
 static bool culprit_is_known(const job *j) {
   for (uint32_t i = 0; i < j->script.ranks; i++) {
     const rank *r = &j->ranks[i];
@@ -87,8 +87,9 @@ static bool names_culprit(const job *j, const gloo_error *error) {
          error->root_rank == (int)job_root_rank(j, j->other);
 }
 
-/* A rank that has failed and gone cannot tell why: that it is gone is all that
- * those who only then turn to it can know. */
+/* Returns true if the error names a rank that failed and left. Such a rank
+ * cannot report the cause, so a rank that contacts it later learns only that it
+ * left. */
 static bool names_casualty(const job *j, const gloo_error *error) {
   if (error->status != GLOO_ERR_PEER || error->root_rank < 0) return false;
   const rank *r = &j->ranks[job_rank_of_root(j, (uint32_t)error->root_rank)];
@@ -112,7 +113,7 @@ static bool is_right(const job *j, const gloo_error *error) {
              ((error->status == GLOO_ERR_MISMATCH ||
                error->status == GLOO_ERR_PEER) &&
               names_culprit(j, error));
-    case JOB_FREEZE: /* only timeouts, which name whoever was waited for */
+    case JOB_FREEZE: /* only timeouts, which name the rank waited for */
     case JOB_NO_FAULT:
     case JOB_FAULTS:
       break;

@@ -1,4 +1,4 @@
-/* What the files of simulated jobs share. */
+/* Internal declarations of simulated jobs. */
 #ifndef TESTS_SIM_JOB_PARTS_H
 #define TESTS_SIM_JOB_PARTS_H
 
@@ -6,7 +6,7 @@
 #include "job.h"
 
 typedef struct run {
-  gloo_request *operation[2]; /* of a message to itself: send, receive */
+  gloo_request *operation[2]; /* send and receive, of a message to itself */
   uint8_t *in, *out;          /* inside blocks with guards around */
   uint8_t *in_block, *out_block;
   bool started, done;
@@ -16,15 +16,15 @@ typedef struct run {
 typedef struct rank {
   gloo_device *device;   /* NULL: closed */
   gloo_context *context; /* NULL: destroyed */
-  gloo_context *root;    /* of which it is made, where it is a group */
-  bool forming;          /* it is not yet */
-  bool leaves;           /* as soon as it has nothing to do any more */
+  gloo_context *root;    /* the parent of `context` if that is a group */
+  bool forming;          /* the group is not formed yet */
+  bool leaves;           /* as soon as it has no more work */
   uint32_t number;
   int next; /* call to start */
   int in_flight_max;
-  unsigned laziness; /* how long it dawdles before it starts another call */
+  unsigned laziness; /* a turn starts calls with a chance of 1 in this */
   bool dead, frozen;
-  bool failed; /* a call of it has; it starts no more */
+  bool failed; /* one of its calls failed; it starts no more */
   gloo_error error;
   run runs[SCRIPT_CALLS_MAX];
 } rank;
@@ -35,20 +35,20 @@ typedef struct job {
   uint64_t random, started_ns;
   rank ranks[SCRIPT_RANKS_MAX];
   job_fault fault;
-  bool in_group;   /* the ranks work in a group of all, */
-  uint32_t turned; /* where rank i is this much more in the root */
+  bool in_group;   /* the ranks work in a group of all ranks, */
+  uint32_t turned; /* in which rank i is rank i + turned of the root */
   uint32_t group_ids[SCRIPT_RANKS_MAX];
-  uint32_t culprit, other; /* `other`: the second one of a cut */
+  uint32_t culprit, other; /* `other`: the second rank of a cut */
   bool struck;             /* the fault has happened */
   int strike_at;           /* round */
-  int holds; /* So many rounds the culprit starts no more calls before it is
-                killed. Meanwhile time passes, ranks that are done leave, and
-                those that are left find each other. */
-  bool holding, unknown; /* at the kill no other rank was connected to it */
+  int holds; /* Number of rounds in which the culprit starts no calls before it
+                is killed. Meanwhile time passes, finished ranks leave, and the
+                remaining ranks connect. */
+  bool holding, unknown; /* no other rank was connected to it when killed */
   int disagree_at;       /* call */
   char *text;
   bool broken;
-  uint64_t trace; /* of what happened in each round */
+  uint64_t trace; /* hash of the events of each round */
 } job;
 
 /* ---- job.c --------------------------------------------------------------- */
@@ -56,41 +56,44 @@ typedef struct job {
 uint64_t job_draw(job *j, uint64_t n);
 void job_complain(job *j, const char *format, ...) GLI_PRINTF(2, 3);
 
-/* Errors speak of ranks of the root. */
+/* Returns the rank in the root, which errors refer to. */
 uint32_t job_root_rank(const job *j, uint32_t number);
 uint32_t job_rank_of_root(const job *j, uint32_t number);
 
-/* Destroy the context, and perhaps close the device: with or without somebody
- * there to refuse late connections. */
+/* Destroys the context, and perhaps closes the device; if the device stays
+ * open, it refuses late connections. */
 void job_leave(job *j, rank *r);
 
 /* ---- job_calls.c --------------------------------------------------------- */
 
-/* Start the next call if its turn has come. True when something was started. */
+/* Starts the next call if it is due. Returns true if one was started. */
 bool job_start_next(job *j, rank *r);
 
-/* The latest call that the run of call `first` stands for. */
+/* Returns the latest call that the run of call `first` stands for. */
 int job_current_call(const rank *r, const script *s, int first);
 
-/* Has the run of this call just ended? Then its results are looked at. */
+/* Returns true if the run of this call has just completed; its results are
+ * checked then. */
 bool job_test_run(job *j, rank *r, int first);
 
-/* Messages received from anybody: the k-th from each source must be the k-th
- * that it sent. */
+/* Checks messages received from any rank: the k-th message from each source
+ * must be the k-th that the source sent. */
 void job_check_any(job *j, rank *r);
 
 /* ---- job_faults.c -------------------------------------------------------- */
 
-/* It happens now, if it can. */
+/* Injects the fault now if possible. */
 void job_strike(job *j);
 
-/* A rank that hangs makes others wait. So does one that leaves, when somebody
- * else could still send the message that a rank takes from anybody; and one
- * that is killed in the moment in which all that were connected to it have
- * left, and those that are left do not know that yet. */
+/* Returns true if a timeout is a legal outcome. A rank that hangs makes others
+ * wait. A rank that leaves does too, if another rank could still send the
+ * message of a receive from any rank; so does a rank killed just after all
+ * ranks connected to it have left, while the remaining ranks do not know that
+ * yet. */
 bool job_may_take_a_timeout(const job *j);
 
-/* Has the rank failed only as it had to, and says why? */
+/* Checks that the rank failed only if it had to, and that its error names the
+ * cause. */
 void job_judge(job *j, rank *r);
 
 #endif

@@ -68,7 +68,7 @@ void sim_free_flights(sim_side *side) {
 
 /* ---- opening ------------------------------------------------------------- */
 
-/* Also one that is closed: its last messages may still be on their way. */
+/* Returns the node, closed or not: its last messages may be in transit. */
 static sim_node *find_node(sim_world *world, const gli_address *address) {
   if (address->bytes != 13 || memcmp(address->data, "sim", 3) != 0) return NULL;
   if (address->data[3] != world->number) return NULL;
@@ -145,8 +145,8 @@ gloo_status sim_pair_open(gli_transport *t, const gli_pair_config *config,
 
 /* ---- closing ------------------------------------------------------------- */
 
-/* Copy what this side's requests hold. An abort keeps what has begun, and of
- * the rest whatever pleases it. */
+/* Copies the payloads of this side's requests. An abort keeps every message
+ * that has begun, and a random number of the rest. */
 static void keep_copies(sim_side *side, bool all) {
   sim_side *peer = sim_other(side);
   for (int i = 0; i < SIM_STREAMS_MAX; i++) {
@@ -174,7 +174,8 @@ static void say_farewell(sim_side *side, const gli_send_request *last) {
   sim_queue_push(&peer->streams[0], m);
 }
 
-/* The peer's requests to a side that is gone: read by nobody, but done. */
+/* Completes the peer's requests to a side that is gone; their payloads are not
+ * read. */
 static void release_peers_requests(sim_side *side) {
   sim_side *peer = sim_other(side);
   for (sim_flight *f = peer->flights; f != NULL; f = f->next) {

@@ -1,5 +1,4 @@
-/* Messages of the simulated transport: sending, and what happens as they come.
- */
+/* Messages of the simulated transport: sending and delivery. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,7 +33,7 @@ static void check_unchanged(const sim_side *sender, const sim_message *m) {
                     : sender->link->sides[0].rank);
 }
 
-/* From here on the message does not need its sender. */
+/* Copies the payload, so that the message no longer needs its sender. */
 void sim_message_copy(sim_side *sender, sim_message *m) {
   if (m->copy != NULL) return;
   check_unchanged(sender, m);
@@ -111,7 +110,8 @@ static gli_post post(sim_side *side, gli_send_request *request) {
     sim_message_copy(side, m);
     return GLI_POST_DONE;
   }
-  /* Read at some moment, or not before the receiver does. */
+  /* The payload is read at a random time, or not before the receiver reads
+   * it. */
   uint64_t due_ns = sim_chance(world, 50) ? sim_soon_ns(world) : SIM_NEVER;
   m->flight = new_flight(side, request, m, due_ns);
   return GLI_POST_IN_PROGRESS;
@@ -131,7 +131,7 @@ gli_post sim_send(gli_pair *pair, gli_send_request *request) {
   if (request->header.type == GLI_MESSAGE_SHARE) {
     sim_shared_copy_asked(side, &request->header);
   }
-  if (peer->closed) { /* it has said BYE or ABORT, and nobody hears this */
+  if (peer->closed) { /* it has sent BYE or ABORT and reads no more */
     if (!sim_chance(world, world->options.progress_percent)) {
       return GLI_POST_DONE;
     }
@@ -156,7 +156,7 @@ bool sim_send_now(gli_pair *pair, gli_header *header, const void *payload) {
   return false;
 }
 
-/* ---- what is due --------------------------------------------------------- */
+/* ---- due events ---------------------------------------------------------- */
 
 static bool streams_empty_but(const sim_side *side, const sim_queue *stream) {
   for (int i = 0; i < SIM_STREAMS_MAX; i++) {
@@ -208,7 +208,7 @@ static void check_sink(const sim_side *side, const gli_header *header,
                 side->rank, (unsigned long long)bytes, wrong);
 }
 
-/* False when the pair was closed or stopped. */
+/* Returns false if the pair was closed or stopped. */
 static bool begin(sim_side *side, sim_message *m) {
   gli_sink sink = {0};
   gli_header header = m->header;
@@ -225,7 +225,7 @@ static bool begin(sim_side *side, sim_message *m) {
   return true;
 }
 
-/* It has got where it was to go in one piece. */
+/* Drops a message that was delivered as a whole. */
 static void drop_taken(sim_side *side, sim_queue *stream) {
   sim_message *m = stream->head;
   stream->head = m->next;
@@ -236,7 +236,7 @@ static void drop_taken(sim_side *side, sim_queue *stream) {
   sim_message_free(m);
 }
 
-/* Offer it as a whole first. False when it has to be begun. */
+/* Offers the message as a whole. Returns false if it has to be begun. */
 static bool take_whole(sim_side *side, sim_queue *stream) {
   sim_message *m = stream->head;
   const gli_upcalls *upcalls = &side->node->upcalls;

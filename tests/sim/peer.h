@@ -1,5 +1,6 @@
-/* One rank with the real engine, and a peer that is none: it sends what the
- * test wants, when the test wants it, and counts what it gets. */
+/* One rank with the real engine, and a peer without one: the peer sends what
+ * the test wants, when the test wants it, and counts the messages that it
+ * gets. */
 #ifndef TESTS_SIM_PEER_H
 #define TESTS_SIM_PEER_H
 
@@ -32,25 +33,25 @@ typedef struct pair_of_ranks {
 
 void peer_set_up(pair_of_ranks *two, int in_progress_percent,
                  int64_t timeout_ns);
-/* All memory is within reach; for writing, `lends` times. */
+/* All memory may be exposed for reading, and `lends` times for writing. */
 void peer_set_up_exposing(pair_of_ranks *two, int in_progress_percent,
                           int exposes);
 void peer_set_up_rkeys(pair_of_ranks *two, int in_progress_percent);
-/* The same, and the peer helps to copy so many pieces. */
+/* As peer_set_up_exposing, and the peer helps to copy `shares` pieces. */
 void peer_set_up_sharing(pair_of_ranks *two, uint32_t shares);
 void peer_tear_down(pair_of_ranks *two);
 
-/* Until nothing is under way. */
+/* Runs the engine until no operation is in progress. */
 void peer_run_engine(pair_of_ranks *two);
 void peer_run_both(pair_of_ranks *two);
 
-/* A message that has nothing to say but its header: that of `about`, mostly. */
+/* Sends a message without payload; most of its header is that of `about`. */
 void peer_say(pair_of_ranks *two, gli_message_type type,
               const gli_header *about, uint32_t slot);
-/* DATA in any form; of the bytes, if any, `payload` is all. */
+/* Sends DATA in any form; `payload` holds all of its bytes, if it has any. */
 void peer_data(pair_of_ranks *two, const gli_header *about, uint32_t slot,
                gli_form form, const void *payload, uint64_t bytes);
-/* Any message, as it is. */
+/* Sends any message unchanged. */
 void peer_post(pair_of_ranks *two, const gli_header *header,
                const void *payload);
 void peer_rkey_pack(pair_of_ranks *two, const gli_header *about, uint32_t slot,

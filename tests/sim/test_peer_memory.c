@@ -1,4 +1,4 @@
-/* A peer, and memory that ranks show and lend each other. */
+/* A peer, and memory that ranks expose to each other. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,7 +7,7 @@
 
 enum { LONG = 3000, PIECE = LONG / 2 * 4 };
 
-/* What is announced is no message that refers to something. */
+/* An announced message does not carry a reference. */
 static void an_rkey_may_have_to_wait(void **state) {
   enum { SENDS = 16000, BYTES = 300 };
   (void)state;
@@ -29,7 +29,7 @@ static void an_rkey_may_have_to_wait(void **state) {
   peer_tear_down(&two);
 }
 
-/* A message of LONG floats, shown. */
+/* Exposes a message of LONG floats. */
 static gli_header show(pair_of_ranks *two, const float *memory,
                        gloo_request **op) {
   assert_int_equal(gloo_send_start(two->context, memory, LONG, GLOO_FLOAT32, 1,
@@ -58,7 +58,8 @@ static void what_is_exposed_is_done_when_read(void **state) {
   }
 }
 
-/* Twice, another slot, another number, another signature. */
+/* Duplicates, and messages with another slot, number or signature, are
+ * refused. */
 static void only_what_is_exposed_is_read(void **state) {
   (void)state;
   static const float memory[LONG];
@@ -118,8 +119,8 @@ static void what_is_exposed_goes_with_its_operation(void **state) {
   }
 }
 
-/* An allreduce of LONG floats as rank 0 of two. Both lend and show the half
- * that is not theirs (slots 0, 1), and fill the other's (slot 2). */
+/* An allreduce of LONG floats as rank 0 of two. Each rank exposes the half that
+ * it does not own (slots 0, 1), and fills the other's (slot 2). */
 typedef struct fused {
   float in[LONG], out[LONG];
   gloo_request *op;
@@ -158,7 +159,7 @@ static fused *new_fused(void) {
   return f;
 }
 
-/* Bytes where memory could have been used, and the other way round. */
+/* The peer sends bytes where memory could have been used, and vice versa. */
 static void puts_come_back_in_either_form(void **state) {
   (void)state;
   for (int placed = 0; placed < 2; placed++) {
@@ -172,7 +173,7 @@ static void puts_come_back_in_either_form(void **state) {
     if (!placed) peer_data(&two, &f->about, 2, GLI_FORM_BYTES, f->in, PIECE);
     peer_run_both(&two);
     peer_say(&two, GLI_MESSAGE_READ_DONE, &f->about,
-             2); /* of the sum, for nothing lent */
+             2); /* slot of the sum; the peer lent no memory */
     peer_run_both(&two);
     for (int i = 0; i < LONG / 2; i++) {
       assert_true(f->out[i] == 2 * f->in[i]);
@@ -182,7 +183,7 @@ static void puts_come_back_in_either_form(void **state) {
   }
 }
 
-/* References to what nobody has, for reading and for writing; as a sum, and
+/* Unknown references for reading and writing are refused, also for a sum and
  * where no rkey belongs. */
 static void nonsense_is_refused(void **state) {
   (void)state;
@@ -208,7 +209,7 @@ static void what_was_not_exposed_is_not_put(void **state) {
     if (lie < 2) {
       peer_set_up_rkeys(&two, 30);
     } else {
-      peer_set_up(&two, 30, -1); /* nothing is lent */
+      peer_set_up(&two, 30, -1); /* no memory is exposed */
     }
     fused *f = new_fused();
     start_fused(&two, f);
@@ -217,8 +218,8 @@ static void what_was_not_exposed_is_not_put(void **state) {
   }
 }
 
-/* Two ranges, one of them lent, and both said to be filled before the rank is
- * ready to hear it. */
+/* Two ranges, one of them exposed, are reported as filled before the rank
+ * expects it. */
 static void each_put_is_done_once(void **state) {
   enum { HUGE_COUNT = 3 << 20 };
   (void)state;
@@ -261,7 +262,8 @@ static void build_exposer(gli_builder *b, const gli_plan_params *p) {
   gli_recv_put(b, 1, out);
 }
 
-/* Also by a plan that looks at nothing of others. */
+/* Exposed memory is detached, also for a plan that reads no memory of
+ * others. */
 static void what_is_exposed_is_cut_off(void **state) {
   (void)state;
   pair_of_ranks two;

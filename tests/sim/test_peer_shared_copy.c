@@ -1,5 +1,5 @@
-/* A peer, and copies that it makes together with the engine: half a mebibyte in
- * 16 pieces, of which the engine takes the first ones and the peer the last. */
+/* Copies that a peer makes together with the engine: half a mebibyte in 16
+ * pieces, of which the engine takes the first ones and the peer the last. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@ enum { BYTES = 1 << 19, PIECES = 16, PIECE = BYTES / PIECES };
 typedef struct copying {
   pair_of_ranks two;
   uint8_t *from, *to; /* BYTES each */
-  gli_header about;   /* of a message of them */
+  gli_header about;   /* header of the copied message */
   gloo_request *op;
 } copying;
 
@@ -38,7 +38,7 @@ static void set_up(copying *c, uint32_t shares) {
   c->to = c->from + BYTES;
   for (size_t i = 0; i < BYTES; i++) c->from[i] = (uint8_t)(i % 251 + 1);
   memset(c->to, 0, BYTES);
-  send_some(c); /* to see what its header is */
+  send_some(c); /* to get its header */
   assert_int_equal(c->about.form, GLI_FORM_SHARED);
   end_send(c);
 }
@@ -106,7 +106,8 @@ static void others_are_waited_for(void **state) {
   }
 }
 
-/* Twice, another slot, another number, another tag, of nothing. */
+/* SHARE_DONE is refused if it is a duplicate, has another slot, number or tag,
+ * or if the peer took no piece. */
 static void sharing_is_refused_that_was_not_asked_for(void **state) {
   (void)state;
   for (uint32_t lie = 0; lie < 5; lie++) {
@@ -148,7 +149,7 @@ static void what_is_shared_is_cut_off(void **state) {
 
 /* ---- the engine sends ---------------------------------------------------- */
 
-/* As a receiver would, that takes the first pieces. */
+/* Asks as a receiver that takes the first pieces does. */
 static void ask(copying *c, uint64_t rkey, uint32_t pieces) {
   gli_shared_copy *copy = c->two.pair->ops->shared_copy(c->two.pair, false);
   copy += c->about.slot % GLI_SHARED_COPIES;
@@ -180,7 +181,7 @@ static void who_sends_takes_what_is_left(void **state) {
   }
 }
 
-/* Too late, or about another message, or to memory that is none. */
+/* Requests that are late, about another message, or to unknown memory. */
 static void other_questions_are_not_answered(void **state) {
   (void)state;
   for (uint32_t lie = 0; lie < 6; lie++) {
@@ -209,7 +210,8 @@ static void other_questions_are_not_answered(void **state) {
   }
 }
 
-/* Who waits for something itself, or copies, does not offer it. */
+/* A sender that waits for a message, or has to make another copy, does not
+ * offer to share. */
 static void only_an_idle_sender_shares(void **state) {
   (void)state;
   copying c;

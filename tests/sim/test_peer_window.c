@@ -1,5 +1,5 @@
-/* A peer that asks a window for what it must not, or answers what was not
- * asked. */
+/* A peer that makes illegal requests to a window, or answers without a
+ * request. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@ enum { WORDS = 8, PART = 8 * WORDS, THEIR_KEY = 77, THEIR_PART = 4096 };
 typedef struct window_scene {
   pair_of_ranks two;
   gloo_window *window;
-  /* The part is between two words that are no part of it. */
+  /* The window's memory lies between two guard words. */
   uint64_t memory[WORDS + 2];
 } window_scene;
 
@@ -40,7 +40,7 @@ static gli_header rma(const window_scene *s, unsigned verb, uint64_t offset,
                       .length = bytes};
 }
 
-/* ---- what is right ------------------------------------------------------- */
+/* ---- legal requests ------------------------------------------------------ */
 
 static void rma_say(window_scene *s, unsigned verb, uint64_t offset,
                     const void *payload, uint64_t bytes) {
@@ -67,7 +67,7 @@ static void what_is_asked_is_answered(void **state) {
   rma_say(&s, GLI_RMA_ADD, 8, words, 8);
   assert_int_equal(s.memory[2], 6);
   assert_int_equal(gli_get_u64(s.two.discard), 3);
-  rma_say(&s, GLI_RMA_SWAP, 16, words, 16); /* it is not 3 */
+  rma_say(&s, GLI_RMA_SWAP, 16, words, 16); /* the value is not 3 */
   assert_int_equal(s.memory[3], 0);
   gli_put_u64(number, PART);
   rma_say(&s, GLI_RMA_GET, 0, number, 8);
@@ -78,7 +78,7 @@ static void what_is_asked_is_answered(void **state) {
   scene_end(&s);
 }
 
-/* Puts may come after a flush that speaks of them. */
+/* Puts may arrive after the flush that counts them. */
 static void a_flush_waits_for_its_puts(void **state) {
   (void)state;
   window_scene s;
@@ -93,7 +93,7 @@ static void a_flush_waits_for_its_puts(void **state) {
   scene_end(&s);
 }
 
-/* ---- what is not --------------------------------------------------------- */
+/* ---- illegal requests ---------------------------------------------------- */
 
 static void expect_cut_off(window_scene *s, const gli_header *h,
                            const void *payload) {
@@ -108,7 +108,7 @@ static void expect_cut_off(window_scene *s, const gli_header *h,
 
 static const struct forgery {
   unsigned verb;
-  uint64_t offset, bytes, wanted; /* wanted: of a GET */
+  uint64_t offset, bytes, wanted; /* `wanted`: bytes of a GET */
   uint64_t other_key;
 } forgeries[] = {
     {GLI_RMA_PUT, PART - 7, 8, 0, 0},
@@ -165,7 +165,7 @@ static void no_window_takes_nothing(void **state) {
 
 /* ---- answers ------------------------------------------------------------- */
 
-/* Of another length, with another key, for another request, or twice. */
+/* Answers with another length or key, for another request, or duplicates. */
 static void wrong_answers_are_cut_off(void **state) {
   (void)state;
   static const uint8_t words[16];
@@ -195,7 +195,7 @@ static void wrong_answers_are_cut_off(void **state) {
   }
 }
 
-/* Who asks and asks, and does not take the answers. */
+/* A peer that keeps sending requests without reading the answers. */
 static void answers_are_bounded(void **state) {
   (void)state;
   window_scene s;
@@ -216,7 +216,7 @@ static void answers_are_bounded(void **state) {
   scene_end(&s);
 }
 
-/* Nothing that a window waits for comes any more. */
+/* A pending window operation fails, and the error names the peer that left. */
 static void one_who_leaves_is_named(void **state) {
   (void)state;
   window_scene s;
