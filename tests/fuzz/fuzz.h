@@ -1,7 +1,7 @@
-/* What all fuzz targets share. A target is one file with a function that takes
- * an input, has the library read it, and leaves nothing behind. The same input
- * always does the same: random numbers are not (fuzz.c takes the place of
- * core/random.c), and nothing depends on how long something takes. */
+/* Shared declarations of the fuzz targets. A target is one file with a function
+ * that passes an input to the library and frees everything. Runs are
+ * reproducible: fuzz.c replaces core/random.c with fixed numbers, and nothing
+ * depends on timing. */
 #ifndef TESTS_FUZZ_FUZZ_H
 #define TESTS_FUZZ_FUZZ_H
 
@@ -11,22 +11,22 @@
 
 #include "gloo_c/status.h"
 
-/* The target: libFuzzer calls it with inputs that it makes up, and replay.c
- * with those of the corpus. */
+/* The target. libFuzzer calls it with generated inputs, and replay.c with those
+ * of the corpus. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
-/* Before the first input: log lines are made, and dropped. */
+/* Runs before the first input. Log lines are formatted, and dropped. */
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 
-/* What must hold does not: end here, and say what. */
+/* Ends the program with a message if the condition is false. */
 void fuzz_check(bool holds, const char *what);
 
-/* What a function returned, and its error: a failure has a sentence. */
+/* Checks a status and its error: a failure has a message. */
 void fuzz_check_error(gloo_status status, const gloo_error *error);
 
 /* ---- taking an input apart ----------------------------------------------- */
 
-/* What is left of it. Beyond its end are zeros. */
+/* The rest of an input. Reads beyond its end return zeros. */
 typedef struct fuzz_input {
   const uint8_t *at;
   size_t left;
@@ -36,19 +36,21 @@ uint8_t fuzz_take_u8(fuzz_input *input);
 uint16_t fuzz_take_u16(fuzz_input *input);
 uint64_t fuzz_take_u64(fuzz_input *input);
 
-/* A byte or two say how many there are; fewer where the input ends. */
+/* Returns a piece whose length the next byte or two give; it is shorter if the
+ * input ends. */
 fuzz_input fuzz_take_piece(fuzz_input *input);
 fuzz_input fuzz_take_long_piece(fuzz_input *input);
 
-/* So many bytes; zeros behind the end. */
+/* Copies `bytes` bytes, with zeros beyond the end of the input. */
 void fuzz_take_bytes(fuzz_input *input, void *to, size_t bytes);
 
-/* What is left, or a piece, in memory of just that size, for free(). */
+/* Returns a copy of the rest or of a piece, in an allocation of exactly that
+ * size. The caller frees it. */
 uint8_t *fuzz_copy(const fuzz_input *input);
-/* The same as a string, up to the first 0. */
+/* As fuzz_copy, but a string that ends at the first 0. */
 char *fuzz_text(const fuzz_input *input);
 
-/* A line, or all that is left, for free(); NULL at the end. */
+/* Returns a line, or the rest, or NULL at the end. The caller frees it. */
 char *fuzz_take_line(fuzz_input *input);
 
 #endif

@@ -1,4 +1,4 @@
-/* What ranks publish of where they listen: the addresses of all transports. */
+/* Addresses that ranks publish, of all transports. */
 #include <string.h>
 
 #include "fuzz.h"
@@ -12,7 +12,7 @@ static bool address_is(const gli_address *a, const gli_address *b) {
   return a->bytes == b->bytes && memcmp(a->data, b->data, a->bytes) == 0;
 }
 
-/* As this host has them: in two networks, one of each family. */
+/* Orders the addresses for a host in two networks, one of each family. */
 static void order_addresses(const gli_tcp_contact *contact) {
   gli_interface list[2] = {{.name = "eth0", .prefix = 16, .up = true},
                            {.name = "eth1", .prefix = 64, .up = true}};

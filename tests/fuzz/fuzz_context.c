@@ -1,6 +1,6 @@
-/* What other ranks have published, and what else a store says while a context
- * is made: what the store does is the input. Where that does not say otherwise,
- * the other ranks have published what rank 0 has. */
+/* The store while a context is created: the input holds its answers. Where the
+ * input gives none, the other ranks have published the same record as rank
+ * 0. */
 #include <string.h>
 
 #include "core/bytes.h"

@@ -1,6 +1,6 @@
-/* The engine, when peers say anything: calls are under way in a context of four
- * ranks, and the messages of the other three are the input. Many of them are
- * what rank 0 itself has sent, changed here and there. */
+/* The engine with arbitrary messages from peers. Operations are in progress in
+ * a context of four ranks, and the input holds the messages of the other three.
+ * Many are messages that rank 0 itself has sent, with some changes. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@ enum { CALLS_MAX = 4, STEPS_MAX = 60, POLLS = 2 };
 enum { LENDS = 1, KEEPS = 2, PROMISES = 4, TREE = 8, WINDOW = 16 };
 enum { WINDOW_BYTES = 64, THEIR_BYTES = 1 << 20 };
 
-/* A call that is under way, with buffers of just the size that it needs. */
+/* A call in progress, with buffers of exactly the size that it needs. */
 typedef struct engine_call {
   gloo_request *request; /* NULL: none */
   int32_t *in, *out;
@@ -24,7 +24,7 @@ typedef struct engine_scene {
   engine_call calls[CALLS_MAX];
   gloo_window *window; /* NULL: none */
   uint64_t part[WINDOW_BYTES / 8], theirs[WINDOW_BYTES / 8];
-  /* The message that is to be handed up. */
+  /* The message to deliver. */
   nowhere_pair *pair;
   gli_header header;
   uint8_t *payload;
@@ -158,7 +158,7 @@ static void hand_up(void *user) {
   nowhere_hand_up(s->pair, &s->header, s->payload, s->bytes);
 }
 
-/* A small number in one of the header's fields. */
+/* Sets one of the header's fields to a small number. */
 static void header_change(gli_header *h, uint8_t field, uint8_t value) {
   switch (field % 14) {
     case 0:
@@ -214,7 +214,7 @@ static void engine_message(engine_scene *s, fuzz_input *input, bool echo) {
     memset(&s->header, 0, sizeof s->header);
     s->header.type = GLI_MESSAGE_DATA;
   }
-  /* Nobody would find it by chance. */
+  /* The fuzzer would not find the key by chance. */
   bool for_window = !echo && s->window != NULL && (what & 4) != 0;
   if (for_window) {
     s->header.type = GLI_MESSAGE_RMA;

@@ -1,5 +1,5 @@
-/* Variables of the environment: lines of NAME=VALUE. Those by which a launcher
- * is reached, or a library loaded, are not among them: fuzz_pmi.c. */
+/* Environment variables: lines of NAME=VALUE. Variables through which a
+ * launcher is reached or a library is loaded are left out: see fuzz_pmi.c. */
 #include <netdb.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,7 +47,8 @@ static const char *const names[] = {"GLOO_RANK",
                                     "GLOO_SHM_READ"};
 enum { NAMES = sizeof names / sizeof *names };
 
-/* What else of the program's own environment would be read. */
+/* Other variables that the library would read from the program's
+ * environment. */
 static const char *const others[] = {"PMI_FD",         "PMI_RANK",
                                      "PMIX_NAMESPACE", "PMIX_RANK",
                                      "HOME",           "GLOO_JOB_SECRET_FILE"};
@@ -58,7 +59,8 @@ static void unset_all(void) {
   for (int i = 0; i < OTHERS; i++) unsetenv(others[i]);
 }
 
-/* Names of hosts are asked of the system, and so of the network: not here. */
+/* Returns true if the value is a host name, whose look-up would use the
+ * network. */
 static bool asks_the_network(const char *name, const char *value) {
   struct addrinfo hints = {.ai_flags = AI_NUMERICHOST}, *list;
   if (strcmp(name, "GLOO_BIND_ADDR") != 0 &&

@@ -1,10 +1,10 @@
 /* The protocol of grow and join through the store: numbers, calls, places, and
- * the records of the meeting that follows. The store's answers are the input.
- * The first byte says whether this process joins or takes newcomers in, whether
- * the ranks have a secret, and how many there are in the end.
+ * the records of the meeting that follows. The input holds the store's answers.
+ * The first byte selects whether this process joins or admits newcomers,
+ * whether the ranks have a secret, and the final number of ranks.
  *
- * Records of the other ranks are not of the corpus: the library publishes each
- * here, in this process, as that rank (records_make). */
+ * Records of the other ranks are not in the corpus: the library publishes each
+ * in this process, as that rank (records_make). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,14 +39,15 @@ static gloo_status records_none(store_answers *s, const char *key,
   return GLOO_ERR_TIMEOUT;
 }
 
-/* The first meeting; the nonce is what fuzz.c has for a random number. */
+/* Returns the round of the first meeting; its nonce is the random number of
+ * fuzz.c. */
 static gli_grow_round records_round(void) {
   gli_grow_round round = {.number = 1};
   memset(round.drawn, 0x5a, sizeof round.drawn);
   return round;
 }
 
-/* A rank publishes, and the others never come. */
+/* Publishes the record of one rank; the other ranks never come. */
 static gloo_value records_publish(int rank, int size, bool asks) {
   store_answers s = {.input = {(const uint8_t *)"", 0},
                      .missing = records_none};
@@ -81,7 +82,7 @@ static void records_make(void) {
 
 static struct {
   bool asks, joins;
-  int rank, size; /* of this process in the end */
+  int rank, size; /* final values of this process */
 } scene;
 
 static bool scene_is(const char *key, const char *what) {
@@ -106,8 +107,8 @@ static gloo_status scene_place(gloo_value *value) {
   return scene_says(text, value);
 }
 
-/* What the other side has set: the call and the place of a newcomer, or the
- * answers of newcomers; and what the others publish in the meeting. */
+/* Returns the values that the other side sets: the call and the place of a
+ * newcomer, or the answers of newcomers, and the records of the meeting. */
 static gloo_status scene_missing(store_answers *s, const char *key,
                                  gloo_value *value) {
   (void)s;
@@ -141,7 +142,7 @@ static void scene_join(gloo_store *store, gloo_device *device) {
   gloo_context_destroy(context);
 }
 
-/* Rank 0 is alone, so that all of the agreement is its own. */
+/* Grows a context of rank 0 alone, so that it decides the whole agreement. */
 static void scene_grow(gloo_store *store, gloo_device *device, uint8_t how) {
   const gloo_context_options o = grow_options(scene.asks);
   gloo_grow_options grow = GLOO_GROW_OPTIONS_INIT;

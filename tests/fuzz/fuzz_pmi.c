@@ -1,8 +1,8 @@
-/* What a launcher says: lines of PMI-1, and where rank 0 serves the store. The
- * library's end of the conversation keeps what it has learnt for as long as the
- * process lives, so that it is part of this file here, and each line of the
- * input is what the launcher answers next. */
-/* Before their names mean something else. */
+/* Answers of a launcher: lines of PMI-1, and the address at which rank 0 serves
+ * the store. The library's client keeps its state for the lifetime of the
+ * process, so its source is included here. Each line of the input is the
+ * launcher's next answer. */
+/* Included before the macros below rename functions. */
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,8 +23,7 @@ static ssize_t launcher_takes(int fd, const void *line, size_t bytes,
   return (ssize_t)bytes;
 }
 
-/* A line, or as much of it as there is room for. A byte of 0xff is where it was
- * cut on its way. */
+/* Returns a line, or as much of it as fits. A byte of 0xff splits the line. */
 static ssize_t launcher_says(int fd, void *line, size_t room, int flags) {
   size_t n = 0;
   (void)fd;

@@ -1,8 +1,8 @@
-/* Both ends of a pair of ranks in shared memory, whose peer says anything on
- * the socket, and writes anything into the memory that both have. The first
- * byte: does the library connect, or accept; is there a secret; do messages
- * have checksums. Then come steps, each with a byte that says what: see
- * peer_step. */
+/* Both ends of a pair of ranks in shared memory. The peer sends anything on the
+ * socket, and writes anything to the shared memory. The first byte selects
+ * whether the library connects or accepts, whether it has a secret, and whether
+ * messages have checksums. The steps follow, each with a byte that selects its
+ * kind: see peer_step. */
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <string.h>
@@ -26,12 +26,12 @@ typedef struct shm_peer {
   gli_shm_endpoint here; /* the peer's */
   int listener;
   uint8_t how;
-  /* Its memory, the same for all inputs. */
+  /* The peer's memory, the same for all inputs. */
   gli_shm_out out;
   int page_fd, region_fd;
-  /* Of one input. */
-  int fd;                 /* the socket; -1: it has ended */
-  gli_shm_memory *theirs; /* the library's ring; NULL: it has none yet */
+  /* State of one input. */
+  int fd;                 /* the socket; -1: closed */
+  gli_shm_memory *theirs; /* the library's ring; NULL: none yet */
   size_t theirs_bytes;
   int n_requests;
   gli_send_request requests[REQUESTS];
@@ -63,7 +63,7 @@ static void peer_make_memory(shm_peer *p) {
   p->region_fd = peer_make(REGION_BYTES, &memory);
   fuzz_check(gli_shm_endpoint_here(&p->here, &what) == 0, "it has an address");
   memset(p->here.name, 0xa5, sizeof p->here.name); /* not the library's */
-  pid_t own = getpid();                            /* nor that of another run */
+  pid_t own = getpid();                            /* nor another run's */
   memcpy(p->here.name, &own, sizeof own);
   p->listener = gli_shm_listen(&p->here);
   fuzz_check(p->listener >= 0, "it listens");
@@ -85,7 +85,7 @@ static void peer_drop_theirs(shm_peer *p) {
   p->theirs = NULL;
 }
 
-/* The library's ring comes with its HELLO or ACCEPTED. */
+/* Reads a note. The library's ring comes with its HELLO or ACCEPTED. */
 static void peer_read_note(shm_peer *p) {
   gli_shm_note note;
   while (p->fd >= 0 && gli_shm_note_receive(p->fd, &note) == GLI_SHM_GOT_NOTE) {
@@ -122,7 +122,7 @@ static bool peer_is_connected(shm_peer *p) {
   return p->fd >= 0;
 }
 
-/* ---- what it says -------------------------------------------------------- */
+/* ---- notes from the peer ------------------------------------------------- */
 
 static gli_shm_note peer_note(const shm_peer *p, gli_shm_say say) {
   return (gli_shm_note){.version = GLI_SHM_VERSION,
@@ -137,14 +137,14 @@ static gli_shm_note peer_note(const shm_peer *p, gli_shm_say say) {
                         .asks = (p->how & ASKS) != 0};
 }
 
-/* Somebody else's: in one of its numbers. */
+/* Changes one of the note's numbers, as if it came from another rank. */
 static void note_spoil(gli_shm_note *note, int how) {
   switch (how) {
     case 1:
       note->key = 0; /* come later */
       break;
     case 2:
-      note->key = 1; /* not this way */
+      note->key = 1; /* wrong direction */
       break;
     case 3:
       note->key ^= 2;
@@ -211,7 +211,7 @@ static void peer_greet(shm_peer *p, int how) {
   if (p->fd >= 0) (void)gli_shm_note_send(p->fd, &note);
 }
 
-/* Any packet, with any of the descriptors that there are. */
+/* Sends any packet, with any of the peer's descriptors. */
 static void peer_say(shm_peer *p, fuzz_input *input) {
   uint8_t which = fuzz_take_u8(input);
   fuzz_input piece = fuzz_take_piece(input);
@@ -238,7 +238,7 @@ static void peer_say(shm_peer *p, fuzz_input *input) {
     (void)sendmsg(p->fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-/* A note that makes sense by itself. */
+/* Sends a note that is valid by itself. */
 static void peer_say_note(shm_peer *p, fuzz_input *input) {
   gli_shm_note note =
       peer_note(p, (gli_shm_say)(fuzz_take_u8(input) % GLI_SHM_SAYS));
@@ -248,9 +248,9 @@ static void peer_say_note(shm_peer *p, fuzz_input *input) {
   if (peer_is_connected(p)) (void)gli_shm_note_send(p->fd, &note);
 }
 
-/* ---- what it writes ------------------------------------------------------ */
+/* ---- writes to shared memory --------------------------------------------- */
 
-/* Damaged: a byte of the payload, once it is written. */
+/* Sends a message; `damaged`: with a byte of the payload changed afterwards. */
 static void peer_send(shm_peer *p, bool damaged, fuzz_input *input) {
   uint8_t *first = p->out.memory->data + p->out.at % RING_DATA;
   fuzz_input start = *input;
@@ -273,7 +273,7 @@ static void peer_write(fuzz_input *input, void *memory, size_t most) {
     memcpy((uint8_t *)memory + at, piece.at, piece.left);
 }
 
-/* A record in the slot that is looked at next, as the input has it. */
+/* Writes a record of the input to the slot that is read next. */
 static void peer_write_slot(shm_peer *p, fuzz_input *input) {
   gli_shm_slot *slot = &p->out.memory->slots[p->out.next % GLI_SHM_SLOTS];
   fuzz_input piece = fuzz_take_piece(input);
@@ -281,8 +281,7 @@ static void peer_write_slot(shm_peer *p, fuzz_input *input) {
   atomic_store(&slot->flag.sequence, ++p->out.next);
 }
 
-/* ---- what the library does meanwhile --------------------------------------
- */
+/* ---- concurrent calls of the library ------------------------------------- */
 
 static void peer_have_sent(shm_peer *p, fuzz_input *input) {
   size_t bytes = fuzz_take_u16(input) % USE_BYTES;

@@ -1,7 +1,7 @@
-/* The client of a TCP store, whose server says anything. The first byte says
- * whether there is a secret, and whether the server greets as it should; then
- * come replies: a status, and a piece of bytes with the right head, and the
- * right tag where there are tags. Status 255: bytes as they are. */
+/* The client of a TCP store whose server sends anything. The first byte selects
+ * whether there is a secret, and whether the server's greeting is right. The
+ * replies follow: a status, and a piece of bytes with a correct header, and a
+ * correct tag if frames have tags. Status 255 sends the bytes unchanged. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@
 
 enum { HAS_SECRET = 1, GREETS = 2, AS_IT_IS = 255 };
 
-/* What the server is going to say. */
+/* Bytes that the server will send. */
 typedef struct script {
   uint8_t *data;
   size_t bytes;
@@ -35,7 +35,8 @@ static void script_reply(script *s, gli_tcp_seal *seal, uint32_t status,
   free(frame.data);
 }
 
-/* The client has drawn what fuzz.c draws, and so has the server. */
+/* Builds the greeting. Client and server have both drawn the numbers of
+ * fuzz.c. */
 static gli_tcp_seal *script_greet(script *s, const void *secret,
                                   size_t secret_bytes) {
   gli_trust trust;

@@ -1,5 +1,5 @@
-/* The folder of a file store, in which there is anything: pieces, each of which
- * is a file. A byte says which, another what it is, and then come its bytes. */
+/* A file store's directory with any content: each piece of the input is a file.
+ * One byte selects its name, another its kind, and its bytes follow. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
@@ -24,7 +24,7 @@ static void folder_make(void) {
   fuzz_check(mkdtemp(folder) != NULL, folder);
 }
 
-/* With all that is in it. */
+/* Removes everything in the directory, recursively. */
 static void folder_empty(int fd) {
   DIR *all = fdopendir(fd);
   fuzz_check(all != NULL, "the folder can be read");
@@ -52,7 +52,7 @@ static void file_name(uint8_t which, char name[PATH_BYTES]) {
              gli_boot_id_hash(), (unsigned)which);
 }
 
-/* A pipe has no size. */
+/* Changes the size; this fails for a pipe, which has none. */
 static void file_resize(int fd, off_t bytes) {
   if (ftruncate(fd, bytes) != 0) return;
 }

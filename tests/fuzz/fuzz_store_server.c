@@ -1,9 +1,10 @@
-/* The server of a TCP store, whose clients say anything. The first byte: is
- * there a secret, do the clients greet as they should, is one that comes next
- * refused. Then come steps of two clients, each with a byte that says which
- * client and what: requests that make sense, or nearly; others, of any
- * operation and bytes, with the right head, and the right tag where there are
- * tags; bytes as they are; the end of a connection; the end of all timers. */
+/* The server of a TCP store whose clients send anything. The first byte selects
+ * whether there is a secret, whether the clients' greetings are right, and
+ * whether a further client is refused. The steps of two clients follow, each
+ * with a byte that selects the client and the kind: valid or nearly valid
+ * requests; requests with any operation and bytes, a correct header, and a
+ * correct tag if frames have tags; raw bytes; the end of a connection; the
+ * expiry of all timers. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -20,7 +21,7 @@ enum { HAS_SECRET = 1, GREET = 2, REFUSED = 4, OWN_USER = 8 };
 typedef struct scene {
   gli_tcp_service service;
   gli_key key;
-  int client[CLIENTS]; /* -1: it has ended */
+  int client[CLIENTS]; /* -1: closed */
   gli_tcp_seal *seal[CLIENTS];
 } scene;
 
@@ -53,8 +54,7 @@ static void scene_request(scene *s, int client, uint32_t op, const void *body,
   free(frame.data);
 }
 
-/* ---- requests that make sense ---------------------------------------------
- */
+/* ---- valid requests ------------------------------------------------------ */
 
 static const char *scene_key(fuzz_input *input) {
   static const char *const keys[] = {"k", "n", "alarm", "another key"};
@@ -105,7 +105,8 @@ static void put_body(gli_frame *frame, uint32_t op, fuzz_input *input) {
   gli_frame_put_u32(frame, fuzz_take_u8(input) & 1);
 }
 
-/* But for one byte, where the input wants that. */
+/* Sends a valid request, or one with a changed byte if the input selects
+ * that. */
 static void scene_ask(scene *s, int client, fuzz_input *input) {
   uint8_t what = fuzz_take_u8(input);
   uint32_t op = GLI_TCP_SET + what % (GLI_TCP_WILL - GLI_TCP_SET + 1);
@@ -125,7 +126,8 @@ static void scene_ask(scene *s, int client, fuzz_input *input) {
 /* ---- joining and leaving --------------------------------------------------
  */
 
-/* The server has drawn what fuzz.c draws, and so has the client. */
+/* Sends the greeting. Server and client have both drawn the numbers of
+ * fuzz.c. */
 static void scene_greet(scene *s, int client) {
   gli_tcp_nonces nonces;
   gloo_error error;

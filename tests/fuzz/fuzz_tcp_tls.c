@@ -1,12 +1,11 @@
-/* Both ends of a TCP connection of two ranks with TLS, whose peer says anything
- * before TLS, in place of it and inside of it. The first byte says which end
- * the library is, by what the two know each other, whether the peer is who it
- * should be, and whether the right greetings come first. Then come steps, each
- * with a byte that says on which of two connections and what. Inside of TLS the
- * peer is an end of src/net/tls.c; what OpenSSL does is looked at by
- * fuzz_tls.
+/* Both ends of a TCP connection of two ranks with TLS. The peer sends anything
+ * before TLS, in place of it and inside it. The first byte selects which end
+ * the library is, how the two authenticate, whether the peer is a stranger, and
+ * whether the correct greetings come first. The steps follow, each with a byte
+ * that selects one of two connections and the kind. Inside TLS the peer is an
+ * end of src/net/tls.c; fuzz_tls covers OpenSSL itself.
  *
- * A stranger gets no connection, whatever it says. */
+ * A stranger gets no connection, whatever it sends. */
 #include <fcntl.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -22,15 +21,15 @@
 
 enum { CONNECTIONS = 2, STEPS_MAX = 40, POLLS = 3 };
 enum {
-  CONNECTS = 1,       /* the library; else it accepts */
+  CONNECTS = 1,       /* the library connects; else it accepts */
   BY_CERTIFICATE = 2, /* else by the secret */
-  ASKS = 4,           /* there is a secret; always, if it goes by that */
+  ASKS = 4,           /* there is a secret; always set without certificates */
   STRANGER = 8,
   AGREES = 16
 };
 
 typedef struct tls_connection {
-  int fd; /* -1: it has ended */
+  int fd; /* -1: closed */
   gli_tls *tls;
   bool shaken;
   uint8_t hello[GLI_TCP_HELLO_BYTES]; /* as it was sent */
@@ -63,7 +62,7 @@ static void peer_listen(tls_peer *p) {
   p->contact.port = gli_endpoint_port(at);
 }
 
-/* Nothing of it stays in the system. */
+/* Closes the connection and leaves no state in the system (TIME_WAIT). */
 static void peer_hang_up(tls_connection *c) {
   const struct linger at_once = {.l_onoff = 1, .l_linger = 0};
   if (c->fd >= 0) {
@@ -98,7 +97,7 @@ static void peer_say_inside(tls_connection *c, const void *data, size_t bytes) {
   if (gli_tls_send(c->tls, &part, 1) < 0) peer_hang_up(c);
 }
 
-/* A stranger never comes so far that a stream is agreed on. */
+/* Checks that a stranger never gets far enough to agree on a stream. */
 static void peer_check(const tls_peer *p) {
   const gli_tcp_pair *pair = (const gli_tcp_pair *)p->use.pair;
   if ((p->how & STRANGER) != 0 && pair != NULL)
@@ -121,13 +120,13 @@ static void peer_turn(tls_peer *p) {
 
 /* ---- the right greetings ------------------------------------------------- */
 
-/* In one of its numbers, or none. */
+/* Changes one of the hello's numbers, or none. */
 static void hello_spoil(uint8_t hello[GLI_TCP_HELLO_BYTES], uint8_t how) {
   static const uint8_t at[] = {0, 8, 12, 16, 20, 24, 28, 32, 40, 44, 48};
   if (how > 0 && how <= sizeof at) hello[at[how - 1]] ^= how % 3 + 1;
 }
 
-/* The peer's, or the library's as it came. */
+/* Sends the peer's hello, or receives the library's. */
 static void peer_greet(tls_peer *p, tls_connection *c, uint32_t stream,
                        uint8_t spoil) {
   bool certified = (p->how & BY_CERTIFICATE) != 0;
@@ -153,7 +152,7 @@ static void peer_greet(tls_peer *p, tls_connection *c, uint32_t stream,
   c->greeted = true;
 }
 
-/* The job's key as the peer holds it: a stranger holds another. */
+/* Sets the job's key of the peer; a stranger has another one. */
 static bool peer_key(const tls_peer *p, gli_key *key) {
   gloo_error error;
   memset(key, 0, sizeof *key);
@@ -168,7 +167,7 @@ static gli_tls_settings *peer_settings(const tls_peer *p, uint8_t which) {
   bool certified = (p->how & BY_CERTIFICATE) != 0;
   if (which % 4 == 3) certified = !certified;
   if (!certified) return papers.secret;
-  /* One that has a rank's certificate does not have the secret. */
+  /* A stranger with a rank's certificate lacks the secret. */
   if (stranger && ((p->how & ASKS) == 0 || which % 4 != 0))
     return which % 4 == 1 ? papers.other_rank : papers.stranger[1];
   return which % 4 == 2 ? papers.other_rank : papers.rank[1];
@@ -196,7 +195,7 @@ static void peer_secure(tls_peer *p, tls_connection *c, uint8_t which) {
   peer_shake_hands(p, c);
 }
 
-/* The nonce of either end is as fuzz.c draws it. */
+/* Computes the tags; fuzz.c fixes the nonces of both ends. */
 static bool peer_tags(const tls_peer *p, const tls_connection *c,
                       gli_proofs *tags) {
   uint8_t nonce[GLI_NONCE_BYTES];
@@ -224,7 +223,7 @@ static void peer_answer(const tls_peer *p, tls_connection *c, uint32_t answer,
     peer_say_inside(c, bytes, sizeof bytes);
 }
 
-/* In clear, or with another tag, if that is said. */
+/* Sends the proof; `in_clear`: outside TLS, `other`: with a wrong tag. */
 static void peer_prove(tls_peer *p, tls_connection *c, bool in_clear,
                        bool other) {
   uint8_t bytes[GLI_TCP_CHALLENGE_BYTES];
@@ -248,7 +247,7 @@ static void peer_prove(tls_peer *p, tls_connection *c, bool in_clear,
   peer_turn(p);
 }
 
-/* A whole handshake, on one connection. */
+/* Runs a whole handshake on one connection. */
 static void peer_agree(tls_peer *p, int k) {
   tls_connection *c = &p->c[k];
   peer_greet(p, c, (uint32_t)k, 0);

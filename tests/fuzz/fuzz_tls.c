@@ -1,14 +1,14 @@
-/* TLS: two ends of src/net/tls.c, and a wire that the input rules. The
- * first byte says by what they know each other, and whether that is right, and
- * whether the handshake comes first, of which nothing is changed then. Then
- * come steps, each with a byte that says which end and what: go on with the
- * handshake, send, receive, shut, and what becomes of the bytes under way
- * (tls_wire.h); or one end says, with the right keys, what none ever would.
+/* TLS: two ends of src/net/tls.c, and a wire that the input controls. The first
+ * byte selects how they authenticate, whether the credentials are right, and
+ * whether an unchanged handshake comes first. The steps follow, each with a
+ * byte that selects the end and the kind: continue the handshake, send,
+ * receive, shut down, change the bytes in transit (tls_wire.h), or send content
+ * that no end would send, encrypted with the right keys.
  *
- * What is in OpenSSL is not what is to be found, so a peer's bytes are changed
- * more often than made up. Whatever comes: an end hears what the other has
- * said, in that order, or else an error with a reason, and after it nothing;
- * where no byte was changed it hears all. */
+ * The target is not OpenSSL's own code, so a peer's bytes are changed more
+ * often than made up. Invariant: an end receives the bytes that the other has
+ * sent, in order, or an error with a reason and nothing after it. If no byte
+ * was changed it receives all. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,8 +27,8 @@ enum {
   SEND_MAX = 4 * 65535
 };
 
-/* The first byte. Strangers have another key, or a certificate of an authority
- * that the other end does not know. */
+/* Flags of the first byte. Strangers have another key, or a certificate of an
+ * authority that the other end does not trust. */
 enum {
   BY_CERTIFICATE = 1,
   EXPECT_RANKS = 2,
@@ -43,21 +43,19 @@ typedef struct tls_side {
   gli_tls *tls;
   gli_tls_step step;
   int shake_code, read_code, write_code; /* errno; 0: none */
-  bool over;                             /* the other end says no more */
-  bool shut;                             /* nor does this one */
+  bool over;                             /* the other end has shut down */
+  bool shut;                             /* this end has shut down */
   bool never;                            /* the handshake must not succeed */
-  uint64_t sent, heard;                  /* bytes of what it says, and of the
-                                            other's */
+  uint64_t sent, heard;                  /* bytes sent, and bytes received */
 } tls_side;
 
 static tls_side side[ENDS];
 static bool side_trusts; /* the handshake has to succeed if nothing changes */
 
-/* ---- what the fuzzer is told ----------------------------------------------
- */
+/* ---- coverage feedback --------------------------------------------------- */
 
-/* OpenSSL's code has no edges that it sees, so the fuzzer is told what an end
- * has come to. */
+/* OpenSSL's code is not instrumented, so these counters report the state of an
+ * end to the fuzzer. */
 #if GLI_LINUX
 __attribute__((section("__libfuzzer_extra_counters")))
 #endif
@@ -84,10 +82,10 @@ static void settings_make(void) {
   keys_listen(all.secret);
 }
 
-/* ---- what is said -------------------------------------------------------- */
+/* ---- content ------------------------------------------------------------- */
 
-/* Bytes that begin again only after a prime number of them, so that any piece
- * of that comes in the place of another is seen. */
+/* Content that repeats only after a prime number of bytes, so that a piece in a
+ * wrong place is detected. */
 static uint8_t sayings[ENDS][SAYING_BYTES + SEND_MAX];
 
 static void sayings_make(void) {
@@ -100,7 +98,7 @@ static void sayings_make(void) {
     }
 }
 
-/* What end `e` says, from byte `at` on: SEND_MAX bytes. */
+/* Returns SEND_MAX bytes of end e's content, from byte `at` on. */
 static const uint8_t *side_says(int e, uint64_t at) {
   return sayings[e] + at % SAYING_BYTES;
 }
@@ -116,8 +114,8 @@ static void side_check_error(int e, int code) {
                "that can be shown to a person");
 }
 
-/* Who reads hears of the first one for ever; who writes, of what the socket
- * says later as well. */
+/* Checks an error of the handshake or of a read, which is permanent. A later
+ * error of the socket may replace a write error. */
 static void side_fail(int e, int code, int *failed) {
   fuzz_check(*failed == 0 || *failed == code, "an error stays what it is");
   *failed = code;
@@ -147,7 +145,7 @@ static void side_shaken(int e) {
              "both ends have the same key");
 }
 
-/* One that has failed is asked again. */
+/* Continues the handshake, also after it has failed. */
 static void side_shake_hands(int e) {
   tls_side *s = &side[e];
   if (s->step == GLI_TLS_DONE) return;
@@ -201,7 +199,7 @@ static void side_send(int e, size_t bytes, uint8_t how) {
   fuzz_check(s->sent <= wire[e].taken + WIRE_KEPT_MAX, "only so much is kept");
 }
 
-/* False: there is nothing more for now, or for ever. */
+/* Returns false if no more data comes, for now or permanently. */
 static bool side_receive(int e, size_t bytes, uint8_t how) {
   tls_side *s = &side[e];
   struct iovec parts[PARTS_MAX];
@@ -247,7 +245,7 @@ static void side_shut(int e) {
 /* ---- both ends, as far as they come ---------------------------------------
  */
 
-/* As the library does: it reads where there is something, as far as it can
+/* Acts as the library does: reads while data is available, as far as it can
  * know. */
 static void side_go_on(int e) {
   tls_side *s = &side[e];
@@ -313,7 +311,8 @@ static void ends_open(uint8_t how) {
   side_trusts = !side[CLIENT].never && !side[SERVER].never;
 }
 
-/* Content that is not what was said: that would be, with the right key. */
+/* Sends content that differs from what the end sent, encrypted with the right
+ * key. */
 static void ends_forge(int e, fuzz_input *input) {
   static const uint8_t types[] = {20, 21, 22, KEYS_SAYING, 24, 0};
   uint8_t record[KEYS_RECORD_MAX], what = fuzz_take_u8(input);
@@ -366,8 +365,9 @@ static void ends_step(fuzz_input *input) {
   }
 }
 
-/* What was not changed has come, whatever has become of the other direction;
- * but who has heard half a message of a handshake cannot say that it ends. */
+/* Checks that unchanged data has arrived, whatever happened to the other
+ * direction. An end that received part of a handshake message cannot report the
+ * end of its data. */
 static void ends_check(void) {
   bool shaken =
       side[CLIENT].step == GLI_TLS_DONE && side[SERVER].step == GLI_TLS_DONE;

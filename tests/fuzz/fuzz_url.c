@@ -1,4 +1,4 @@
-/* URLs of stores, and what is shown of them. */
+/* URLs of stores, and the text that is shown for them. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,7 @@ static void check_part(const gli_store_url *url, const char *part) {
       "and ends there");
 }
 
-/* What is shown is the same, whatever the password is. */
+/* Checks that the shown text does not depend on the password. */
 static void check_shown(const char *text, const char *password) {
   char other[GLI_STORE_URL_MAX + 8];
   if (password[0] == '\0') return;

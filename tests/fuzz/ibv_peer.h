@@ -1,6 +1,6 @@
-/* The peer of fuzz_ibv: the other end of the library's queue pair, by a device
- * of its own. It does what a peer's program can do: sends any bytes as a frame,
- * writes and reads memory whose key it has, posts buffers or none. */
+/* The peer of fuzz_ibv: the other end of the library's queue pair, on a
+ * separate device. It can do what a peer's program can: send any bytes as a
+ * frame, write and read memory whose key it has, and post buffers or none. */
 #ifndef TESTS_FUZZ_IBV_PEER_H
 #define TESTS_FUZZ_IBV_PEER_H
 
@@ -9,7 +9,7 @@
 
 enum {
   PEER_SLOTS = 16,          /* each way */
-  PEER_OPEN_BYTES = 1 << 16 /* of memory that the library may reach */
+  PEER_OPEN_BYTES = 1 << 16 /* memory that the library may access */
 };
 
 typedef struct peer_end {
@@ -21,9 +21,9 @@ typedef struct peer_end {
   bool connected;
   uint32_t posted, done; /* work requests */
   uint32_t given, taken; /* buffers */
-  uint32_t owed;         /* credits: buffers that were given again */
-  uint32_t asked;        /* number of the last message that asked where */
-  bool placed;           /* a place was told: */
+  uint32_t owed;         /* credits: reposted buffers */
+  uint32_t asked;        /* number of the last message that asked for a place */
+  bool placed;           /* the library sent a place: */
   uint64_t place;
   uint32_t place_key;
   uint8_t open[PEER_OPEN_BYTES];
@@ -36,12 +36,12 @@ enum { PEER_PSN = 0x123456 };
 /* Opens the device and makes the queue pair. */
 void peer_open(void);
 void peer_close(void);
-/* Connects the peer's queue pair to the one that the library offered. */
+/* Connects the peer's queue pair to the library's. */
 void peer_connect(uint32_t number, uint32_t psn);
-/* Its queue pair fails: what the library sends does not arrive any more. */
+/* Fails the peer's queue pair: the library's messages no longer arrive. */
 void peer_break(void);
 
-/* Sends a frame, if there is a slot for it. */
+/* Sends a frame if a slot is free. */
 void peer_send(const uint8_t *frame, size_t bytes);
 /* Writes to memory of the library, or reads it. */
 void peer_reach(bool writes, uint64_t remote, uint32_t rkey, size_t bytes);

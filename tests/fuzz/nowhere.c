@@ -13,7 +13,7 @@ static const uint64_t poll_ns = 100000;
 nowhere_end nowhere;
 static const gli_transport_ops nowhere_ops;
 
-/* ---- the end point ------------------------------------------------------- */
+/* ---- the endpoint -------------------------------------------------------- */
 
 static gloo_status end_open(const gli_transport_config *config,
                             gli_transport **t, gloo_error *error) {
@@ -118,7 +118,7 @@ static bool nowhere_rkey_pack(gli_pair *pair, const void *memory, size_t bytes,
   return nowhere.lends;
 }
 
-/* Odd ones are not mapped. */
+/* Maps even rkeys only. */
 static gloo_status nowhere_rkey_map(gli_pair *pair, uint64_t rkey, size_t bytes,
                                     bool write, void **memory,
                                     gloo_error *error) {
@@ -167,7 +167,7 @@ static const gli_transport_ops nowhere_ops = {
     .shared_copy = nowhere_shared_copy,
 };
 
-/* ---- what comes ---------------------------------------------------------- */
+/* ---- incoming messages --------------------------------------------------- */
 
 static void nowhere_place(const gli_sink *sink, const gli_header *header,
                           const uint8_t *payload, size_t bytes) {
@@ -199,7 +199,7 @@ void nowhere_hand_up(nowhere_pair *pair, const gli_header *header,
   if (whole)
     nowhere.upcalls->received(pair->user, sink.token);
   else
-    pair->stopped = true; /* what follows would be more of it */
+    pair->stopped = true; /* the rest of the payload never comes */
 }
 
 void nowhere_fail(nowhere_pair *pair, gloo_status status, int rank) {

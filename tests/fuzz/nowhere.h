@@ -1,5 +1,5 @@
-/* A transport whose peers are the input. It has a clock of its own, which moves
- * when somebody looks, sleeps or waits: no time passes. */
+/* A transport whose peers are the input. Its virtual clock advances when the
+ * engine polls, sleeps or waits, so no real time passes. */
 #ifndef TESTS_FUZZ_NOWHERE_H
 #define TESTS_FUZZ_NOWHERE_H
 
@@ -9,15 +9,15 @@
 
 enum {
   NOWHERE_RANKS = 4,
-  NOWHERE_SAID = 8,         /* headers that are remembered of each pair */
-  NOWHERE_BYTES = 256 << 10 /* of payload, and of memory that rkeys name */
+  NOWHERE_SAID = 8,         /* headers kept for each pair */
+  NOWHERE_BYTES = 256 << 10 /* payload, and memory that rkeys refer to */
 };
 
 typedef struct nowhere_pair {
   gli_pair base;
   void *user;
   bool open, stopped;
-  gli_header said[NOWHERE_SAID]; /* what was sent last, by `n_said` */
+  gli_header said[NOWHERE_SAID]; /* last headers sent, indexed by `n_said` */
   unsigned n_said;
 } nowhere_pair;
 
@@ -35,20 +35,20 @@ typedef struct nowhere_end {
   nowhere_pair *kept_by[64];
   size_t n_kept;
   gli_shared_copy copies[2][GLI_SHARED_COPIES];
-  /* What the next poll is to hand up; NULL: nothing. */
+  /* Called by the next poll to deliver a message; NULL: nothing. */
   void (*next)(void *user);
   void *next_user;
-  uint8_t memory[NOWHERE_BYTES]; /* what it holds does not matter */
+  uint8_t memory[NOWHERE_BYTES]; /* with any content */
 } nowhere_end;
 
 extern nowhere_end nowhere;
 
-/* For one input. */
+/* Opens a device for one input. */
 gloo_device *nowhere_open(void);
 void nowhere_close(gloo_device *device);
 
-/* Within `next`. A message of that pair, with the first bytes of its payload;
- * fewer than its length: the rest never comes. */
+/* Delivers a message from that pair; only within `next`. If `bytes` is less
+ * than its length, the rest never comes. */
 void nowhere_hand_up(nowhere_pair *pair, const gli_header *header,
                      const uint8_t *payload, size_t bytes);
 void nowhere_fail(nowhere_pair *pair, gloo_status status, int rank);

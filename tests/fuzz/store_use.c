@@ -4,7 +4,7 @@
 
 #include "rendezvous/store/store.h"
 
-/* Those that only say what they found have no sentence. */
+/* Checks a status; GLOO_ERR_POISONED has no message. */
 static void use_check(gloo_status status, const gloo_error *error) {
   if (status != GLOO_ERR_POISONED) fuzz_check_error(status, error);
 }
@@ -39,7 +39,7 @@ static void use_changes(gloo_store *store) {
   use_check(gloo_store_delete(store, "k", &error), &error);
 }
 
-/* As ranks that meet do. */
+/* Uses the store as ranks that meet do. */
 static void use_visit(gloo_store *store) {
   static const char *const keys[] = {"outcome", "k"};
   const gloo_value values[] = {{"gone", 4}, {NULL, 0}};

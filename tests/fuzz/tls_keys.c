@@ -50,10 +50,11 @@ void keys_draw_again(void) {
 typedef struct keys_end {
   const gli_tls *tls;
   bool known, next_known;
-  uint8_t secret[SECRET_BYTES]; /* from which its present keys follow */
-  uint8_t next[SECRET_BYTES];   /* ... those after its part of the handshake */
-  uint64_t sealed;              /* records with the present keys */
-  uint8_t head[HEAD_BYTES];     /* of the record that it is sending */
+  uint8_t secret[SECRET_BYTES]; /* secret of the current keys */
+  uint8_t next[SECRET_BYTES];   /* ... of the keys after its part of the
+                                   handshake */
+  uint64_t sealed;              /* records sealed with the current keys */
+  uint8_t head[HEAD_BYTES];     /* header of the record being sent */
   size_t head_bytes, left;
 } keys_end;
 
@@ -105,8 +106,8 @@ void keys_begin(int e, const gli_tls *tls) {
   keys_ends[e] = (keys_end){.tls = tls};
 }
 
-/* Each end sends its part of the handshake, and changes its key, in the call in
- * which it learns the next one. */
+/* Switches the keys. Each end sends its part of the handshake, and changes its
+ * key, in the call in which it learns the next one. */
 void keys_go_on(int e) {
   keys_end *end = &keys_ends[e];
   if (!end->next_known) return;
@@ -129,7 +130,7 @@ void keys_see_sent(int e, const void *data, size_t bytes) {
     if (end->head_bytes == HEAD_BYTES) {
       end->head_bytes = 0;
       end->left = (size_t)(end->head[3] << 8 | end->head[4]);
-      /* All that is sealed looks like that. */
+      /* Every sealed record has that type. */
       end->sealed += end->head[0] == KEYS_SAYING;
     }
     at += n;

@@ -9,8 +9,8 @@
 typedef struct tls_papers {
   gli_tls_settings *secret;
   gli_tls_settings *rank[2];
-  gli_tls_settings *stranger[2]; /* of an authority that the job has not */
-  gli_tls_settings *other_rank;  /* 7, wherever that is */
+  gli_tls_settings *stranger[2]; /* their authority is not the job's */
+  gli_tls_settings *other_rank;  /* rank 7, at any address */
   gli_endpoint at;
 } tls_papers;
 

@@ -1,4 +1,4 @@
-#undef realloc /* the name under which others have wire_realloc */
+#undef realloc /* renamed to wire_realloc in other files */
 #include "tls_wire.h"
 
 #include <errno.h>
@@ -48,7 +48,7 @@ static void wire_close_up(wire_flow *flow) {
 }
 
 bool wire_add(wire_flow *flow, const void *data, size_t bytes) {
-  if (flow->ended || flow->reset) return true; /* it goes nowhere */
+  if (flow->ended || flow->reset) return true; /* dropped */
   wire_close_up(flow);
   if (bytes > WIRE_BYTES - flow->end) return false;
   memcpy(flow->data + flow->end, data, bytes);
@@ -75,7 +75,8 @@ ssize_t gli_socket_send(int fd, const void *data, size_t bytes) {
   return (ssize_t)bytes;
 }
 
-/* The system tells of an error once, and later only of the end. */
+/* Returns the result of a read without data. The system reports an error once,
+ * and afterwards only the end. */
 static ssize_t wire_nothing(wire_flow *flow) {
   if (flow->reset && !flow->told) {
     flow->told = true;
@@ -104,13 +105,14 @@ void *wire_realloc(void *memory, size_t bytes) {
   return realloc(memory, bytes);
 }
 
-/* ---- what is done to it -------------------------------------------------- */
+/* ---- changes on the wire ------------------------------------------------- */
 
 typedef struct wire_part {
   size_t at, bytes;
 } wire_part;
 
-/* Where the record after that at `at` begins, if one begins there. */
+/* Returns the start of the record after the one at `at`, if one begins
+ * there. */
 static size_t wire_next_record(const wire_flow *flow, size_t at) {
   if (flow->end - at < RECORD_HEAD_BYTES) return flow->end;
   size_t bytes = (size_t)(flow->data[at + 3] << 8 | flow->data[at + 4]);
@@ -118,8 +120,9 @@ static size_t wire_next_record(const wire_flow *flow, size_t at) {
   return bytes < flow->end - at ? at + bytes : flow->end;
 }
 
-/* One byte says which records, and how many; one that is odd how many bytes,
- * and two more from where on. */
+/* Selects a part of the bytes in transit. An even byte gives the first record
+ * and the number of records; an odd one gives the number of bytes, and two more
+ * bytes the offset. */
 static wire_part wire_choose(const wire_flow *flow, fuzz_input *input) {
   uint8_t how = fuzz_take_u8(input);
   wire_part part = {flow->arrived, 0};
@@ -180,7 +183,7 @@ static void wire_repeat(wire_flow *flow, fuzz_input *input) {
   free(copy);
 }
 
-/* Behind all else. */
+/* Moves a part behind everything else. */
 static void wire_move(wire_flow *flow, fuzz_input *input) {
   wire_part part = wire_choose(flow, input);
   uint8_t *copy = wire_copy(flow, part);
@@ -195,13 +198,13 @@ static void wire_insert(wire_flow *flow, fuzz_input *input) {
   wire_put_in(flow, part.at, piece.at, piece.left);
 }
 
-/* Nothing comes after it. */
+/* Cuts the flow: nothing after that point arrives. */
 static void wire_cut(wire_flow *flow, fuzz_input *input) {
   flow->end = wire_choose(flow, input).at;
   flow->changed = flow->ended = true;
 }
 
-/* Both ends hear of it at once. */
+/* Resets the connection; both ends notice at once. */
 static void wire_reset(wire_flow *flow, fuzz_input *input) {
   (void)input;
   flow->given = flow->arrived = flow->end = 0;
