@@ -1,4 +1,4 @@
-/* What the tests expect of an exploration. */
+/* Checks of the result of an exploration. */
 #ifndef GLI_TESTS_MODEL_CHECK_H
 #define GLI_TESTS_MODEL_CHECK_H
 
@@ -19,8 +19,8 @@ void check_fine(const char *name, const model_result *result);
 void check_fault(const char *name, const model_result *result,
                  model_fault fault);
 
-/* Was the program called with the argument "deep"? Then it tests less, but
- * takes larger scenes for that. */
+/* Returns true if the program was called with the argument "deep": it then runs
+ * fewer tests, with larger scenes. */
 bool check_deep(int argc, char **argv);
 
 #endif

@@ -1,6 +1,6 @@
-/* What a thread does is what gli_device_wait (engine/wait.c) does: with the
- * engine's lock, poll, wake the others if something was completed, and sleep
- * without the lock when there was nothing to do. */
+/* Threads act as gli_device_wait (engine/wait.c) does: with the engine's lock
+ * held they poll and wake the others if something was completed; if nothing was
+ * done they sleep without the lock. */
 #include "crew_scene.h"
 
 #include "kinds.h"
@@ -11,7 +11,7 @@ enum { ENGINE_LOCK = 0 };
 typedef struct member {
   process *shared; /* first */
   int me;
-  int polls; /* to be done, if it only polls */
+  int polls; /* polls left if the thread only polls */
   phase phase;
 } member;
 
@@ -19,7 +19,7 @@ static const crew_script *script;
 static member members[2];
 static process peer;
 
-/* Is that what somebody waits for? */
+/* Returns true if the messages that came meanwhile end a thread's wait. */
 static bool completes(int before, int now) {
   bool any = false;
   for (int i = 0; i < 2; i++)
@@ -30,7 +30,7 @@ static bool completes(int before, int now) {
 static void poll_once(member *m, process *p) {
   p->host.t.polls = 0;
   if (m->polls-- > 0)
-    atomic_store(&p->host.t.look, true); /* as if it were time for that */
+    atomic_store(&p->host.t.look, true); /* as if the look were due */
   int got = p->got;
   int events = gli_shm_poll(&p->host.t.peers.base);
   if (completes(got, p->got) && p->waiters > 0)

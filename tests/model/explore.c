@@ -1,4 +1,4 @@
-/* Depth first through all schedules, never twice through the same state. */
+/* Depth-first search of all schedules that visits no state twice. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,10 +7,10 @@
 
 typedef struct frame {
   model_state *state;
-  model_step step; /* the one that is being tried */
-  int thread;      /* the next one to try */
+  model_step step; /* the step being tried */
+  int thread;      /* the next thread to try */
   unsigned way;
-  bool crashes; /* after all else */
+  bool crashes; /* tried last */
 } frame;
 
 typedef struct search {
@@ -37,7 +37,7 @@ static frame *push(search *s) {
   return f;
 }
 
-/* A process ends without warning. */
+/* Ends a process abruptly. */
 static void crash(model_state *state, int thread) {
   int process = model_the.threads[thread].process;
   for (int i = 0; i < model_the.n_threads; i++)
@@ -65,8 +65,8 @@ static bool step_of(frame *f, int thread, unsigned way) {
   return true;
 }
 
-/* Find the next step from here. False: all were tried. Where one thread may go
- * first without loss, nothing else is tried but crashes. */
+/* Finds the next step. Returns false if all were tried. If one thread can go
+ * first without loss, only its step and crashes are tried. */
 static bool next_step(frame *f) {
   if (f->crashes) return next_crash(f);
   if (f->thread == 0 && f->way == 0) {
@@ -96,7 +96,7 @@ static void take_step(model_state *state, model_step *step) {
   if (model_the.fault == MODEL_FINE) model_tidy(state);
 }
 
-/* Nobody can go on: has everybody come to the end? */
+/* Checks a state without a next step: a thread that has not ended is stuck. */
 static void check_end(const model_state *state) {
   bool crashed = false, stuck = false, on_memory = false;
   const char *who = "";

@@ -1,5 +1,5 @@
-/* In place of the operating system and of what makes connections: what poll.c,
- * shm_wait.c, shm_send.c, shm_receive.c and shm_pair.c call. */
+/* Replaces the operating system and connection set-up: the functions that
+ * poll.c, shm_wait.c, shm_send.c, shm_receive.c and shm_pair.c call. */
 #ifndef GLI_TESTS_MODEL_KERNEL_H
 #define GLI_TESTS_MODEL_KERNEL_H
 
@@ -19,15 +19,15 @@ typedef struct heap {
   _Alignas(16) uint8_t bytes[HEAP_BYTES];
 } heap;
 
-/* Two end points, connected, with a ring in each direction. Descriptors are the
- * numbers of bells. */
+/* Two connected endpoints with a ring in each direction. Descriptors are bell
+ * numbers. */
 void host_set_up(host *h, int process, gli_shm_page *pages[2],
                  const gli_upcalls *upcalls);
-/* Scenes know these. */
+/* Defined by the scenes. */
 host *host_of_thread(void);
 heap *heap_of_thread(void);
 
-/* The compiler is told to call these instead of the C library's. */
+/* Called in place of the C library's functions (compiler options). */
 int model_close(int fd);
 void *model_malloc(size_t bytes);
 void model_free(void *memory);

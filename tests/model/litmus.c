@@ -1,6 +1,7 @@
-/* Programs whose outcomes are known: they show that the model itself allows
- * what C11 allows, and nothing else. Each thread keeps what it has read; the
- * last one to end compares. Compiled as what is tested is. */
+/* Litmus tests with known outcomes: they show that the model allows exactly
+ * what C11 allows. Each thread keeps the values that it has read; the last
+ * thread to end compares them. The programs are compiled as the tested code
+ * is. */
 #include "litmus.h"
 
 #include <stdatomic.h>
@@ -10,7 +11,8 @@
 
 enum { X, Y, Z, LOCATIONS, READS = 4, THREADS_MAX = 3 };
 
-/* What all read, in arena memory that is only written under a lock. */
+/* Values that the threads read, in arena memory that is only written under a
+ * lock. */
 typedef struct outcome {
   uint32_t ended;
   uint32_t read[THREADS_MAX][READS];

@@ -13,12 +13,12 @@ typedef struct litmus_test {
   const char *name;
   int threads;
   const char *steps[3];
-  /* What is read, thread by thread, then the last values of x, y, z. */
+  /* The values read, thread by thread, then the final values of x, y, z. */
   const char *outcome;
   bool allowed;
 } litmus_test;
 
-/* The outcome is a fault (MODEL_WRONG) of this scene. */
+/* Sets up a scene in which the outcome is a fault (MODEL_WRONG). */
 void litmus_set_up(const litmus_test *test);
 
 #endif

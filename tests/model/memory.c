@@ -34,7 +34,7 @@ static bool releases(uint8_t order) {
          order == memory_order_seq_cst;
 }
 
-/* ---- what may be chosen -------------------------------------------------- */
+/* ---- possible choices ---------------------------------------------------- */
 
 static size_t floor_of(const model_state *state, int thread) {
   const model_run *run = &state->runs[thread];
@@ -44,13 +44,14 @@ static size_t floor_of(const model_state *state, int thread) {
   return run->pending.order == memory_order_seq_cst && sc > seen ? sc : seen;
 }
 
-/* Is there room for a message right after the one at `i`? */
+/* Returns true if a message can follow directly after the one at `i`. */
 static bool may_follow(const model_location *l, size_t i) {
   return i + 1 == l->n || l->messages[i + 1].updates == 0;
 }
 
-/* The message read, or followed by the new one, in the way-th way: the latest
- * first. SIZE_MAX: there is no such way. */
+/* Returns the index of the message that is read, or that the new one follows,
+ * in choice `way`; 0 is the latest. Returns SIZE_MAX if that choice does not
+ * exist. */
 static size_t base_of(const model_state *state, int thread, unsigned way) {
   const model_op *op = &state->runs[thread].pending;
   const model_location *l = &state->locations[op->place];
@@ -113,9 +114,10 @@ unsigned model_ways(const model_state *state, int thread) {
   return 1;
 }
 
-/* A store that is not seq_cst leaves to the others all that they had, and adds
- * to it; nobody else stores there, so that it has one place. What the owner
- * loads nobody changes. Unlocking can only be waited for. */
+/* Returns true if the thread's step can go first without loss. A store that is
+ * not seq_cst leaves the others' choices as they were and adds one; in an owned
+ * location it has a single place. A value loaded by the owner is changed by no
+ * other thread. An unlock only enables others. */
 bool model_eager(const model_state *state, int thread) {
   const model_run *run = &state->runs[thread];
   const model_op *op = &run->pending;
@@ -153,7 +155,7 @@ static void read_from(model_state *state, int thread, const model_message *m,
     raise_to(&state->sc.at[op->place], index);
 }
 
-/* All that was at `index` or later moves up by one. */
+/* Moves the messages at `index` and later up by one. */
 static void make_room(model_state *state, size_t place, size_t index) {
   model_location *l = &state->locations[place];
   memmove(&l->messages[index + 1], &l->messages[index],
@@ -184,7 +186,7 @@ static bool went_back(const model_place *place, uint64_t from, uint64_t to) {
   return to - from > UINT64_MAX / 2;
 }
 
-/* Add a message after the one at `base`. */
+/* Adds a message after the one at `base`. */
 static void write_after(model_state *state, int thread, size_t base,
                         uint64_t value, const model_view *inherited) {
   model_run *run = &state->runs[thread];
@@ -253,7 +255,7 @@ static void fence(model_state *state, int thread) {
   tick(run, thread);
 }
 
-/* ---- the kernel's -------------------------------------------------------- */
+/* ---- kernel objects ------------------------------------------------------ */
 
 static void take_over(model_run *run, const model_view *view) {
   join(&run->seen, view);
@@ -347,7 +349,8 @@ uint64_t model_perform(model_state *state, int thread, unsigned way) {
   }
 }
 
-/* What a process had done is seen by who sees that it crashed. */
+/* Ends a thread. A thread that sees the crash of a process also sees all that
+ * the process did before. */
 void model_end(model_state *state, int thread, model_fate fate) {
   model_run *run = &state->runs[thread];
   run->fate = fate;

@@ -1,5 +1,4 @@
-/* What travels in the scenes: messages that are known by their number, and a
- * ring in the arena. */
+/* Messages of the scenes, identified by number, and a ring in the arena. */
 #ifndef GLI_TESTS_MODEL_MESSAGES_H
 #define GLI_TESTS_MODEL_MESSAGES_H
 
@@ -9,7 +8,7 @@ enum { MESSAGES_MAX = 6, MESSAGE_BYTES = 512 };
 
 gli_header message_header(int number, uint8_t type, uint32_t length);
 const uint8_t *message_payload(int number);
-/* Is it just what was sent? */
+/* Returns true if header and data are those that were sent. */
 bool message_is(int number, const gli_header *header, const uint8_t *data);
 
 /* Memory of a ring in which `first` records have passed. */

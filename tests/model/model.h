@@ -1,47 +1,48 @@
-/* An exhaustive explorer of schedules, for code that must be right on weakly
- * ordered machines: what it is, and what test programs see of it.
+/* An exhaustive explorer of schedules for code that must be correct on weakly
+ * ordered machines, and its interface to test programs.
  *
- * What is run. The real code, not a copy: src/transport_shm/{ring,send,receive,
- * poll,wait,pair}.c, compiled for ThreadSanitizer but linked with runtime.c in
- * place of its runtime, so that every access to memory and every atomic
- * operation, with its memory order, is a call to the explorer. Only sizes are
- * changed: 2 or 4 slots, a few lines of data. kernel.c stands for the operating
- * system: bells (eventfd), events, the liveness socket, locks, a clock that
- * stands still: no time-out hides a lost wake-up. Addresses outside the arena
- * are left alone.
+ * Code under test. The real sources,
+ * src/transport_shm/{ring,send,receive,poll,wait,pair}.c, are compiled for
+ * ThreadSanitizer but linked with runtime.c in place of its runtime, so that
+ * every memory access and every atomic operation, with its memory order, is a
+ * call to the explorer. Only sizes are changed: 2 or 4 slots, a few lines of
+ * data. kernel.c stands for the operating system: bells (eventfd), events, the
+ * liveness socket, locks, and a clock that stands still, so that no timeout
+ * hides a lost wakeup. Addresses outside the arena are not tracked.
  *
- * What is tried. From each state all that any thread could do next: each order
- * of steps, each old value that a load may still return, each place in the
- * modification order where a store may come, and, where asked for, the end of a
- * process between any two steps. States that were seen before are not followed
- * again, and neither are orders of steps that cannot make a difference
- * (model_eager).
+ * Search. In each state the explorer tries every possible step of every thread:
+ * each order of steps, each old value that a load may still return, each place
+ * of a store in the modification order, and, if requested, the end of a process
+ * between any two steps. Visited states are not followed again, and neither are
+ * orders of steps that cannot make a difference (model_eager).
  *
- * What is noticed. Plain memory that is accessed without order (a torn or stale
- * record or chunk, one that is written before it was taken); what a scene
- * checks (order, contents, nothing lost); a counter that goes back; a thread
- * that nothing will wake; atomic operations that the model does not cover:
- * compare-exchange among them. The protocol uses none, so that there is none
- * that could fail spuriously; should one be added, these tests fail.
+ * Detected faults. Unordered accesses to plain memory (a record or chunk that
+ * is torn, stale, or overwritten before it was taken); failed checks of a scene
+ * (order, contents, nothing lost); a counter that goes back; a thread that is
+ * never woken; atomic operations that the model does not cover, among them
+ * compare-exchange. The protocol uses none, so spurious failures need no model;
+ * if one is added, these tests fail.
  *
- * What is not covered.
+ * Limits.
  * - Loads that see stores which come later in the program order of a cycle of
- *   threads (load buffering), and values out of thin air. What relies on
- *   read-modify-writes keeping later stores behind them (gli_shm_revoke) is
- *   therefore not shown here.
+ *   threads (load buffering), and values out of thin air, are not explored.
+ *   Code that relies on read-modify-writes keeping later stores behind them
+ *   (gli_shm_revoke) is therefore not verified here.
  * - seq_cst is that of C11: one order of all such operations that agrees with
- *   what happens before what. C++20 allows a little less to be relied on, where
- *   seq_cst and weaker operations on one location are mixed along a chain of
- *   three threads; the protocol relies on no such chain: each pair of a store
- *   and the load after it is matched by another pair in one other thread.
- * - A crash is tried between operations on atomics, bells and locks. Between
- *   plain stores nobody could tell the difference, for there are no races.
- * - Peers that write nonsense (tests/transport_shm does that).
- * - A poll may take back a wake that was called before it (transport.h), also
- *   one that a thread is about to wait for; scenes keep clear of that.
- * - The scenes are small; they are what they are. Instructions are the
- *   compiler's as far as it had come when it instrumented the code; that it
- * does not break race-free programs later is trusted. */
+ *   happens-before. C++20 guarantees a little less if seq_cst and weaker
+ *   operations on one location are mixed along a chain of three threads. The
+ *   protocol relies on no such chain: each pair of a store and the load after
+ *   it is matched by another pair in one other thread.
+ * - A crash is tried between operations on atomics, bells and locks. Crashes
+ *   between plain stores need no test, because no thread can observe the
+ *   difference in race-free code.
+ * - Peers that write nonsense are not modelled (tests/transport_shm covers
+ *   them).
+ * - A poll may take back a wake that was called before it (transport.h), even
+ *   if a thread is about to wait for that wake; the scenes avoid this.
+ * - The scenes are small. Instructions are those at the compiler's
+ *   instrumentation pass; later passes are trusted not to break race-free
+ *   programs. */
 #ifndef GLI_TESTS_MODEL_MODEL_H
 #define GLI_TESTS_MODEL_MODEL_H
 
@@ -51,22 +52,23 @@
 
 /* ---- describing a scene -------------------------------------------------- */
 
-/* Forget everything; `bytes` of the arena, zeroed and aligned to a page. */
+/* model_begin resets everything. model_alloc returns `bytes` of the arena,
+ * zeroed and aligned to a page. */
 void model_begin(void);
 void *model_alloc(size_t bytes);
 
-/* Atomic locations have kinds, so that a fault can be planted at all of one.
- * Those that are owned are only stored to by one thread, or with lock 0. A
+/* Atomic locations have kinds; a planted fault applies to all of one kind. An
+ * owned location is only stored to by one thread, or with lock 0 held. A
  * counter is owned, and must never go back. */
 void model_atomic(volatile void *at, size_t bytes, const char *name, int kind);
 void model_owned(volatile void *at, size_t bytes, const char *name, int kind);
 void model_counter(volatile void *at, size_t bytes, const char *name, int kind);
-/* What is not atomic in it. */
+/* Declares the part that is not atomic. */
 void model_plain(void *at, size_t bytes, const char *name);
 
-/* A thread calls `turn` until it returns false. All that it keeps from one call
- * to the next is in `self`, and depends on nothing but what it reads there, in
- * the arena and from the calls below. Threads of a process crash together. */
+/* Adds a thread that calls `turn` until it returns false. The thread keeps its
+ * state between calls in `self`, and depends only on `self`, on the arena and
+ * on the results of the calls below. Threads of a process crash together. */
 void model_thread(const char *name, int process, bool (*turn)(void *self),
                   void *self, size_t self_bytes);
 
@@ -75,39 +77,41 @@ void model_thread(const char *name, int process, bool (*turn)(void *self),
 /* Blocks until one of two locations (the second may be NULL) has a newer value
  * than this thread has seen. */
 void model_await(const volatile void *a, const volatile void *b);
-/* All of 0 .. n - 1 will be tried. */
+/* Returns each of 0 .. n - 1 in some schedule. */
 unsigned model_choose(unsigned n);
-/* Bells and locks are the kernel's, and have numbers. A bell stays rung until
- * it is quieted. Bell 2 + n is a note that lies on the liveness socket of
- * process n. Looking at bell n, and waiting for it, is for that note as well.
- * Waiting ends by the bell, the note, or the crash of another process. */
+/* Bells and locks are kernel objects with numbers. A bell stays rung until it
+ * is quieted. Bell 2 + n is a note on the liveness socket of process n; a look
+ * at bell n or a wait for it covers that note too. A wait ends by the bell, the
+ * note, or the crash of another process. */
 void model_bell_ring(int bell);
 void model_bell_quiet(int bell);
 enum { MODEL_RUNG = 1, MODEL_HUNG_UP = 2, MODEL_NOTED = 4, MODEL_NOTES = 2 };
-unsigned model_look(int bell); /* what would end a wait */
+unsigned model_look(int bell); /* the events that would end a wait */
 void model_wait(int bell, bool for_hang_up);
-void model_hang_up(void); /* others see it as they would see a crash */
+void model_hang_up(void); /* other processes see it as a crash */
 void model_lock(int lock);
 void model_unlock(int lock);
 
 bool model_is_shared(const volatile void *at); /* in the arena */
-/* Of the thread that runs; and has that process crashed, or hung up? */
+/* model_self returns the `self` of the running thread; model_is_gone returns
+ * true if the process has crashed or hung up. */
 void *model_self(void);
 bool model_is_gone(int process);
-/* What the last store in modification order left, whoever may see it. */
+/* Returns the last value in modification order, whichever threads can see
+ * it. */
 uint64_t model_newest(const volatile void *at);
 
 typedef enum model_fault {
   MODEL_FINE,
   MODEL_RACE,     /* plain memory is accessed without order */
-  MODEL_STUCK,    /* somebody waits, and nothing will end that */
-  MODEL_WRONG,    /* a scene saw what must not be: model_check */
+  MODEL_STUCK,    /* a thread waits, and nothing will wake it */
+  MODEL_WRONG,    /* a check of a scene failed: model_check */
   MODEL_BACK,     /* a counter went back */
   MODEL_UNKNOWN,  /* an access that the model does not cover */
-  MODEL_TOO_LARGE /* beyond the limits of the explorer */
+  MODEL_TOO_LARGE /* the scene exceeds the limits of the explorer */
 } model_fault;
 
-/* The thread, and the exploration, end here unless `fine`. */
+/* Ends the thread and the exploration unless `fine`. */
 void model_check(bool fine, const char *what);
 
 /* ---- planted faults ------------------------------------------------------ */
@@ -121,7 +125,8 @@ typedef enum model_plant_how {
 
 typedef enum model_access { MODEL_ANY, MODEL_READS, MODEL_WRITES } model_access;
 
-/* By kind of location, and of access; a read-modify-write counts as either. */
+/* A fault at all locations of a kind, and accesses of a kind; a
+ * read-modify-write counts as either. */
 typedef struct model_plant {
   model_plant_how how;
   int kind;
@@ -133,13 +138,14 @@ typedef struct model_plant {
 /* ---- exploring ----------------------------------------------------------- */
 
 typedef struct model_options {
-  unsigned crashes; /* 1: one process may end at any moment */
+  unsigned crashes; /* 1: one process may end at any time */
   bool calm;        /* waiting for memory that a dead process would write is
                        no fault: for scenes without a bell */
   const model_plant *plants; /* the last one has how 0; may be NULL */
   uint64_t states_max;
-  /* Of one location, that somebody has not seen; 0: as many as can be kept.
-   * Schedules with more are not followed, and counted. */
+  /* Limit of the values of one location that some thread has not seen; 0: the
+   * most that can be kept. Schedules beyond it are counted in `cut_off`, and
+   * not followed. */
   size_t values_max;
 } model_options;
 
@@ -150,8 +156,8 @@ typedef struct model_result {
   unsigned depth;
 } model_result;
 
-/* All schedules of the scene. With a fault, the schedule that led to it is
- * printed as comments when `show`. */
+/* Explores all schedules of the scene. If one has a fault and `show` is set,
+ * prints its steps as comments. */
 void model_explore(const model_options *options, bool show,
                    model_result *result);
 

@@ -1,7 +1,7 @@
-/* Plain memory: two accesses of which one writes, and of which neither happened
- * before the other, are a fault, whatever values they would see. (C11 gives
- * such programs no meaning; those without a race see the values that any
- * schedule shows.) And tidying up. */
+/* Plain memory and state reduction. Two accesses to plain memory are a fault if
+ * one of them writes and neither happens before the other, whatever values they
+ * would see. (C11 gives such programs no meaning; in programs without a race
+ * any schedule shows the values.) */
 #include <string.h>
 
 #include "state.h"
@@ -41,7 +41,7 @@ void model_plain_write(model_state *state, int thread, int word) {
   w->written = known(state, thread, thread);
 }
 
-/* ---- tidying up ---------------------------------------------------------- */
+/* ---- state reduction ----------------------------------------------------- */
 
 static uint8_t above(uint8_t value, uint8_t base) {
   return value > base ? (uint8_t)(value - base) : 0;
@@ -52,7 +52,8 @@ static void lower(model_view *view, const model_view *base) {
     view->at[i] = above(view->at[i], base->at[i]);
 }
 
-/* What everybody has seen who still runs. False: nobody does. */
+/* Sets the view that all running threads share. Returns false if no thread
+ * runs. */
 static bool seen_by_all(const model_state *state, model_view *base) {
   bool any = false;
   memset(base, UINT8_MAX, sizeof *base);

@@ -1,12 +1,12 @@
-/* What the compiler's ThreadSanitizer instrumentation calls, and running one
- * thread from one visible operation to the next.
+/* The functions that the compiler's ThreadSanitizer instrumentation calls, and
+ * the execution of one thread from one visible operation to the next.
  *
- * A thread is a function of what it reads. To go on with it, its memory is put
- * back to how the turn began and the turn is run again, with what it has read
- * since then from a log: so there are no stacks to save, and a thread's state
- * is plain bytes. Values of plain memory are in the log as well; writes take
- * effect in the run in which they are new, and after that change only the
- * arena, where nobody looks for them. */
+ * A thread is a function of the values that it reads. To continue it, its
+ * memory is reset to the start of the turn and the turn runs again, with the
+ * values read since then taken from a log. So no stacks are saved, and a
+ * thread's state is plain bytes. Values of plain memory are in the log too.
+ * Writes take effect in the run that first makes them; in later runs they only
+ * change the arena, from which no other thread reads them. */
 #include "runtime.h"
 
 #include <stdatomic.h>
@@ -22,15 +22,15 @@ enum {
   LOG_PLAIN = 2
 };
 
-/* A plain copy that a planted fault keeps back. */
+/* A plain copy that a planted fault delays. */
 typedef struct held_copy {
   void *to;
   const void *from;
   size_t bytes;
 } held_copy;
 
-/* Plain memory that is being written. The call comes before the store, and for
- * copies of structs the call for the source comes between them. */
+/* Plain memory being written. The call comes before the store, and for copies
+ * of structs the call for the source comes between them. */
 typedef struct written {
   uint8_t *at;
   size_t bytes;
@@ -45,7 +45,7 @@ static struct {
   jmp_buf back;
   written written[WRITTEN_MAX];
   int n_written;
-  bool holding; /* a store that a planted fault keeps back */
+  bool holding; /* a planted fault delays a store */
   model_op held;
   held_copy copies[HELD_MAX];
   int n_copies;
@@ -98,7 +98,7 @@ static uint8_t *truth_of(const uint8_t *at) {
   return &now.state->plain[word * 4 + (uintptr_t)at % 4];
 }
 
-/* Take over what was written; all of it is, if this is the `last` chance. */
+/* Applies writes to the state; all of them if this is the `last` chance. */
 static void settle_writes(bool last) {
   int kept = 0;
   for (int i = 0; i < now.n_written; i++) {
@@ -183,7 +183,8 @@ static bool planted_at(const model_plant *plant, const model_op *op) {
          op->action == MODEL_OR;
 }
 
-/* What was kept back until a store to this kind of location. */
+/* Performs operations that were delayed until a store to this kind of
+ * location. */
 static void release_held(const model_plant *plant, int kind) {
   if (plant->how == MODEL_PLANT_AFTER && now.holding && plant->other == kind) {
     now.holding = false;
@@ -235,7 +236,8 @@ static void put(volatile void *at, size_t bytes, uint64_t value) {
     *(volatile uint64_t *)at = value;
 }
 
-/* Outside the arena nobody else looks. */
+/* Performs an atomic operation outside the arena, which no other thread
+ * accesses. */
 static uint64_t done_alone(model_action action, volatile void *at, size_t bytes,
                            uint64_t value) {
   uint64_t old = fetch(at, bytes);
@@ -261,8 +263,8 @@ uint64_t model_operate(model_action action, const volatile void *address,
                                .value = value});
 }
 
-/* Weak compare-exchange may fail for no reason, and what is tested uses none:
- * this is where that would be noticed. */
+/* Reports an operation that the model does not cover. The code under test uses
+ * none, in particular no weak compare-exchange, which may fail spuriously. */
 _Noreturn void model_not_covered(const char *what) {
   model_fail(MODEL_UNKNOWN, "%s uses %s, which the model does not cover",
              model_the.threads[now.thread].name, what);

@@ -1,4 +1,4 @@
-/* The arena, and what lies in it. */
+/* The arena and its contents. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 model_scene model_the;
 
 static _Alignas(4096) uint8_t arena[MODEL_ARENA_BYTES];
-/* Of each byte: 0 nothing, above 0 location + 1, below 0 -(word + 1). */
+/* Use of each byte. 0: none, above 0: location + 1, below 0: -(word + 1). */
 static int16_t meaning[MODEL_ARENA_BYTES];
 
 void model_begin(void) {
@@ -18,7 +18,7 @@ void model_begin(void) {
   memset(meaning, 0, sizeof meaning);
 }
 
-/* Mistakes in a scene end the program: nothing is proved. */
+/* Ends the program if a scene is invalid, since it would prove nothing. */
 static void need(bool fine, const char *what) {
   if (fine) return;
   printf("Bail out! the scene is not possible: %s\n", what);
@@ -123,8 +123,8 @@ static uint64_t value_at(const model_place *place) {
   }
 }
 
-/* What is in the arena now is how every schedule begins. Thread i knows all of
- * it; its own time begins at 1. */
+/* Makes the present contents of the arena the start of every schedule. Thread i
+ * has seen all of it; its own time begins at 1. */
 void model_initial(model_state *state) {
   memset(state, 0, sizeof *state);
   for (int i = 0; i < model_the.n_places; i++) {

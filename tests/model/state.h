@@ -11,7 +11,7 @@ enum {
   MODEL_THREADS = 3,
   MODEL_LOCATIONS = 37,
   MODEL_MESSAGES = 14,
-  MODEL_BELLS = 4, /* of each process, and notes for each */
+  MODEL_BELLS = 4, /* one bell and one note per process */
   MODEL_LOCKS = 4,
   MODEL_SEGMENTS = 24,
   MODEL_WORDS = 2048,
@@ -39,25 +39,26 @@ typedef enum model_action {
   MODEL_UNLOCK
 } model_action;
 
-/* What a thread is about to do. `place`: location, bell or lock. */
+/* The next operation of a thread. `place`: location, bell or lock. */
 typedef struct model_op {
   uint8_t action, order, place, bytes;
   uint32_t zero;
   uint64_t value;
 } model_op;
 
-/* What is known to have happened: how far in each location's order, and how far
- * in each thread's time. */
+/* A view: how far a thread has seen each location's order, and each thread's
+ * time. */
 typedef struct model_view {
   uint8_t at[MODEL_LOCATIONS + MODEL_THREADS];
 } model_view;
 
-/* One value that a location had, has or will have, and what who reads it with
- * acquire order comes to know. */
+/* One value in a location's modification order, and the view that an acquire
+ * load of it gains. */
 typedef struct model_message {
   uint64_t value;
   model_view view;
-  uint64_t updates; /* it replaced just the one before it: read-modify-write */
+  uint64_t updates; /* read-modify-write: nothing may come between it and the
+                       message before */
 } model_message;
 
 typedef struct model_location {
@@ -65,7 +66,7 @@ typedef struct model_location {
   model_message messages[MODEL_MESSAGES];
 } model_location;
 
-/* Four bytes of plain memory: when they were last accessed. */
+/* Four bytes of plain memory, with the times of the last accesses. */
 typedef struct model_word {
   uint8_t writer, written, read[MODEL_THREADS];
 } model_word;
@@ -80,32 +81,32 @@ typedef enum model_fate { MODEL_ALIVE, MODEL_ENDED, MODEL_CRASHED } model_fate;
 typedef struct model_run {
   model_op pending;
   uint32_t fate, log_bytes;
-  /* what it knows; what it would after an acquire fence; what it passes on with
-   * relaxed stores, since a release fence */
+  /* Views: of the thread; after an acquire fence; passed on with relaxed stores
+   * since a release fence. */
   model_view seen, acquirable, fenced;
 } model_run;
 
 typedef struct model_state {
   model_run runs[MODEL_THREADS];
-  model_view sc; /* how far sequentially consistent operations have come */
+  model_view sc; /* view of the seq_cst operations */
   model_object bells[MODEL_BELLS], locks[MODEL_LOCKS];
   model_object exits[MODEL_THREADS]; /* of processes */
   uint64_t crashes_left;
   model_word words[MODEL_WORDS];
   uint8_t plain[MODEL_WORDS * 4];
   model_location locations[MODEL_LOCATIONS];
-  uint8_t self[MODEL_THREADS][MODEL_SELF_BYTES]; /* when the turn began */
-  uint8_t log[MODEL_THREADS][MODEL_LOG_BYTES];   /* what it has read since */
+  uint8_t self[MODEL_THREADS][MODEL_SELF_BYTES]; /* at the start of the turn */
+  uint8_t log[MODEL_THREADS][MODEL_LOG_BYTES];   /* values read since */
 } model_state;
 
-/* ---- what does not change in an exploration ------------------------------ */
+/* ---- constants of an exploration ----------------------------------------- */
 
 typedef struct model_place {
   const char *name;
   volatile void *at;
   uint8_t bytes;
   bool counter;
-  bool owned; /* one thread stores there, or who holds lock 0 */
+  bool owned; /* stored to by one thread, or with lock 0 held */
   int kind;
 } model_place;
 
@@ -132,37 +133,38 @@ typedef struct model_scene {
   const model_plant *plants;
   bool calm;
   size_t values_max;
-  bool cut_off; /* the last step went beyond that */
+  bool cut_off; /* the last step exceeded values_max */
   model_fault fault;
   char what[200];
 } model_scene;
 
 extern model_scene model_the;
 
-/* Remember a fault; the first counts. */
+/* Records a fault; the first one counts. */
 void model_fail(model_fault fault, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* scene.c: the arena. Locations and words from 0; -1: neither, or outside. */
+/* scene.c: the arena. Return a location or word from 0, or -1 if the address is
+ * neither. */
 int model_location_of(const volatile void *at);
 int model_word_of(const volatile void *at);
 void model_initial(model_state *state);
 
-/* memory.c: the operations. A pending one can be done in so many ways; 0: it
- * has to wait. */
+/* memory.c: the operations. model_ways returns the number of ways in which the
+ * pending one can be done; 0: it must wait. */
 unsigned model_ways(const model_state *state, int thread);
 uint64_t model_perform(model_state *state, int thread, unsigned way);
-/* Whatever the others do meanwhile, and whenever: they could as well do it
- * after this. */
+/* Returns true if the step can go first: any steps of other threads could as
+ * well come after it. */
 bool model_eager(const model_state *state, int thread);
 void model_end(model_state *state, int thread, model_fate fate);
 void model_plain_read(model_state *state, int thread, int word);
 void model_plain_write(model_state *state, int thread, int word);
-/* Drop what nobody can see any more, so that equal states look equal. */
+/* Drops values that no thread can see any more, so that equal states look
+ * equal. */
 void model_tidy(model_state *state);
 
-/* runtime.c: run a thread until it is about to do something that others may
- * notice, or ends. */
+/* runtime.c: runs a thread until its next visible operation, or its end. */
 void model_log(model_state *state, int thread, uint64_t value);
 void model_advance(model_state *state, int thread);
 

@@ -61,7 +61,8 @@ static void sent(void *user, gli_send_request *request) {
   p->sent++;
 }
 
-/* All that the peer had written has been read. */
+/* The pair has failed; all data that the peer had written must have been
+ * read. */
 static void failed(void *user, const gloo_error *cause) {
   process *p = user;
   (void)cause;
@@ -78,7 +79,7 @@ static const gli_upcalls upcalls = {.header = header_came,
                                     .sent = sent,
                                     .failed = failed};
 
-/* ---- what a process does ------------------------------------------------- */
+/* ---- steps of a process -------------------------------------------------- */
 
 bool process_may_post(const process *p) {
   const talk_side *side = side_of(p);
@@ -113,7 +114,7 @@ static bool is_done(process *p) {
   if (p->closed) return !gli_shm_lingering(&p->host.t);
   bool all_here = p->got == other_side(p)->n;
   if (other_side(p)->last != 0) {
-    /* An abort may end what was under way. */
+    /* An abort may end messages in transit. */
     model_check(
         !p->left || all_here || other_side(p)->last == GLI_MESSAGE_ABORT,
         "messages are lost");
@@ -134,7 +135,7 @@ bool process_turn(void *self) {
       p->phase = POLLING;
       break;
     case POLLING:
-      p->host.t.polls = 0; /* or no two states would be equal */
+      p->host.t.polls = 0; /* otherwise no two states would be equal */
       int events = gli_shm_poll(&p->host.t.peers.base);
       if (is_done(p)) return false;
       p->phase = events > 0 || process_may_post(p) ? POSTING : SLEEPING;

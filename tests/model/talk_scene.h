@@ -1,5 +1,5 @@
-/* Two processes with an end point each, as an engine with one thread would use
- * it: post, poll, and sleep when a poll finds nothing. */
+/* Two processes with an endpoint each, used as by an engine with one thread:
+ * post, poll, and sleep when a poll finds nothing. */
 #ifndef GLI_TESTS_MODEL_TALK_SCENE_H
 #define GLI_TESTS_MODEL_TALK_SCENE_H
 
@@ -8,8 +8,8 @@
 
 typedef struct talk_side {
   int n;
-  int after;    /* message k is sent after so many and k have come */
-  uint8_t last; /* type of the message that is left with; 0: none */
+  int after;    /* message k is sent after `after` + k messages have arrived */
+  uint8_t last; /* type of the last message, sent on leaving; 0: none */
   uint32_t lengths[MESSAGES_MAX];
 } talk_side;
 
@@ -22,13 +22,13 @@ typedef struct talk_script {
 typedef enum phase { POSTING, POLLING, SLEEPING } phase;
 
 typedef struct process {
-  struct process *self; /* first, as in all that threads keep */
+  struct process *self; /* the first member, as in all thread states */
   host host;
   int me;
   phase phase;
   bool failed, left, closed;
   int posted, sent, got;
-  int waiters; /* threads that wait: see crew_scene.c */
+  int waiters; /* waiting threads: see crew_scene.c */
   gli_header header;
   gli_send_request requests[MESSAGES_MAX];
   _Alignas(16) uint8_t data[MESSAGE_BYTES];
@@ -38,7 +38,7 @@ typedef struct process {
 bool process_may_post(const process *p);
 void process_post(process *p);
 bool process_turn(void *process);
-/* Anywhere, but not yet threads. */
+/* Sets up the processes, without threads. */
 void processes_set_up(const talk_script *script, process *both[2]);
 
 void talk_scene_set_up(const talk_script *script);

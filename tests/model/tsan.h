@@ -1,4 +1,4 @@
-/* What instrumented code calls. The names are the compilers'. */
+/* Functions that instrumented code calls. The names are the compilers'. */
 #ifndef GLI_TESTS_MODEL_TSAN_H
 #define GLI_TESTS_MODEL_TSAN_H
 
