@@ -143,7 +143,7 @@ static bool same(const void *a, const void *b, size_t bytes) {
   return memcmp(a, b, bytes) == 0;
 }
 
-/* Those of the links, and then the context's. */
+/* Returns the counters of link i, or of the context after the last link. */
 static const gli_counters *counters_of(const world *w, uint32_t i) {
   return i < BARE_SIZE ? &w->rank.links[i].found : &w->rank.context.counters;
 }

@@ -1,5 +1,4 @@
-/* A rank with operations to match messages with: a bare one, and what is asked
- * of it. */
+/* A bare rank with operations to match messages with, and queries to it. */
 #ifndef GLI_TESTS_ENGINE_MATCH_WORLD_H
 #define GLI_TESTS_ENGINE_MATCH_WORLD_H
 
@@ -20,55 +19,57 @@ typedef struct made {
   gli_plan_peer plan_peers[PEERS];
   uint32_t recv_steps[PEERS * RECVS];
   int candidates[2];
-  /* What the model goes by. */
+  /* Values for the model. */
   made_as as;
-  bool there;     /* messages find it */
-  uint32_t with;  /* of a message: the other rank */
-  uint32_t takes; /* posted: from which ranks, a bit each */
+  bool there;     /* messages match it */
+  uint32_t with;  /* peer of a message */
+  uint32_t takes; /* posted: bit set of source ranks */
 } made;
 
 typedef struct world {
   bare rank;
-  gloo_context other; /* of the same family */
+  gloo_context other; /* another context of the family */
   made ops[OPS + 1];
   uint32_t n_ops;
-  gli_early *early[PARKED]; /* as they came */
+  gli_early *early[PARKED]; /* in order of arrival */
   uint32_t n_early;
   uint64_t started[TAGS], found[BARE_SIZE][TAGS]; /* for the model */
-  gli_header pushed[PUSHED]; /* signatures of what is over, oldest first */
+  gli_header pushed[PUSHED]; /* signatures of completed operations, oldest
+                                first */
   uint32_t n_pushed;
 } world;
 
 world *world_new(void);
 void world_free(world *w);
 
-/* ---- what is here -------------------------------------------------------- */
+/* ---- operations and early messages --------------------------------------- */
 
 made *make(world *w, made_as as, const gli_header *signature);
-/* Steps are told apart by their numbers: 10, 11, ... of the first peer, 20, 21,
- * ... of the second. */
+/* Adds a peer. Steps are numbered 10, 11, ... for the first peer and 20, 21,
+ * ... for the second. */
 void add_peer(made *m, gli_link *link, uint32_t plan_rank, uint32_t recvs,
               uint64_t elements);
-/* Messages find it from now on. */
+/* Makes the operation visible to messages. */
 void let_find(made *m);
 
-/* Receives two messages, of 10 elements together, from rank 1 and one without
- * elements from rank 2. */
+/* Adds a collective that receives two messages with 10 elements in total from
+ * rank 1, and one without elements from rank 2. */
 void collective(world *w, const gli_header *signature);
-/* Three messages from a rank, or to it. */
+/* Adds an operation with three messages from or to a rank. */
 void message(world *w, made_as as, uint32_t with, const gli_header *signature);
-/* A receive. `takes` has a bit for each rank that it takes messages from. */
+/* Posts a receive. `takes` has a bit for each rank that it takes messages
+ * from. */
 void post(world *w, uint32_t tag, uint32_t takes, bool elsewhere);
-/* A message that came early. */
+/* Adds an early message. */
 void park(world *w, uint32_t from, const gli_header *h, bool envelope);
-/* So many collectives with a tag were started, and receives were found for so
- * many messages from a rank. */
+/* Set the number of collectives started with a tag, and of messages from a rank
+ * that have receives. */
 void start_so_many(world *w, uint32_t tag, uint64_t n);
 void find_so_many(world *w, uint32_t from, uint32_t tag, uint64_t n);
-/* An operation that is over. */
+/* Adds a completed operation to the trace. */
 void push_finished(world *w, const gli_header *signature);
 
-/* ---- it changes nothing -------------------------------------------------- */
+/* ---- no state changes ---------------------------------------------------- */
 
 enum { COUNTERS = 16 };
 
@@ -79,25 +80,27 @@ typedef struct snapshot {
 } snapshot;
 
 void remember(const world *w, snapshot *s);
-/* But for the hints of links, to every byte. `name` is for messages. */
+/* Compares every byte except the hints of links. `name` is for failure
+ * messages. */
 void assert_unchanged(const char *name, world *w, const snapshot *s);
 
-/* ---- asking -------------------------------------------------------------- */
+/* ---- queries ------------------------------------------------------------- */
 
-/* All that there is to say of a message. */
+/* The complete result for a message. */
 typedef struct answer {
   uint32_t op; /* NOBODY, A, ... */
   gloo_status status;
   uint32_t step; /* 0: none */
-  bool over;     /* asked where nobody is found */
+  bool over;     /* the operation has completed; only asked if none matches */
   gloo_status late;
-  uint32_t posted; /* the receive that it could go to */
+  uint32_t posted; /* the receive that it could match */
 } answer;
 
-/* Whatever is asked changes nothing, and errors name the rank of the link. */
+/* Queries everything about a message. Checks that no state changes, and that
+ * errors name the rank of the link. */
 answer ask(const char *name, world *w, uint32_t from, const gli_header *h);
 void assert_answer(const char *name, const answer *got, const answer *expected);
-/* Of one operation; 0 with an error. */
+/* Queries the step of one operation; 0 with an error. */
 gloo_status ask_step(const char *name, const gloo_request *op, gli_link *link,
                      const gli_header *h, uint32_t *step);
 

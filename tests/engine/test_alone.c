@@ -1,8 +1,8 @@
-/* A rank that can reach nobody: waiting with several threads on one device
- * (nobody sleeps over news), and what calls that fail leave behind.
+/* A rank that cannot reach any peer: several threads that wait on one device
+ * (none sleeps through a completion), and the state after calls that fail.
  *
- * Poll and sleep of the transport here lead two threads into the one order of
- * things that a test is about. */
+ * Poll and sleep of this transport force two threads into the order that a test
+ * needs. */
 /* clang-format off */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,14 +21,14 @@
 #include "engine/state/operation.h"
 #include "gloo_c/gloo_c.h"
 
-/* ---- a transport that leads ---------------------------------------------- */
+/* ---- a transport that controls the order --------------------------------- */
 
 typedef struct lead {
   gli_transport base;
   gloo_device *device;
   gloo_request *watched;
   atomic_bool hold;    /* the next poll waits for a second thread */
-  atomic_bool holding; /* it does */
+  atomic_bool holding; /* the poll waits */
   atomic_bool sleep_here;
   atomic_int asleep, slept_over, wakes;
 } lead;
@@ -82,7 +82,8 @@ static bool is_done(gloo_request *op) {
 static void lead_sleep(gli_transport *t, int64_t timeout_ns) {
   (void)t;
   (void)timeout_ns;
-  /* Who completes it while others are on their way to sleep wakes them. */
+  /* A thread that completes the operation while others are about to sleep wakes
+   * them. */
   bool done = is_done(one.watched);
   int wakes = atomic_load(&one.wakes);
   if (done && wakes == 0) atomic_fetch_add(&one.slept_over, 1);
@@ -143,8 +144,8 @@ static void wait_for_it(void *status) {
       gloo_request_wait(one.watched, GLOO_TIMEOUT_DEFAULT, NULL);
 }
 
-/* A thread that has lent out the lock looks at its operation again before it
- * sleeps: the borrower may have completed it. */
+/* A thread that has lent the lock checks its operation again before it sleeps:
+ * the borrower may have completed it. */
 static void completed_while_the_lock_was_lent(void **state) {
   (void)state;
   const int32_t sent = 42;
@@ -164,8 +165,8 @@ static void completed_while_the_lock_was_lent(void **state) {
   assert_int_equal(atomic_load(&one.slept_over), 0);
 }
 
-/* A call that fails on the spot ends the operations of other threads, which
- * are asleep. */
+/* A call that fails immediately completes the operations of other threads,
+ * which are asleep. */
 static void failed_start_wakes_sleepers(void **state) {
   (void)state;
   const int32_t sent = 42;
@@ -186,7 +187,7 @@ static void failed_start_wakes_sleepers(void **state) {
   assert_int_equal(status, GLOO_ERR_ADDRESS);
 }
 
-/* ---- what is started behind other operations ----------------------------- */
+/* ---- operations started behind others ------------------------------------ */
 
 static gloo_request *start_recv(int32_t *value, uint32_t tag) {
   gloo_options options = GLOO_OPTIONS_INIT;
@@ -206,8 +207,8 @@ static gloo_request *start_send(const int32_t *value) {
   return op;
 }
 
-/* Something is under way, and the helper never comes: what is started now is
- * deferred. */
+/* Sets up an operation in progress without a helper thread: an operation
+ * started now is deferred. */
 static int set_up_busy(void **state) {
   int failed = set_up(state);
   if (failed) return failed;
@@ -274,8 +275,8 @@ static void what_is_deferred_can_be_taken_back(void **state) {
 
 static const int32_t word = 42;
 
-/* A program that was built with fewer options says so in struct_size, and what
- * is behind them is none of our business. */
+/* A program built with fewer options has a smaller struct_size; the library
+ * must not read beyond it. */
 static void options_end_where_they_say(void **state) {
   (void)state;
   struct {
@@ -342,7 +343,7 @@ static void build_with_scratch(gli_builder *b, const gli_plan_params *p) {
            gli_bytes(GLI_SCRATCH, scratch.offset, 1));
 }
 
-/* A program whose sizes vary does not keep scratch for each of them. */
+/* Scratch memory is not kept for every size that a program has used. */
 static void scratch_of_the_past_is_given_back(void **state) {
   enum { SIZES = 40, MIB = 1 << 20 };
   (void)state;
@@ -367,7 +368,7 @@ static void scratch_of_the_past_is_given_back(void **state) {
                        GLOO_OK);
       gloo_request_destroy(ops[i]);
     }
-    /* They are in the pools of their plans now. */
+    /* The operations are in the pools of their plans now. */
     for (uint64_t i = 0; i < SIZES; i++) {
       if (ops[i]->scratch) kept += (i + 1) * MIB;
     }

@@ -1,5 +1,5 @@
-/* What a message is for: matching answers, and changes nothing. Asked with
- * structs alone, in states that a table names. */
+/* Matching of messages to operations: results, and no state changes. The test
+ * uses structs alone, in states named in a table. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -48,7 +48,7 @@ static void one_sum(world *w) {
   collective(w, &(gli_header)SUM(7, 3, 0));
 }
 
-/* The newest is in no table; those before it share a bucket. */
+/* The newest is in no table; the two before it share a bucket. */
 static void three_sums(world *w) {
   collective(w, &(gli_header)SUM(7, 3, 0));
   collective(w, &(gli_header)SUM(7, 3 + GLI_BUCKETS, 0));
@@ -79,7 +79,8 @@ static void send_and_receive(world *w) {
   message(w, RECEIVE, 1, &(gli_header)MESSAGE(7, 3, 0));
 }
 
-/* Each with number 3: from rank 1, from rank 2, and a collective. */
+/* Operations with number 3: messages from rank 1 and from rank 2, and a
+ * collective. */
 static void like_numbers(world *w) {
   message(w, RECEIVE, 1, &(gli_header)MESSAGE(7, 3, 0));
   message(w, RECEIVE, 2, &(gli_header)MESSAGE(7, 3, 0));
@@ -105,7 +106,7 @@ static void posted_in_turn(world *w) {
   post(w, 7, 1u << 1, false);
 }
 
-/* Of rank 1, messages 0 to 3 have receives. */
+/* Messages 0 to 3 of rank 1 have receives. */
 static void posted_and_started(world *w) {
   post(w, 7, 15, false);
   message(w, RECEIVE, 1, &(gli_header)MESSAGE(7, 3, 0));
@@ -155,8 +156,8 @@ typedef struct row {
   answer expected;
 } row;
 
-/* What is expected: nothing; a step of an operation; an error; to become the
- * first message of a posted receive, or not; the operation has been here. */
+/* Expected results: no operation; a step of an operation; an error; the first
+ * message of a posted receive, or not; an operation that has completed. */
 #define NONE \
   { .op = NOBODY }
 #define FINDS(what, its_step) \
@@ -329,7 +330,7 @@ static void every_state_has_its_answer(void **state) {
   }
 }
 
-/* A wrong hint costs time and nothing else. */
+/* A wrong hint costs time only. */
 static void hints_decide_nothing(void **state) {
   (void)state;
   for (uint32_t hint = 0; hint < 4; hint++) {
@@ -397,8 +398,9 @@ static void every_field_of_a_signature_counts(void **state) {
 typedef struct receive_row {
   const char *name;
   uint32_t tag, takes;
-  uint64_t found; /* receives for messages of rank 1 with tag 7 */
-  int expected;   /* which of those that came; -1: none */
+  uint64_t found; /* number of messages of rank 1 with tag 7 that have
+                     receives */
+  int expected;   /* index of the early message; -1: none */
 } receive_row;
 
 static void receives_take_the_oldest_envelope(void **state) {
@@ -440,10 +442,10 @@ static void receives_take_the_oldest_envelope(void **state) {
   }
 }
 
-/* ---- plans that were made ------------------------------------------------ */
+/* ---- real plans ---------------------------------------------------------- */
 
-/* Of all algorithms: every message that a rank receives leads to the step that
- * waits for it, and there is none behind the last. */
+/* In the plans of all algorithms every message that a rank receives leads to
+ * the step that waits for it, and no step is left over. */
 static void every_receive_of_a_plan_is_found(void **state) {
   (void)state;
   size_t found = 0;

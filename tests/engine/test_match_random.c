@@ -1,5 +1,5 @@
-/* What a message is for, at random: matching agrees with a search through all
- * there is, and changes nothing. */
+/* Random matching of messages to operations: the results agree with a search
+ * through all operations, and no state changes. */
 #include <stdio.h>
 #include <string.h>
 
@@ -102,9 +102,10 @@ static answer model(const world *w, uint32_t from, const gli_header *h) {
   return a;
 }
 
-/* ---- worlds and questions ------------------------------------------------ */
+/* ---- worlds and queries -------------------------------------------------- */
 
-/* Few keys, some of which share a bucket, and few signatures. */
+/* Returns a header with one of a few keys, some of which share a bucket, and
+ * one of a few signatures. */
 static gli_header random_header(uint64_t *seed) {
   static const gli_collective collectives[] = {GLI_ALLREDUCE, GLI_ALLTOALLV,
                                                GLI_SENDRECV, GLI_SENDRECV};
@@ -184,7 +185,8 @@ static world *random_world(uint64_t *seed) {
   return w;
 }
 
-/* Often of something that is here, now and then with something else in it. */
+/* Returns a header that often belongs to an existing operation, sometimes with
+ * one byte changed. */
 static gli_header random_question(const world *w, uint64_t *seed) {
   gli_header h = random_header(seed);
   uint32_t known = random_below(seed, w->n_ops + 1);
@@ -203,7 +205,7 @@ static gli_header random_question(const world *w, uint64_t *seed) {
     bytes[random_below(seed, sizeof h)] = (uint8_t)random_next(seed);
     memcpy(&h, bytes, sizeof h);
   }
-  h.collective %= GLI_COLLECTIVES; /* others never come so far */
+  h.collective %= GLI_COLLECTIVES; /* other values are refused earlier */
   return h;
 }
 
@@ -261,7 +263,7 @@ static void it_agrees_with_a_search_through_everything(void **state) {
     }
     world_free(w);
   }
-  /* None of the answers is rare. */
+  /* No result is rare. */
   assert_true(found > 2000 && steps > 500 && mismatches > 500);
   assert_true(claims > 500 && lates > 200);
 }

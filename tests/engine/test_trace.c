@@ -1,5 +1,4 @@
-/* The ring of records: what is there, what is not any more, and what it says.
- */
+/* The ring of trace records: which records it holds, and their contents. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -76,7 +75,7 @@ static void ticks_become_times(void **state) {
   assert_int_equal(gli_ticks_to_ns(&first, &now, 4000), 1000000050);
   assert_in_range(gli_ticks_to_ns(&first, &now, 2500), 499999950, 500000150);
   assert_in_range(gli_ticks_to_ns(&first, &now, 1000), 0, 150);
-  /* Before the first look, and behind the last. */
+  /* Times before the first clock reading, and after the last. */
   assert_int_equal(gli_ticks_to_ns(&first, &now, 0), 0);
   assert_true(gli_ticks_to_ns(&first, &now, 4003) > 1000000050);
   /* No time has passed. */

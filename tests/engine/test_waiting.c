@@ -1,5 +1,5 @@
-/* How a thread waits, on a clock of the test's own: whoever spins in vain
- * because its peer needs the same core, stops spinning. */
+/* Waiting on a simulated clock: a thread stops spinning if that does not help
+ * because its peer needs the same core. */
 /* clang-format off */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,21 +12,21 @@
 #include "engine/drive/drive.h"
 #include "engine/state/operation.h"
 
-/* ---- a transport whose peer runs when it is let -------------------------- */
+/* ---- a transport whose peer runs when it gets the core ------------------- */
 
-/* So long that spinning is over before the 256th poll, when deadlines are
- * looked at. Two looks at the clock with no poll between them are therefore
- * those around the first yield of a wait. */
+/* The cost of a poll, so high that spinning ends before the 256th poll, when
+ * deadlines are checked. Two clock readings without a poll between them are
+ * therefore those around the first yield of a wait. */
 enum { POLL_NS = 400 };
 
 static struct {
   gli_transport base;
   gloo_request *awaited;
   uint64_t now_ns;
-  unsigned looks; /* at the clock, since the last poll */
+  unsigned looks; /* clock readings since the last poll */
   unsigned polls;
-  unsigned comes_at; /* the poll that brings it; 0: the one behind a yield */
-  uint64_t yield_ns; /* how long a yield takes */
+  unsigned comes_at; /* poll that completes it; 0: the first after a yield */
+  uint64_t yield_ns; /* duration of a yield */
 } one;
 
 static const gli_transport_ops clock_ops;
@@ -100,7 +100,7 @@ static int tear_down(void **state) {
   return 0;
 }
 
-/* The polls that it took, the last time of several. */
+/* Waits `times` times, and returns the number of polls of the last wait. */
 static unsigned wait_for_it(unsigned times, unsigned comes_at,
                             uint64_t yield_ns) {
   one.comes_at = comes_at;
@@ -134,7 +134,8 @@ static void spins_again_once_it_is_alone(void **state) {
   assert_true(wait_for_it(1, 0, alone_ns) > MANY);
 }
 
-/* A core that is given away for long is no way to a peer. */
+/* A thread keeps spinning if a yield gives the core away for long, since that
+ * does not help the peer. */
 static void spins_where_somebody_else_has_the_core_for_long(void **state) {
   (void)state;
   assert_true(wait_for_it(TIMES, 0, hog_ns) > MANY);

@@ -1,6 +1,6 @@
-/* Credit and order on the way to transports, with structs alone and pairs that
- * do as they are told: what is sent when, what waits and is announced, what is
- * told of as finished, and what is left when a link is dropped. */
+/* Credit and order of messages to transports, with structs alone and scripted
+ * pairs: what is sent when, what waits and is announced, what is reported as
+ * finished, and what is left when a link is dropped. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,25 +13,26 @@
 /* Messages from this rank to rank 1. The words of a script:
  *
  *   a  b:2  c!     the next message of operation a; of b, which costs 200
- *                  bytes; of c, which may not go before those that wait
+ *                  bytes; of c, which may not overtake waiting ones
  *   credit+2       credit for 200 bytes comes back
- *   credit=2       the same, counted from the start: it may be an old one
- *   started:a      the receiver has started it; answer:a after it was asked
- *   withdraw:a     what waits of it is taken back
- *   consume:2      200 bytes are taken up here
+ *   credit=2       the same, counted from the start; it may be outdated
+ *   started:a      the receiver has started it; answer:a: after an RTS
+ *   withdraw:a     its waiting messages are withdrawn
+ *   consume:2      this rank consumes 200 bytes
  *   probe          a control message
- *   full  room:2   the transport takes nothing, takes two more and is asked to
- *   open           it takes all again, but nobody tries what waits for it
- *   slow  sent     it says later that a message is sent; and does so
+ *   full  room:2   the transport takes nothing; takes two more messages, and
+ *                  the waiting ones are offered again
+ *   open           it takes all again, but waiting messages are not offered
+ *   slow  sent     it reports `sent` later; it does so now
  *
- * What it took: a0$ is a message of operation a with slot 0 that is charged, a1
- * one that is not. */
+ * Messages taken: a0$ is a charged message of operation a with slot 0, a1 an
+ * uncharged one with slot 1. */
 typedef struct scene {
   const char *name;
   uint32_t budget;
   const char *script, *taken;
   uint32_t blocked, owing; /* messages; hundreds of bytes */
-  gloo_status status;      /* of the last credit */
+  gloo_status status;      /* status of the last credit */
 } scene;
 
 enum { OPERATIONS = 4, UNIT = 100, TEXT = 256 };
@@ -167,7 +168,8 @@ static void describe_taken(const wire_pair *pair, char text[TEXT]) {
   }
 }
 
-/* Each message of a step that the transport is done with, once. */
+/* Checks that each message of a step that the transport has finished is
+ * reported once. */
 static void check_finished(const stage *s) {
   uint32_t expected = 0, finished = 0;
   for (uint32_t i = 0; i < s->pair->n_log; i++) {
@@ -206,7 +208,8 @@ static void run_scene(const scene *x, uint32_t start) {
   close_stage(&s);
 }
 
-/* Each scene in the middle, and where counters wrap or change their sign. */
+/* Runs each scene with counters in mid-range, and where they wrap or change
+ * their sign. */
 static void run_scenes(const scene *scenes, size_t n) {
   static const uint32_t starts[] = {0, 1000000, UINT32_MAX - 149,
                                     INT32_MAX - 149u};
@@ -302,7 +305,7 @@ static void what_credit_is_believed(void **state) {
   RUN(scenes);
 }
 
-/* Half of all numbers are older, the other half newer. */
+/* Half of all sequence numbers count as older, the other half as newer. */
 static void half_of_the_circle_is_older(void **state) {
   (void)state;
   stage s;
@@ -316,8 +319,8 @@ static void half_of_the_circle_is_older(void **state) {
   close_stage(&s);
 }
 
-/* The short way gives what the long one does, or declines and changes nothing.
- */
+/* The fast path gives the same result as the slow one, or declines and changes
+ * nothing. */
 static void credit_the_short_way(void **state) {
   (void)state;
   stage s;
@@ -357,7 +360,7 @@ static void what_others_are_told(void **state) {
   RUN(scenes);
 }
 
-/* Every message says how much was consumed when it was handed over. */
+/* Every message carries the amount consumed when it was handed over. */
 static void headers_carry_credit(void **state) {
   (void)state;
   stage s;
@@ -374,7 +377,7 @@ static void headers_carry_credit(void **state) {
 
 /* ---- limits -------------------------------------------------------------- */
 
-/* A receiver keeps so many RTSs and no more. */
+/* A receiver keeps a limited number of RTSs. */
 static void no_more_wants_than_a_peer_keeps(void **state) {
   (void)state;
   enum { MORE = 3, ALL = GLI_RTS_MAX + MORE };
@@ -389,7 +392,7 @@ static void no_more_wants_than_a_peer_keeps(void **state) {
   wire_check(s.w);
   assert_int_equal(s.pair->n_log, GLI_RTS_MAX);
   assert_ptr_equal(s.link->unannounced->operation, ops[GLI_RTS_MAX]);
-  /* An answer makes room for the oldest that is left. */
+  /* An answer makes room for the oldest waiting RTS. */
   gli_wire_answered(s.link);
   gli_wire_granted(ops[5], 1);
   wire_check(s.w);
@@ -399,7 +402,8 @@ static void no_more_wants_than_a_peer_keeps(void **state) {
   assert_int_equal(last->operation, GLI_RTS_MAX);
   assert_int_equal(last->slot, 0);
   assert_int_equal(s.pair->log[GLI_RTS_MAX + 1].header.operation, 5);
-  /* One that was never announced is taken back, and need not be. */
+  /* A message that was never announced is withdrawn, and needs no
+   * announcement. */
   gli_wire_withdraw(ops[ALL - 2], 1);
   wire_check(s.w);
   assert_ptr_equal(s.link->unannounced->operation, ops[ALL - 1]);
@@ -415,7 +419,8 @@ static void no_more_wants_than_a_peer_keeps(void **state) {
   for (uint32_t i = 0; i < ALL; i++) wire_operation_free(ops[i]);
 }
 
-/* Who asks and asks, and takes no answer, gets so many and no more. */
+/* A peer that sends requests without taking the answers gets a limited
+ * number. */
 static void no_more_answers_than_a_peer_takes(void **state) {
   (void)state;
   stage s;
@@ -485,7 +490,7 @@ static void nothing_overtakes(void **state) {
   RUN(scenes);
 }
 
-/* A send that waits is found by tag and number of its message. */
+/* A waiting send is found by the tag and number of its message. */
 static void blocked_sends_are_found(void **state) {
   (void)state;
   stage s;
@@ -518,7 +523,7 @@ static void blocked_sends_are_found(void **state) {
   close_stage(&s);
 }
 
-/* Each link has its own queue, and all of them are tried. */
+/* Each link has its own queue, and all queues are tried. */
 static void full_links_hold_up_no_others(void **state) {
   (void)state;
   stage s;
@@ -547,7 +552,7 @@ static void full_links_hold_up_no_others(void **state) {
   close_stage(&s);
 }
 
-/* A message that its transport is done with at once, or nothing at all. */
+/* The transport finishes an offered message immediately, or nothing changes. */
 static void an_offer_is_taken_whole_or_not(void **state) {
   (void)state;
   stage s;
@@ -569,7 +574,8 @@ static void an_offer_is_taken_whole_or_not(void **state) {
   assert_int_equal(s.pair->log[0].header.credit, link->credit.consumed);
   h.length++;
   before = *link;
-  assert_false(gli_wire_offer(peer, link->pair, &h, NULL)); /* a byte too few */
+  assert_false(gli_wire_offer(peer, link->pair, &h, NULL)); /* credit is one
+                                                               byte short */
   assert_memory_equal(&before, link, sizeof before);
   peer->granted = true;
   assert_true(gli_wire_offer(peer, link->pair, &h, NULL));
@@ -579,7 +585,8 @@ static void an_offer_is_taken_whole_or_not(void **state) {
   close_stage(&s);
 }
 
-/* Nothing is said to who is not there, and nothing owed to it. */
+/* No message is sent or owed to a rank that has left, has failed or is not
+ * connected. */
 static void nobody_speaks_to_who_has_left(void **state) {
   (void)state;
   stage s;
@@ -604,7 +611,7 @@ static void nobody_speaks_to_who_has_left(void **state) {
   close_stage(&s);
 }
 
-/* ---- (c) what is finished, and what is dropped --------------------------- */
+/* ---- (c) finished and dropped messages ----------------------------------- */
 
 static void steps_end_when_their_message_is_sent(void **state) {
   (void)state;
@@ -629,8 +636,8 @@ static void steps_end_when_their_message_is_sent(void **state) {
   close_stage(&s);
 }
 
-/* What was sent by reference is over when the peer says so, unless it never
- * will. */
+/* A message sent by reference finishes when the peer has read it, or at once if
+ * the peer has left. */
 static void references_wait_for_their_peer(void **state) {
   (void)state;
   for (int left = 0; left < 2; left++) {
@@ -654,7 +661,7 @@ static void references_wait_for_their_peer(void **state) {
   }
 }
 
-/* A rank's messages to itself wait where the device finds them. */
+/* A rank's messages to itself wait in a queue of the device. */
 static void messages_to_itself_are_queued(void **state) {
   (void)state;
   stage s;
@@ -692,8 +699,8 @@ static uint32_t free_early(const gloo_device *device) {
   return n;
 }
 
-/* One link is dropped with something in each of its lists; what others have
- * stays. */
+/* A link is dropped with an entry in each of its lists; the entries of other
+ * links stay. */
 static void what_is_dropped_is_in_no_list(void **state) {
   (void)state;
   stage s;
@@ -707,7 +714,7 @@ static void what_is_dropped_is_in_no_list(void **state) {
   gli_transfer *t = s.link->in_flight.first;
   t->exposed = true;
   wire_sent_one(s.pair, 0);
-  s.pair->n_in_progress = 0; /* whatever is, is not told any more */
+  s.pair->n_in_progress = 0; /* their completions are no longer reported */
   arrive(s.link, GLI_MESSAGE_ABORT, false);
   arrive(s.link, GLI_MESSAGE_DATA, true);
   gli_early *known = arrive(s.link, GLI_MESSAGE_DATA, false);
@@ -724,7 +731,7 @@ static void what_is_dropped_is_in_no_list(void **state) {
   assert_null(other->pending_next);
   assert_int_equal(wire_list_length(&other->pending), 1);
   assert_int_equal(device->owed, 0);
-  /* What arrives for an operation is freed with that. */
+  /* Messages that arrived for an operation are freed with it. */
   assert_int_equal(free_early(device), 2);
   gli_early_free(known);
   assert_int_equal(free_early(device), 3);

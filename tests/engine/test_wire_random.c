@@ -1,6 +1,5 @@
-/* Messages on their way, at random, to receivers that count: no more is kept
- * early than they allow, every message comes out once, and in the order in
- * which it has to. */
+/* Random messages to receivers that count: no more bytes are kept early than
+ * they allow, and every message arrives once and in the required order. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,29 +8,29 @@
 #include "plan/random.h"
 
 enum {
-  RUNS = 3000, /* operations, ever; as long as they last */
+  RUNS = 3000, /* operations in total */
   LIVE = 10,   /* at once */
-  SLOTS = 3,   /* messages of one to each rank, at most */
+  SLOTS = 3,   /* most messages of one operation to each rank */
   ANSWERS = RUNS,
   TOLD = 4,
   BUDGET = 600
 };
-/* So many RTSs seem to be under way, for limits to be met. */
+/* RTSs that seem to be in flight, to reach the limits. */
 #define WANTS_BEFORE (GLI_RTS_MAX - 2)
 
-/* An operation, here. */
+/* An operation of this rank. */
 typedef struct run {
   gloo_request *op; /* NULL: none */
   uint32_t number;
   bool message; /* between two ranks */
-  uint32_t all[BARE_SIZE], sent[BARE_SIZE], finished[BARE_SIZE]; /* of slots */
+  uint32_t all[BARE_SIZE], sent[BARE_SIZE], finished[BARE_SIZE]; /* slots */
 } run;
 
-/* And at one other rank. */
+/* The operation at another rank. */
 typedef struct remote_run {
-  uint32_t got; /* slots, a bit each */
+  uint32_t got; /* bit set of slots */
   uint32_t early;
-  bool involved, message; /* it has a part in it; as in `run` */
+  bool involved, message; /* the rank takes part; as in `run` */
   bool started, wanted, met, withdrawn;
 } remote_run;
 
@@ -39,12 +38,12 @@ typedef struct remote {
   remote_run runs[RUNS];
   uint32_t early, consumed;
   uint32_t told[TOLD]; /* earlier states of `consumed` */
-  uint32_t oldest;     /* operation that it has not started */
-  uint32_t newest;     /* message between two ranks that it has met */
+  uint32_t oldest;     /* oldest operation not started */
+  uint32_t newest;     /* newest message that it has met */
   struct {
     uint32_t number;
     bool asked;
-  } starts[ANSWERS]; /* STARTEDs that are under way, oldest first */
+  } starts[ANSWERS]; /* STARTEDs in flight, oldest first */
   uint32_t n_starts;
   uint32_t data, probes, probes_sent, credit;
 } remote;
@@ -55,7 +54,7 @@ typedef struct scenery {
   run live[LIVE];
   uint32_t n_runs;
   remote *remotes; /* [BARE_SIZE] */
-  /* How often what happened. */
+  /* Counts of events. */
   size_t eager, free, wants, again, stuck, withdrawn;
 } scenery;
 
@@ -69,7 +68,7 @@ static gli_link *link_to(const scenery *s, uint32_t rank) {
 
 /* ---- the other ranks ----------------------------------------------------- */
 
-/* The first that is heard of a message: these come in order. */
+/* Notes the first sign of a message; these come in order. */
 static void meet(remote *r, uint32_t number) {
   remote_run *it = &r->runs[number];
   if (it->met) return;
@@ -128,7 +127,7 @@ static void get_want(scenery *s, remote *r, const gli_header *h) {
 
 static void get(scenery *s, uint32_t rank, const gli_header *h) {
   remote *r = &s->remotes[rank];
-  assert_true(h->credit - r->credit <= INT32_MAX); /* none is older */
+  assert_true(h->credit - r->credit <= INT32_MAX); /* credit never decreases */
   r->credit = h->credit;
   if (h->type == GLI_MESSAGE_DATA) get_data(s, r, h);
   if (h->type == GLI_MESSAGE_RTS) get_want(s, r, h);
@@ -148,7 +147,7 @@ static void get_all(scenery *s) {
   }
 }
 
-/* A rank starts an operation: a message must have been heard of. */
+/* Starts an operation at a rank; a message must have been met there. */
 static void start_there(scenery *s, uint32_t rank, uint32_t number) {
   remote *r = &s->remotes[rank];
   remote_run *it = &r->runs[number];
@@ -163,7 +162,7 @@ static void start_there(scenery *s, uint32_t rank, uint32_t number) {
   }
 }
 
-/* The oldest, or one of the newer ones. */
+/* Starts the oldest operation, or a newer one. */
 static void start_some_there(scenery *s, uint32_t rank) {
   remote *r = &s->remotes[rank];
   while (r->oldest < s->n_runs) {
@@ -176,7 +175,7 @@ static void start_some_there(scenery *s, uint32_t rank) {
   if (number < s->n_runs) start_there(s, rank, number);
 }
 
-/* ---- what comes from them ------------------------------------------------ */
+/* ---- messages from them -------------------------------------------------- */
 
 static const run *find_run(const scenery *s, uint32_t number) {
   for (uint32_t i = 0; i < LIVE; i++) {
@@ -196,7 +195,7 @@ static void take_started(scenery *s, uint32_t rank) {
   if (x) gli_wire_granted(x->op, rank);
 }
 
-/* Not always the newest that there is. */
+/* Takes credit, not always the newest. */
 static void take_credit(scenery *s, uint32_t rank, bool newest) {
   remote *r = &s->remotes[rank];
   gli_link *link = link_to(s, rank);
@@ -215,7 +214,7 @@ static uint64_t random_length(scenery *s) {
   return random_below(&s->seed, one_in(s, 8) ? BUDGET : BUDGET / 3);
 }
 
-/* As engine/run/run.c does: the short way first. */
+/* Sends as engine/run/run.c does: the fast path first. */
 static void send_next(scenery *s, run *x, uint32_t rank) {
   if (x->sent[rank] == x->all[rank]) return;
   gli_link *link = link_to(s, rank);
@@ -236,7 +235,8 @@ static void send_next(scenery *s, run *x, uint32_t rank) {
   wire_post_step(x->op, rank, slot, &h, stuck);
 }
 
-/* What two ranks send each other has no steps that wait for others. */
+/* Starts an operation. A message between two ranks has no steps that wait for
+ * others. */
 static void begin_run(scenery *s) {
   run *x = s->live;
   while (x < s->live + LIVE && x->op) x++;
@@ -259,7 +259,7 @@ static run *random_run(scenery *s) {
   return x->op ? x : NULL;
 }
 
-/* A message of which nobody has heard can be taken back. */
+/* Withdraws a message that no rank knows of yet. */
 static void withdraw(scenery *s, run *x) {
   if (!x->message) return;
   uint32_t rank = 0;
@@ -284,7 +284,7 @@ static void probe(scenery *s, uint32_t rank) {
   gli_wire_control(link_to(s, rank), GLI_MESSAGE_PROBE, NULL, serial);
 }
 
-/* Messages to itself; see drive/driver.c. */
+/* Delivers this rank's messages to itself; see drive/driver.c. */
 static void poll_self(scenery *s) {
   gloo_device *device = &s->w->rank.device;
   gli_transfer *t = device->self_queue.first;
@@ -307,7 +307,7 @@ static bool is_over(const run *x) {
   return true;
 }
 
-/* What engine/run/run.c does with what is finished. */
+/* Handles finished transfers as engine/run/run.c does. */
 static void take_finished(scenery *s) {
   gloo_device *device = &s->w->rank.device;
   while (device->finished.first) {
@@ -334,7 +334,7 @@ static void take_finished(scenery *s) {
   }
 }
 
-/* ---- one thing after the other ------------------------------------------- */
+/* ---- random steps -------------------------------------------------------- */
 
 static void step(scenery *s) {
   uint32_t rank = random_below(&s->seed, BARE_SIZE);
@@ -402,7 +402,8 @@ static void close_scenery(scenery *s) {
   free(s->remotes);
 }
 
-/* All that was begun is sent, started and polled for, until nothing is left. */
+/* Sends, starts and polls for all operations in progress. Returns true if any
+ * is left. */
 static bool finish_some(scenery *s) {
   bool left = false;
   for (uint32_t rank = 0; rank < BARE_SIZE; rank++) {
@@ -447,15 +448,15 @@ static void every_message_comes_out_once(void **state) {
     assert_int_equal(link->leaving.sent, r->data);
     assert_int_equal(r->probes, r->probes_sent);
     assert_true(link->credit.consumed - r->credit < BUDGET / 2);
-    assert_true(r->consumed < UINT32_MAX / 2); /* it has wrapped */
+    assert_true(r->consumed < UINT32_MAX / 2); /* the counter has wrapped */
   }
-  /* None of the ways is rare. */
+  /* No path is rare. */
   assert_true(s.eager > 1000 && s.free > 500 && s.wants > 500);
   assert_true(s.again > 500 && s.stuck > 100 && s.withdrawn > 50);
   close_scenery(&s);
 }
 
-/* Links are dropped in whatever state they are. */
+/* Links are dropped in random states. */
 static void whatever_is_under_way_can_be_dropped(void **state) {
   (void)state;
   for (uint32_t i = 0; i < 100; i++) {

@@ -26,7 +26,7 @@ static gli_post pair_send(gli_pair *base, gli_send_request *request) {
   const gli_transfer *t = (const gli_transfer *)(void *)request;
   write_down(pair, &request->header, t->operation);
   if (!slow) return GLI_POST_DONE;
-  request->next = NULL; /* the transport may use these */
+  request->next = NULL; /* the transport may use these members */
   request->private_ = UINT64_MAX;
   assert_true(pair->n_in_progress < IN_PROGRESS);
   pair->in_progress[pair->n_in_progress++] = request;
@@ -47,7 +47,7 @@ static bool pair_send_now(gli_pair *base, gli_header *header,
 static const gli_transport_ops pair_ops = {
     .name = "told", .send = pair_send, .send_now = pair_send_now};
 
-/* What the engine does when a transport says so (drive/upcalls.c). */
+/* Acts as the engine does in the `sent` upcall (drive/upcalls.c). */
 void wire_sent_one(wire_pair *pair, uint32_t which) {
   gli_transfer *t = (gli_transfer *)(void *)pair->in_progress[which];
   memmove(&pair->in_progress[which], &pair->in_progress[which + 1],
@@ -148,11 +148,11 @@ void wire_post_step(gloo_request *op, uint32_t peer, uint32_t step,
   gli_wire_send(t, stuck);
 }
 
-/* ---- what every state must be like --------------------------------------- */
+/* ---- invariants of every state ------------------------------------------- */
 
 typedef struct census {
   uint32_t transfers, errands, answers;
-  uint32_t keyed; /* in the context's table */
+  uint32_t keyed; /* entries in the context's table */
 } census;
 
 static void count(const gli_transfer_list *list, const gli_link *link,
