@@ -1,5 +1,4 @@
-/* Building a plan with one step spoilt: what a slip in an algorithm would do.
- */
+/* Builds a plan with one spoilt step, as a mistake in an algorithm would. */
 #ifndef GLI_TESTS_PLAN_SPOIL_H
 #define GLI_TESTS_PLAN_SPOIL_H
 
@@ -10,7 +9,7 @@ typedef enum spoil_how {
   SPOIL_DROP,   /* leave the step out */
   SPOIL_TWICE,  /* do it twice */
   SPOIL_PEER,   /* talk to the next rank instead */
-  SPOIL_BLOCK,  /* exchange its ranges with those of step `other` */
+  SPOIL_BLOCK,  /* swap its ranges with those of step `other` */
   SPOIL_LENGTH, /* one element less */
   SPOIL_EARLY   /* do it before all others */
 } spoil_how;
@@ -22,13 +21,13 @@ typedef struct spoil {
   size_t step, other;
 } spoil;
 
-/* What spoil_build does, for the next calls. */
+/* Sets the fault of the next calls of spoil_build. */
 void spoil_set(spoil what);
 
 /* A gli_build_fn. */
 void spoil_build(gli_builder *b, const gli_plan_params *p);
 
-/* The plan of `rank` before it is spoilt; free it with gli_plan_free. */
+/* Returns the unspoilt plan of `rank`; free it with gli_plan_free. */
 gli_plan *spoil_look(gli_build_fn build, gli_plan_params p, uint32_t rank);
 
 #endif

@@ -1,4 +1,4 @@
-/* The rules of the builder, in place mapping, cutting, sizes of buffers. */
+/* The rules of the builder, in-place mapping, segments, buffer sizes. */
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -23,7 +23,8 @@ static gli_plan *make(gli_build_fn build, gli_plan_params p) {
   return plan;
 }
 
-/* It fails, and says why, who and where. */
+/* Checks that building fails, with the reason, the rank and the step in the
+ * message. */
 static void refuse(gli_build_fn build, gli_plan_params p, const char *step,
                    const char *why) {
   gli_plan *plan = NULL;
@@ -197,7 +198,7 @@ static void input_lies_in_output_in_place(void **state) {
   gli_plan_free(plan);
   p.in_place = true;
   plan = make(build_reads_both, p);
-  assert_int_equal(plan->n_steps, 2); /* the copy is onto itself */
+  assert_int_equal(plan->n_steps, 2); /* the copy onto itself is left out */
   assert_int_equal(plan->steps[0].a_buffer, GLI_OUT);
   assert_int_equal(plan->steps[0].a, 4);
   gli_plan_free(plan);

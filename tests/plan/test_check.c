@@ -1,4 +1,4 @@
-/* The checker finds what is wrong, and says at which rank and step. */
+/* The checker finds errors, and names their rank and step. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +24,7 @@ static gloo_status run(gli_build_fn build, gli_plan_params p,
   return status;
 }
 
-/* It is refused with a message that has all of the words. */
+/* Checks that the plan is refused with a message that contains all words. */
 static void refuse(gli_build_fn build, gli_plan_params p, int rank,
                    const char *const *words) {
   gli_check_report report;
@@ -48,7 +48,7 @@ static gli_build_fn algorithm(gli_collective collective, const char *name) {
   return a->build;
 }
 
-/* ---- three plantings, named exactly -------------------------------------- */
+/* ---- three planted faults, named exactly --------------------------------- */
 
 static size_t nth_step(gli_build_fn build, gli_plan_params p, uint32_t rank,
                        gli_step_kind kind, int n) {
@@ -90,7 +90,7 @@ static void swapped_block_is_named(void **state) {
   size_t a = nth_step(ring, p, 3, GLI_STEP_RECV, 2);
   size_t b = nth_step(ring, p, 3, GLI_STEP_RECV, 3);
   spoil_set((spoil){ring, SPOIL_BLOCK, 3, a, b});
-  /* It passes on a block that it has not got. */
+  /* Rank 3 passes on a block before it has received it. */
   refuse(spoil_build, p, 3,
          WORDS("rank 3, step 6 (SEND to 4, slot 3", "byte 0 of OUT",
                "was never written"));
@@ -120,7 +120,8 @@ static void contribution_that_is_counted_twice_is_named(void **state) {
       WORDS("rank 1, step 2 (REDUCE", "element 0", "rank 1 is counted twice"));
 }
 
-/* Receives first, then passes on: nobody begins. */
+/* Builds a ring in which every rank receives before it sends: no rank
+ * begins. */
 static void build_circle(gli_builder *b, const gli_plan_params *p) {
   gli_range out = gli_elems(p, GLI_OUT, 0, p->count);
   gli_recv(b, before(p), out);
@@ -134,7 +135,7 @@ static void deadlock_is_named(void **state) {
                "which waits for"));
 }
 
-/* Fine if a receive could wait in a buffer: not without. */
+/* Builds a plan that works only if receives are buffered. */
 static void build_needs_buffer(gli_builder *b, const gli_plan_params *p) {
   gli_range out = gli_elems(p, GLI_OUT, 0, p->count);
   gli_copy(b, gli_elems(p, GLI_IN, 0, p->count), out);
@@ -215,12 +216,12 @@ static void wrong_outputs_name_the_last_writer(void **state) {
          WORDS("rank 1", "no step writes element 2 of OUT"));
 }
 
-/* One round of a barrier that needs two. */
+/* Builds one round of a barrier that needs two. */
 static void build_half_barrier(gli_builder *b, const gli_plan_params *p) {
   gli_send(b, next_of(p), gli_bytes(GLI_TOKEN, 0, 1));
   gli_recv(b, before(p), gli_bytes(GLI_TOKEN, 1, 1));
 }
-/* Two rounds, but the second does not wait for the first. */
+/* Builds two rounds of which the second does not wait for the first. */
 static void build_loose_barrier(gli_builder *b, const gli_plan_params *p) {
   build_half_barrier(b, p);
   gli_send(b, (p->rank + 2) % 4, gli_bytes(GLI_TOKEN, 2, 1));
@@ -268,7 +269,7 @@ static void expect_found(const gli_algorithm *a, gli_plan_params p, spoil s,
   if (!named) fail_msg("'%s' names no rank or step", error.message);
 }
 
-/* Swapping the ranges of two steps is wrong when they hold different bytes. */
+/* Swaps the ranges of two steps. That is wrong if they hold different bytes. */
 static void spoil_blocks(const gli_algorithm *a, gli_plan_params p,
                          uint32_t rank, const gli_plan *plan, uint32_t i) {
   const gli_step *s = &plan->steps[i];
@@ -283,7 +284,8 @@ static void spoil_blocks(const gli_algorithm *a, gli_plan_params p,
   }
 }
 
-/* In place, a copy to puts alone: who fills them can do it as well. */
+/* Returns true for an in-place copy to puts alone: the ranks that fill the puts
+ * can do it as well. */
 static bool is_spare(const gli_step *s) {
   return s->kind == GLI_STEP_COPY && s->a_buffer == s->dst_buffer &&
          s->a == s->dst;

@@ -47,7 +47,7 @@ static int touches(const gli_step *s, touch t[MAX_TOUCHES]) {
   return n;
 }
 
-/* Must x, the later one, wait for y? */
+/* Returns true if step x must wait for the earlier step y. */
 static bool conflict(const gli_step *x, const gli_step *y) {
   if (x->kind == GLI_STEP_SEND && x->lane != 0 && x->lane == y->lane) {
     return true;
@@ -79,8 +79,8 @@ static void close_over(matrix m, uint32_t n) {
   }
 }
 
-/* The pass may leave out what other edges imply, and must add nothing that
- * conflicts do not: with all that is implied, both are the same. */
+/* Compares the transitive closures. The pass may leave out edges that others
+ * imply, and must add no edge that conflicts do not require. */
 static void compare(gli_depend *d, const gli_step *steps, uint32_t n) {
   static matrix wanted, found, direct;
   memset(wanted, 0, sizeof(wanted));
@@ -107,7 +107,7 @@ static void compare(gli_depend *d, const gli_step *steps, uint32_t n) {
 
 /* ---- random steps -------------------------------------------------------- */
 
-/* Make it one of those for memory of other ranks, sometimes. */
+/* Turns some steps into steps for memory of other ranks. */
 static void refer(gli_step *s, uint64_t *seed, uint32_t longest) {
   bool message = s->kind == GLI_STEP_SEND || s->kind == GLI_STEP_RECV;
   if (message) s->role = (uint8_t)random_below(seed, GLI_ROLES);
@@ -167,7 +167,7 @@ static void edges_are_those_of_all_pairs(void **state) {
     uint32_t longest = 1 + random_below(&seed, space);
     for (uint32_t i = 0; i < n; i++) {
       steps[i] = random_step(&seed, space, longest);
-      if (round % 5 == 0) { /* large offsets, for the sort */
+      if (round % 5 == 0) { /* large offsets test the sort */
         steps[i].a <<= 40;
         steps[i].b <<= 40;
         steps[i].stride <<= 40;
@@ -208,8 +208,8 @@ static void expect_edges(const gli_step *steps, uint32_t n,
   gli_depend_free(&d);
 }
 
-/* A send waits for what was sent and received before it in its lane; nothing
- * else does. */
+/* A send waits for earlier sends and receives in its lane; no other step
+ * does. */
 static void lanes_keep_sends_in_order(void **state) {
   (void)state;
   gli_step send = in_lane(simple(GLI_STEP_SEND, GLI_IN, 0, 8), 2);

@@ -1,4 +1,4 @@
-/* Hosts by number, and plans within plans. */
+/* Host numbers, and plans within plans. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -95,7 +95,8 @@ static void swap(gli_builder *b, const gli_plan_params *p) {
   gli_recv(b, previous, gli_elems(p, GLI_OUT, 0, p->count));
 }
 
-/* The odd ranks swap elements 2 and 3 of IN, into 5 and 6 of OUT. */
+/* Returns a plan in which the odd ranks swap elements 2 and 3 of IN, into 5 and
+ * 6 of OUT. */
 static gli_sub odd_ranks(const gli_plan_params *p) {
   return (gli_sub){.collective = GLI_SENDRECV,
                    .members = odd,
@@ -175,7 +176,7 @@ static void in_place_is_found_out(void **state) {
   assert_true(is_in_place(GLI_ALLREDUCE, true, in, out));
   assert_true(is_in_place(GLI_ALLREDUCE, false, out, out));
   assert_false(is_in_place(GLI_ALLREDUCE, true, own, out));
-  /* Of an allgather, the block of the second of three. */
+  /* Block of the second of three ranks of an allgather. */
   assert_true(is_in_place(GLI_ALLGATHER, true, own, all));
   assert_false(is_in_place(GLI_ALLGATHER, false, own, all));
   assert_false(is_in_place(GLI_ALLGATHER, true, in, all));
@@ -265,7 +266,8 @@ static void meet(gli_builder *b, const gli_plan_params *p) {
   }
 }
 
-/* Rows, then columns, of 2 x 3 ranks: all have then heard of all. */
+/* Builds tokens along the rows, then the columns, of 2 x 3 ranks, so that every
+ * rank has heard from all. */
 static void build_rows_and_columns(gli_builder *b, const gli_plan_params *p) {
   static const uint32_t rows[2][3] = {{0, 1, 2}, {3, 4, 5}};
   static const uint32_t columns[3][2] = {{0, 3}, {1, 4}, {2, 5}};

@@ -1,7 +1,7 @@
 /* All algorithms at 1,000 ranks, and the two rings that make an allreduce at
  * 10,000: 200 million steps each, streamed.
- * usage: test_plan_large [RANKS]: in place of those 1,000; the rest, and the
- * memory, in proportion */
+ * usage: test_plan_large [RANKS]: replaces 1,000, and scales the rest and the
+ * memory in proportion */
 #include <stdlib.h>
 
 #include "algorithms/registry.h"
@@ -10,7 +10,7 @@
 #include "tools/plan_sweep.h"
 
 static uint32_t ranks = 1000;
-static uint64_t steps_in_memory; /* 0: the usual */
+static uint64_t steps_in_memory; /* 0: the default */
 
 static void all_are_correct_for_many_ranks(void **state) {
   (void)state;
@@ -53,7 +53,7 @@ static void allgather_ring_is_correct_for_very_many_ranks(void **state) {
   check_ring(GLI_ALLGATHER, 10 * ranks, 3);
 }
 
-/* Its rounds are those of the two above. */
+/* The allreduce has the rounds of the two rings above. */
 static void allreduce_ring_is_correct_when_streamed(void **state) {
   (void)state;
   check_ring(GLI_ALLREDUCE, ranks * 5 / 2, (uint64_t)ranks * 5);

@@ -1,4 +1,4 @@
-/* Several inputs and outputs: what is put around every algorithm. */
+/* Several inputs and outputs: the steps that are put around every algorithm. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,13 +13,13 @@ static gloo_status check(gli_checker *checker, gli_build_fn build,
   return gli_checker_run(checker, build, p, &report, error);
 }
 
-/* Those whose input is at the root only have shares of it there. */
+/* Returns true if the algorithm can run with these numbers of buffers. */
 static bool suits(const gli_algorithm *a, const gli_plan_params *p) {
   if (a->collective == GLI_BARRIER || a->collective == GLI_EXSCAN) return false;
   if (gli_collective_counted(a->collective)) return false;
   bool combines = gli_collective_reduces(a->collective);
   if (p->n_in > 1 && a->collective == GLI_BROADCAST) return false;
-  /* Its result in place is in the middle of its output. */
+  /* The in-place result is in the middle of the output. */
   if (p->in_place && a->collective == GLI_SCATTER) return false;
   return combines || p->n_in <= 1 || !p->in_place;
 }
@@ -92,7 +92,7 @@ static void one_buffer_costs_nothing(void **state) {
   gli_plan_free(one);
 }
 
-/* All at once, into the output, without memory of its own. */
+/* All inputs are joined at once, into the output, without scratch memory. */
 static void inputs_are_joined_once_where_the_result_goes(void **state) {
   (void)state;
   gli_plan *plan = make(sum_of(3, 2));
@@ -114,7 +114,7 @@ static void inputs_are_joined_once_where_the_result_goes(void **state) {
   gli_plan_free(plan);
 }
 
-/* The first send waits for the part that it sends, not for all. */
+/* The first send waits only for the part that it sends. */
 static void sending_begins_when_the_first_part_is_joined(void **state) {
   (void)state;
   gli_plan_params p = sum_of(2, 2);

@@ -1,5 +1,4 @@
-/* Memory of other ranks: the rules that the checker enforces, each broken on
- * purpose. */
+/* Memory of other ranks: each rule of the checker is broken on purpose. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +15,7 @@ static gli_plan_params params(gli_collective collective, uint32_t size,
 
 /* ---- an allreduce with slips --------------------------------------------- */
 
-/* What rank 1 does wrong. */
+/* The mistake of rank 1. */
 typedef enum slip {
   NO_SLIP,
   SENDS_BYTES,         /* where a get is expected */
@@ -24,14 +23,15 @@ typedef enum slip {
   SIGNALS,             /* where bytes are expected */
   EXPOSES_LESS,        /* than is borrowed */
   EXPOSES_ELSEWHERE,   /* another range than is filled */
-  EXPOSES_OTHER_BYTES, /* of what is exposed for PUT, out of step with them */
+  EXPOSES_OTHER_BYTES, /* to read, shifted against those for PUT */
   TOUCHES_EXPOSED,     /* reads it before it is filled */
   WRITES_EXPOSED,
   EXPOSES_TWICE,    /* to two ranks */
   READS_GET,        /* with another step than the reduction */
   MIXES_GETS,       /* reduces one as another */
   READS_TWICE,      /* a get */
-  READS_SPARE,      /* what is in SCRATCH only where puts are not mapped */
+  READS_SPARE,      /* a result that is in SCRATCH only if puts are not
+                       mapped */
   FORGETS_GET,      /* does not read it */
   PUTS_OTHER,       /* bytes than it wrote to the put */
   CHANGES_RESULT,   /* before the put is given back */
@@ -39,7 +39,7 @@ typedef enum slip {
   WRITES_UNEXPOSED, /* to a put that it has not got */
   REUSES_WINDOW,    /* for two puts */
   KEEPS_PUT,        /* sends bytes instead of filling it */
-  /* of the allreduce of two: */
+  /* mistakes in the allreduce with two readers: */
   OVERWRITES_GET,  /* before it is read, with the same bytes */
   LEAVES_GET,      /* does not read it */
   LEAVES_PUT,      /* does not give it back */
@@ -125,7 +125,7 @@ static void give_back(gli_builder *b, const gli_plan_params *p, uint32_t rank,
   if (first && slips(p, CHANGES_RESULT)) {
     gli_range copy = gli_scratch(b, sum.bytes);
     gli_copy(b, sum, copy);
-    gli_copy(b, copy, sum); /* the same bytes: only the rule knows */
+    gli_copy(b, copy, sum); /* equal bytes, so only the rule detects it */
   }
   if (first && slips(p, PUTS_OTHER)) {
     gli_range copy = gli_scratch(b, sum.bytes);
@@ -171,7 +171,7 @@ static void build_fused(gli_builder *b, const gli_plan_params *p) {
 
 /* ---- two readers --------------------------------------------------------- */
 
-/* What rank 0 does so that rank 1 can slip. */
+/* Adds the steps of rank 0 that a mistake of rank 1 needs. */
 static void help(gli_builder *b, const gli_plan_params *p) {
   if (p->rank != 0) return;
   if (now == OVERWRITES_GET) gli_send(b, 1, part(p, GLI_IN, 1));
@@ -192,8 +192,8 @@ static void be_shared(gli_builder *b, const gli_plan_params *p, gli_range block,
   if (slips(p, WRITES_LONGER)) gli_recv_window(b, 0, 12, spare);
 }
 
-/* Two ranks. Each looks at the other's input twice: once for the result, which
- * is lent, and once more beside it. */
+/* Builds a plan of two ranks. Each reads the other's input twice: once for the
+ * result, into memory lent by the other, and once for a second result. */
 static void build_twice(gli_builder *b, const gli_plan_params *p) {
   uint32_t other = 1 - p->rank, get = gli_windows(b, 2);
   uint32_t put = gli_windows(b, 1), spare = gli_windows(b, 1);
@@ -283,7 +283,7 @@ static void plans_without_slips_are_correct(void **state) {
   }
 }
 
-/* By value all of these are right. */
+/* All of these plans give the right values. */
 static void rules_of_two_readers_are_named(void **state) {
   (void)state;
   static const struct {
@@ -319,7 +319,7 @@ static void rules_of_two_readers_are_named(void **state) {
 
 /* ---- what is exposed ----------------------------------------------------- */
 
-/* In place, rank 1 moves its sum to where something is exposed to rank 0. */
+/* In place, rank 1 moves its sum into a range that is exposed to rank 0. */
 static void build_moved(gli_builder *b, const gli_plan_params *p,
                         gli_range heard) {
   uint32_t other = 1 - p->rank;
@@ -343,7 +343,7 @@ static void build_half_ordered(gli_builder *b, const gli_plan_params *p) {
   build_moved(b, p, gli_elems(p, GLI_OUT, 0, p->count - 1));
 }
 
-/* Rank 0 awaits in no memory. */
+/* Rank 0 uses the unordered plan, rank 1 the ordered one. */
 static void build_well(gli_builder *b, const gli_plan_params *p) {
   (p->rank == 0 ? build_unordered : build_ordered)(b, p);
 }
@@ -439,7 +439,7 @@ static void every_broken_rule_is_named(void **state) {
 
 static int slip_of_copy;
 
-/* Rank 1 copies what rank 0 shows. */
+/* Rank 1 copies memory that rank 0 exposes. */
 static void build_copied(gli_builder *b, const gli_plan_params *p) {
   gli_range out = gli_elems(p, GLI_OUT, 0, p->count);
   gli_range token = gli_bytes(GLI_TOKEN, 1, 1);

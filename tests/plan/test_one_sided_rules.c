@@ -1,4 +1,4 @@
-/* Memory of other ranks: what the builder refuses. */
+/* Memory of other ranks: the builder refuses broken rules. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@ static const gli_plan_params one_of_three = {.collective = GLI_ALLREDUCE,
                                              .count = 10,
                                              .elem_bytes = 4};
 
-/* Which rule the builder is asked to refuse. */
+/* The rule that the next plan breaks. */
 static int rule;
 
 static const char *const rules[] = {

@@ -1,6 +1,5 @@
-/* Every algorithm of the registry is correct, and costs what it promises.
- * usage: test_plan_registry [RANKS]: for 1 to so many of them, and for 10,000
- */
+/* Every algorithm of the registry is correct, and has the declared cost.
+ * usage: test_plan_registry [RANKS]: for 1 to RANKS ranks, and for 10,000 */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,10 +10,10 @@
 
 static uint32_t most_ranks = 24, huge = 1000;
 
-/* An algorithm that keeps an order for all numbers of ranks says so. */
+/* An algorithm that keeps an order for all numbers of ranks declares it. */
 static void all_are_marked(const gli_sweep_result *r) {
   const gli_algorithm *a = r->algorithm;
-  bool composed = a->rounds == NULL; /* its parts are chosen by hosts */
+  bool composed = a->rounds == NULL; /* its parts depend on the hosts */
   if (composed || !gli_collective_reduces(a->collective)) return;
   if (r->order == gli_algorithm_order(a)) return;
   fail_msg(
@@ -66,7 +65,7 @@ static void logarithmic_ones_are_correct_for_very_many_ranks(void **state) {
   assert_true(n >= 7);
 }
 
-/* An algorithm that breaks its promise, or is wrong, is reported. */
+/* An algorithm that is wrong, or exceeds its declared cost, is reported. */
 static void build_nothing(gli_builder *b, const gli_plan_params *p) {
   (void)b;
   (void)p;

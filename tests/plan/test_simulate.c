@@ -19,7 +19,7 @@ static gli_plan_params params(gli_collective collective, uint32_t size,
       .collective = collective, .size = size, .count = count, .elem_bytes = 4};
 }
 
-/* Hosts of `each` ranks, one after the other. */
+/* Returns hosts of `each` consecutive ranks. */
 static gli_hosts *hosts_of(uint32_t size, uint32_t each) {
   uint64_t keys[10000];
   assert_true(size <= 10000);
@@ -42,7 +42,7 @@ static gli_sim_report run_on(uint32_t each, gli_build_fn build,
   return report;
 }
 
-/* Every rank on a host of its own. */
+/* Simulates with every rank on a separate host. */
 static gli_sim_report run(gli_build_fn build, gli_plan_params p,
                           gli_sim_model model, double *done) {
   return run_on(1, build, p, model, done);
@@ -95,7 +95,7 @@ static void local_work_takes_its_bytes(void **state) {
 
 /* ---- shared links -------------------------------------------------------- */
 
-/* Ranks of the first host each send to one of the second. */
+/* Builds a send from each rank of the first host to one of the second. */
 static void build_across(gli_builder *b, const gli_plan_params *p) {
   uint32_t half = p->size / 2;
   gli_range in = gli_elems(p, GLI_IN, 0, p->count);
@@ -114,7 +114,7 @@ static void ranks_of_a_host_share_its_link(void **state) {
   expect_ns(done[4], 100 + 200 + 1000 + 100);
 }
 
-/* All send to rank 0, from hosts of their own: they meet at its link. */
+/* Builds sends to rank 0 from separate hosts, which share its link. */
 static void build_funnel(gli_builder *b, const gli_plan_params *p) {
   gli_range in = gli_elems(p, GLI_IN, 0, 25);
   if (p->rank != 0) gli_send(b, 0, in);
@@ -173,7 +173,7 @@ static void logarithmic_plans_run_at_10000_ranks(void **state) {
 
 /* ---- hosts --------------------------------------------------------------- */
 
-/* Which is why two levels exist, whatever links between hosts are like. */
+/* Checks that two levels beat one, for any links between hosts. */
 static void expect_two_levels_win(const gli_sim_model *m, uint64_t bytes) {
   static const char *const names[] = {"two_level", "ring", "circulant"};
   double ns[3];
@@ -211,7 +211,8 @@ static void mapped_memory_carries_no_bytes(void **state) {
   gli_sim_report sent = run_on(4, a->build, p, m, NULL);
   m.reach = true;
   gli_sim_report reached = run_on(4, a->build, p, m, NULL);
-  /* each to each: what is exposed for PUT, shown, and filled */
+  /* for each pair: memory exposed for PUT, data exposed for reading, and data
+   * put */
   assert_int_equal(sent.bytes_inside, 12 * (8 + 1000 + 1000));
   assert_int_equal(reached.bytes_inside, 12 * (8 + 8));
   assert_int_equal(reached.messages, sent.messages);
@@ -223,7 +224,8 @@ static void mapped_memory_carries_no_bytes(void **state) {
   assert_int_equal(half.bytes_inside, 4 * (8 + 8));
 }
 
-/* What is written to a put, and to how many, is the processor's work. */
+/* The processor writes the result to each put, which costs as much as a
+ * copy. */
 static void writing_puts_costs_what_copying_costs(void **state) {
   (void)state;
   const gli_algorithm *a = gli_algorithm_find(GLI_ALLREDUCE, "fused");

@@ -1,5 +1,5 @@
-/* Plans for buffers that the host does not touch: what is copied in and out,
- * and what waits for it. */
+/* Plans for buffers that the host does not access: the copies in and out, and
+ * the steps that wait for them. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@
 
 enum { MOST_STEPS = 512, MOST_BYTES = 4096 };
 
-/* before[i][j]: step i waits for step j, by way of others or not. */
+/* before[i][j]: step i waits for step j, directly or not. */
 typedef bool matrix[MOST_STEPS][MOST_STEPS];
 
 static void close_over(const gli_plan *plan, matrix before) {
@@ -29,7 +29,7 @@ static bool is_copy(const gli_step *s) {
   return s->kind == GLI_STEP_COPY_IN || s->kind == GLI_STEP_COPY_OUT;
 }
 
-/* Of one byte of one buffer: its copies, and who wrote it last. */
+/* The copies of one byte of a buffer, and the step that wrote it last. */
 typedef struct history {
   uint32_t in, out, writer; /* UINT32_MAX: none */
 } history;
@@ -65,8 +65,8 @@ static bool is_staged(const gli_plan *plan, uint8_t buffer) {
   return (buffer == GLI_OUT || buffer == GLI_OUTS) && (flags & GLI_STAGED_OUT);
 }
 
-/* In the order of the plan: each byte that is read has been copied in, unless a
- * step has written it. */
+/* Checks in plan order that each byte read has been copied in, unless a step
+ * has written it. */
 static void check_reads(const gli_plan *plan) {
   for (uint32_t i = 0; i < plan->n_steps; i++) {
     gli_access at[GLI_ACCESSES];
@@ -85,7 +85,7 @@ static void check_reads(const gli_plan *plan) {
   }
 }
 
-/* And each that was written is copied out behind that, and no others are. */
+/* Checks that each byte written is copied out afterwards, and no others are. */
 static void check_results(const gli_plan *plan) {
   for (int buffer = GLI_OUT; buffer < GLI_BUFFERS; buffer++) {
     if (!is_staged(plan, (uint8_t)buffer)) continue;
@@ -101,7 +101,7 @@ static void check_results(const gli_plan *plan) {
   }
 }
 
-/* Bytes between the members may differ. */
+/* Compares members: padding may differ. */
 static bool is_same(const gli_step *a, const gli_step *b) {
   return a->kind == b->kind && a->role == b->role &&
          a->incoming_first == b->incoming_first && a->a_buffer == b->a_buffer &&
@@ -113,7 +113,7 @@ static bool is_same(const gli_step *a, const gli_step *b) {
          a->bytes == b->bytes;
 }
 
-/* The other steps are those of the plan without copies. */
+/* Checks that the other steps are those of the plan without copies. */
 static void check_others(const gli_plan *plan, const gli_plan *plain) {
   uint32_t at = 0;
   for (uint32_t i = 0; i < plan->n_steps; i++) {
@@ -126,7 +126,7 @@ static void check_others(const gli_plan *plan, const gli_plan *plain) {
   assert_true(plan->n_steps > at);
 }
 
-/* No copy waits for another one. */
+/* Checks that no copy waits for another one. */
 static void check_copies(const gli_plan *plan) {
   for (uint32_t i = 0; i < plan->n_steps; i++) {
     if (!is_copy(&plan->steps[i])) continue;
@@ -188,8 +188,8 @@ static void copies_are_those_that_are_needed(void **state) {
 
 /* ---- order --------------------------------------------------------------- */
 
-/* The first pieces of all blocks of a ring come before any second one: so the
- * first results are there when a small part of the input is. */
+/* The first pieces of all blocks of a ring come before any second piece, so the
+ * first results are ready when a small part of the input is. */
 static void first_pieces_come_first(void **state) {
   (void)state;
   gli_plan_params p = {.collective = GLI_ALLREDUCE,
@@ -214,7 +214,7 @@ static void first_pieces_come_first(void **state) {
   gli_plan_free(plan);
 }
 
-/* Where there is nothing to copy, there is still something that waits. */
+/* A plan without data to copy still has a copy step to wait for. */
 static void there_is_a_copy_at_least(void **state) {
   (void)state;
   gli_plan_params p = {.collective = GLI_BROADCAST,
