@@ -34,7 +34,7 @@ static bool in_place(const world *w, uint32_t rank) {
   }
 }
 
-/* A block, in bytes: of the input (the i-th of rank's), or of the output. */
+/* A block in bytes: the i-th of a rank's input, or of the output. */
 typedef struct block {
   uint64_t at, bytes;
 } block;
@@ -55,7 +55,7 @@ static block out_block(const world *w, uint32_t rank, uint32_t i) {
   return (block){c->out_first[i] * e, c->out[i] * e};
 }
 
-/* Of a buffer that is one block. */
+/* Returns the size of a buffer that is one block. */
 static uint64_t own_bytes(const world *w, uint32_t rank) {
   const gli_plan_params *p = params_of(w, rank);
   return (p->counts == NULL ? p->count : p->counts->own) * p->elem_bytes;
@@ -95,7 +95,7 @@ void inputs_free(inputs *all, uint32_t size) {
   free(all->before);
 }
 
-/* The inputs reduced in the order of ranks by one reader alone. */
+/* Reduces the inputs in rank order, as one reader of all inputs does. */
 static void reduce_all(const world *w, const inputs *all,
                        gli_reduce_fn reduce) {
   gli_collective c = params_of(w, 0)->collective;
@@ -114,7 +114,8 @@ static void put(uint8_t *out, uint64_t at, const uint8_t *from,
   if (bytes > 0) memcpy(out + at, from, (size_t)bytes);
 }
 
-/* What the output of a rank must be; how many bytes of it are defined. */
+/* Returns the expected output of a rank, and the number of bytes of it that are
+ * defined. */
 static uint8_t *wanted(const world *w, const inputs *all, uint32_t rank,
                        uint64_t *bytes) {
   const gli_plan_params *p = params_of(w, rank);

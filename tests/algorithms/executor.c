@@ -30,7 +30,8 @@ static uint8_t *random_bytes(uint64_t bytes, uint64_t *seed) {
   return memory;
 }
 
-/* Only the root of a gather has an output that its input can be in. */
+/* Returns true if the rank's input can be in its output: for a gather only at
+ * the root. */
 static bool has_place(const gli_plan_params *p) {
   bool gathers = p->collective == GLI_GATHER || p->collective == GLI_GATHERV;
   return !gathers || p->rank == p->root;
@@ -89,7 +90,7 @@ void world_close(world *w) {
   UINT32_MAX /* in waits_for: a receive that waits for its send \
               */
 
-/* Something that can happen now: a local step, or the message of a receive. */
+/* An event that is possible now: a local step, or the message of a receive. */
 typedef struct event {
   uint32_t rank, step;
 } event;
@@ -123,7 +124,7 @@ static void offer(run *x, uint32_t rank, uint32_t step) {
   x->events[x->n_events++] = (event){rank, step};
 }
 
-/* The receive that a send goes to; false when there is none that fits. */
+/* Finds the receive that matches a send. Returns false if none fits. */
 static bool match(const world *w, uint32_t rank, uint32_t send, event *recv) {
   const gli_plan *from = w->ranks[rank].plan;
   const gli_step *s = &from->steps[send];
@@ -179,8 +180,8 @@ static size_t elements(const world_rank *r, const gli_step *s) {
   return (size_t)(s->bytes / r->plan->params.elem_bytes);
 }
 
-/* The result also goes to the puts that are mapped, and if all are, it is
- * not in SCRATCH. */
+/* Copies the result to the puts that are mapped; if all are, it is not in
+ * SCRATCH. */
 static void write_puts(world_rank *r, const gli_step *s) {
   uint32_t n = 0;
   for (uint32_t i = s->put; i < s->put + s->n_puts; i++) {
@@ -195,7 +196,7 @@ static void write_puts(world_rank *r, const gli_step *s) {
   }
 }
 
-/* Operand i of a step that has several. */
+/* Returns operand i of a step with several. */
 static const uint8_t *operand(const world_rank *r, const gli_step *s,
                               uint32_t i) {
   uint32_t k = i < s->own ? i : i - 1;
@@ -204,7 +205,8 @@ static const uint8_t *operand(const world_rank *r, const gli_step *s,
   return at(r, s->b_buffer, s->b + k * s->stride, s->bytes);
 }
 
-/* In a buffer of its own: a get may be memory that is lent, too. */
+/* Reduces into a temporary buffer, because a get and the result may share
+ * memory. */
 static void take_reduce_all(run *x, world_rank *r, const gli_step *s) {
   uint8_t *sum = allocate(s->bytes);
   const void **from = allocate((s->n + (uint64_t)1) * sizeof(*from));
@@ -259,7 +261,7 @@ static void take_bytes(run *x, world_rank *r, const gli_step *s,
   write_puts(r, s);
 }
 
-/* m is the step that sends. */
+/* Takes the payload of a message; m is the sending step. */
 static void take_payload(run *x, world_rank *r, const gli_step *s,
                          const world_rank *sender, const gli_step *m) {
   if (s->role == GLI_ROLE_SIGNAL || m->a_buffer == GLI_TOKEN) return;

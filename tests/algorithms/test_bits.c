@@ -1,6 +1,6 @@
-/* The bits of results: all ranks get the same, whatever the inputs are; those
- * of the algorithms that keep the order of ranks are the bits of adding one
- * input after the other; and where order must not show, it does not. */
+/* The bits of results: all ranks get the same bits for any input. Algorithms
+ * that keep the order of ranks give the bits of adding one input after the
+ * other. Results that must not depend on the order do not. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,11 +20,11 @@
 typedef enum inputs {
   ANY_BITS, /* NaNs with any payload, infinities, subnormal numbers, zeros */
   SPECIAL,  /* few values: zeros of both signs, ones, NaNs, infinities */
-  WILD,     /* of very different magnitudes */
+  WILD,     /* very different magnitudes */
   KINDS
 } inputs;
 
-/* The parts of a number by its bits: sign, exponent, fraction. */
+/* The bit fields of a number: sign, exponent, fraction. */
 typedef struct format {
   gloo_dtype dtype;
   unsigned bytes, parts, exponent_bits;
@@ -64,7 +64,7 @@ static uint64_t draw(const format *f, inputs kind, uint64_t *seed) {
     return sign |
            values[random >> 1 & 3 ? (random >> 3) % 2 : (random >> 3) % 6];
   }
-  /* Exponents around that of 1, far enough apart to lose most of a sum. */
+  /* Exponents around that of 1.0, far enough apart to lose most of a sum. */
   uint64_t spread = middle / 4 > 0 ? middle / 4 : 1;
   uint64_t exponent = middle - spread + (random >> 1) % (2 * spread);
   return sign | exponent << fraction | mantissa;
@@ -83,11 +83,11 @@ static void fill(const world *w, const format *f, inputs kind, uint64_t seed) {
   }
 }
 
-/* ---- what results must be ------------------------------------------------ */
+/* ---- expected results ---------------------------------------------------- */
 
 typedef struct wanted {
-  uint8_t **up_to; /* [size] all inputs up to this rank's, one by one */
-  uint8_t *all;    /* at once; NULL: as up_to */
+  uint8_t **up_to; /* [size] inputs up to this rank's, added one by one */
+  uint8_t *all;    /* all added at once; NULL: as up_to */
 } wanted;
 
 static uint8_t *copy_of(const uint8_t *from, uint64_t bytes) {
@@ -123,7 +123,7 @@ static void free_wanted(wanted *want, uint32_t size) {
   free(want->all);
 }
 
-/* What the rank has as its result must be; NULL: nothing is defined. */
+/* Returns the expected result of the rank; NULL: undefined. */
 static const uint8_t *result_of(const wanted *want, const gli_plan_params *p) {
   uint64_t block = p->count * p->elem_bytes;
   switch (p->collective) {
@@ -244,8 +244,9 @@ static void no_order_shows_in_min_and_max(void **state) {
   }
 }
 
-/* Or the above would prove nothing: with these inputs it matters in which order
- * they are added, and of low-precision floats, when they are rounded. */
+/* The tests above rely on this: with these inputs the order of additions
+ * changes the result, and so does the time of rounding of low-precision
+ * floats. */
 static void the_inputs_tell_orders_apart(void **state) {
   (void)state;
   const gli_algorithm *ring = gli_algorithm_find(GLI_ALLREDUCE, "ring");

@@ -1,5 +1,6 @@
-/* Every algorithm, run on real data by all ranks at once: the right result, in
- * any order of events, with no buffering, however the vector is cut. */
+/* Every algorithm, run on real data by all ranks at once, gives the right
+ * result in any order of events, without buffering, however the vector is
+ * cut. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -37,7 +38,7 @@ static void add_bytes(void *dst, const void *left, const void *right,
   for (size_t i = 0; i < count; i++) sum[i] = (uint8_t)(l[i] + r[i]);
 }
 
-/* Neither commutative nor associative: any two ways to combine the inputs give
+/* Combines without commutativity or associativity: any two orders give
  * different bits, as NaNs and rounding may. */
 static void mix(void *dst, const void *left, const void *right, size_t count) {
   for (size_t i = 0; i < count; i++) {
@@ -46,8 +47,8 @@ static void mix(void *dst, const void *left, const void *right, size_t count) {
   }
 }
 
-/* Associative, not commutative: maps x -> a x + b, a and b 32 bits each, the
- * left one applied first. */
+/* Combines associatively, but not commutatively: maps x -> a x + b, a and b 32
+ * bits each, the left one applied first. */
 static void compose(void *dst, const void *left, const void *right,
                     size_t count) {
   for (size_t i = 0; i < count; i++) {
@@ -95,7 +96,7 @@ static const uint32_t sizes[] = {1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11,
                                  12, 13, 14, 15, 16, 17, 31, 32, 33, 64};
 #define N_SIZES (sizeof(sizes) / sizeof(sizes[0]))
 
-/* Long ones in segments that do not divide them. */
+/* Runs all layouts, long vectors in segments that do not divide them. */
 static void run_layouts(const gli_algorithm *a, gli_plan_params p) {
   uint64_t in, out;
   assert_true(gli_plan_buffer_bytes(&p, &in, &out));
@@ -108,7 +109,7 @@ static void run_layouts(const gli_algorithm *a, gli_plan_params p) {
   }
 }
 
-/* A vector with a block for each rank. */
+/* Returns true if the vector has a block for each rank. */
 static bool has_blocks(gli_collective collective) {
   gli_plan_params p = {
       .collective = collective, .size = 2, .count = 1, .elem_bytes = 1};
@@ -215,7 +216,7 @@ static void counted_blocks_get_to_their_places(void **state) {
   }
 }
 
-/* A thousand where that takes each of them a few steps only. */
+/* Returns a thousand ranks if each takes only a few steps. */
 static uint32_t many_ranks(const gli_algorithm *a) {
   gli_plan_params p = {.collective = a->collective,
                        .size = 1000,
@@ -292,7 +293,7 @@ static void recursive_doubling_keeps_operands_in_order(void **state) {
 }
 
 /* A reduction into the buffer that its own round sends would wait for that
- * send, and with no buffering for ever. */
+ * send, and deadlock without buffering. */
 static void recursive_doubling_never_reduces_into_what_it_sends(void **state) {
   (void)state;
   const gli_algorithm *a =

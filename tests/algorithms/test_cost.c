@@ -1,5 +1,5 @@
-/* What an algorithm promises to cost is what a run of its plans costs. What the
- * checker counts is compared in tests/plan/test_registry.c. */
+/* The declared cost of an algorithm equals the cost of a run of its plans.
+ * tests/plan/test_registry.c compares the checker's counts. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,7 +18,7 @@ static void no_reduction(void *dst, const void *left, const void *right,
   (void)dst, (void)left, (void)right, (void)count;
 }
 
-/* Parameters whose vector is 6 bytes for each rank. */
+/* Returns parameters with a vector of 6 bytes for each rank. */
 static gli_plan_params params(const gli_algorithm *a, uint32_t size) {
   gli_plan_params one = {
       .collective = a->collective, .size = 2, .count = 1, .elem_bytes = 1};
@@ -45,7 +45,7 @@ static bool keeps_promise(const gli_algorithm *a, uint32_t size,
   return false;
 }
 
-/* All small numbers of ranks, and those around powers of two. */
+/* Numbers of ranks: all small ones, and those around powers of two. */
 static const uint32_t large_sizes[] = {48, 63, 64, 65, 96, 127, 128, 129, 130};
 enum { SMALL_SIZES = 40, LARGE_SIZES = 9 };
 
@@ -58,7 +58,7 @@ static void promised_cost_is_what_a_run_costs(void **state) {
   bool kept = true;
   for (size_t i = 0; i < gli_algorithm_count; i++) {
     const gli_algorithm *a = &gli_algorithms[i];
-    if (a->rounds == NULL) continue; /* made of others */
+    if (a->rounds == NULL) continue; /* composed of others */
     for (uint32_t k = 0; k < SMALL_SIZES + LARGE_SIZES; k++) {
       uint32_t size = size_at(k);
       world w;

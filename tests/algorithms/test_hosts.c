@@ -1,5 +1,5 @@
-/* Algorithms of two levels: right wherever ranks are, and with no byte between
- * hosts that need not be there. */
+/* Two-level algorithms: right for any placement of ranks, and without redundant
+ * bytes between hosts. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -87,7 +87,8 @@ static void check(gli_checker *checker, const gli_algorithm *a,
            error.message);
 }
 
-/* Long enough for several leaders, or for turns, where ranks are few. */
+/* Runs vectors long enough for several leaders, or for several turns with few
+ * ranks. */
 static void check_counts(gli_checker *checker, const gli_algorithm *a,
                          gli_plan_params p, int which) {
   const uint64_t counts[] = {p.size + 1, 0, 1, 2999};
@@ -95,7 +96,7 @@ static void check_counts(gli_checker *checker, const gli_algorithm *a,
     p.count = counts[i];
     p.elem_bytes = i % 2 == 0 ? 4 : 8;
     for (int in_place = 0; in_place < 2; in_place++) {
-      /* Of many ranks, every other case. */
+      /* With many ranks, test every other case. */
       if (p.size > 16 && (i + in_place + which) % 2 != 0) continue;
       p.in_place = in_place != 0;
       p.segment_bytes = i % 2 == 0 ? 0 : 16 + p.count * p.elem_bytes / 3;
@@ -139,7 +140,7 @@ static void they_are_right_for_up_to_64_ranks_on_any_hosts(void **state) {
   gli_checker_destroy(checker);
 }
 
-/* What is chosen is right as well, whatever it is. */
+/* The automatically chosen algorithms are right too. */
 static void choices_are_right_on_any_hosts(void **state) {
   (void)state;
   gli_checker *checker = gli_checker_create(0);
@@ -164,7 +165,7 @@ static void choices_are_right_on_any_hosts(void **state) {
 
 /* ---- bits ---------------------------------------------------------------- */
 
-/* Neither commutative nor associative. */
+/* Combines without commutativity or associativity. */
 static void mix(void *dst, const void *left, const void *right, size_t count) {
   for (size_t i = 0; i < count; i++) {
     uint64_t l, r;
@@ -200,7 +201,7 @@ static void allreduce_gives_all_ranks_the_same_bits(void **state) {
   }
 }
 
-/* ---- what crosses between hosts ------------------------------------------ */
+/* ---- bytes between hosts ------------------------------------------------- */
 
 static gli_sim_report simulate(gli_collective collective, gli_plan_params p) {
   const gli_algorithm *a = gli_algorithm_find(collective, "two_level");
@@ -213,8 +214,8 @@ static gli_sim_report simulate(gli_collective collective, gli_plan_params p) {
   return report;
 }
 
-/* What a host adds up or gathers itself needs to leave it once for each other
- * host that wants it, and half of an allreduce is a reduce-scatter. */
+/* A sum or gather of one host leaves it once for each other host that needs it,
+ * and half of an allreduce is a reduce-scatter. */
 static void no_byte_crosses_between_hosts_twice(void **state) {
   (void)state;
   for (uint32_t size = 4; size <= 32; size += 1 + size / 12) {
@@ -244,7 +245,7 @@ static void no_byte_crosses_between_hosts_twice(void **state) {
 
 /* ---- one level ----------------------------------------------------------- */
 
-/* Field by field: padding has no say. */
+/* Compares members: padding may differ. */
 static bool same_step(const gli_step *x, const gli_step *y) {
   return x->kind == y->kind && x->role == y->role && x->lane == y->lane &&
          x->incoming_first == y->incoming_first && x->a_buffer == y->a_buffer &&

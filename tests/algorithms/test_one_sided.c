@@ -1,5 +1,5 @@
-/* Plans that look at each other's memory give what they give when bytes are
- * sent, whatever is mapped, in any order of events. */
+/* Plans that access other ranks' memory give the same result as with sent
+ * bytes, whichever memory is mapped, in any order of events. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,7 +13,8 @@
 #include "algorithms/registry.h"
 #include "executor.h"
 
-/* Neither commutative nor associative: only one order gives these bits. */
+/* Combines without commutativity or associativity: only one order gives these
+ * bits. */
 static void mix(void *dst, const void *left, const void *right, size_t count) {
   for (size_t i = 0; i < count; i++) {
     uint64_t l, r;
@@ -31,12 +32,12 @@ static uint8_t *input_of(const world_rank *r) {
   return r->plan->params.in_place ? r->out : r->in;
 }
 
-/* Without lists, all blocks have one length. */
+/* Returns true for gathers; without lists all blocks have one length. */
 static bool gathers(const gli_plan_params *p) {
   return p->collective == GLI_ALLGATHER || p->collective == GLI_ALLGATHERV;
 }
 
-/* All inputs behind each other. */
+/* Returns all inputs, concatenated. */
 static uint8_t *gather(const world *w, uint64_t bytes) {
   uint8_t *all = malloc((size_t)(w->size * bytes + 1));
   assert_non_null(all);
@@ -55,7 +56,7 @@ static uint8_t *copy_of(const uint8_t *bytes, uint64_t n) {
   return copy;
 }
 
-/* All inputs, combined in the order of ranks. */
+/* Returns all inputs, combined in rank order. */
 static uint8_t *reduce_in_order(const world *w) {
   uint64_t bytes = w->ranks[0].plan->in_bytes;
   uint8_t *sum = malloc((size_t)bytes + 1);
@@ -66,7 +67,8 @@ static uint8_t *reduce_in_order(const world *w) {
   return sum;
 }
 
-/* What is in the outputs then, or, of those that scatter, in all together. */
+/* Returns the expected output of each rank, or of all ranks together for
+ * collectives that scatter. */
 static uint8_t *result_of(const world *w) {
   const gli_plan_params *p = &w->ranks[0].plan->params;
   uint64_t bytes = p->count * p->elem_bytes;
@@ -147,7 +149,7 @@ static void all_ways_give_the_bits_of_rank_order(void **state) {
   assert_true(n >= 3);
 }
 
-/* Parts so long that they are worked on piece by piece. */
+/* Parts that are long enough to be processed in several pieces. */
 static void long_vectors_take_several_turns(void **state) {
   (void)state;
   const gli_algorithm *all = gli_algorithm_find(GLI_ALLREDUCE, "fused");
@@ -155,7 +157,7 @@ static void long_vectors_take_several_turns(void **state) {
   const gli_algorithm *root = gli_algorithm_find(GLI_REDUCE, "fused");
   const gli_algorithm *broadcast = gli_algorithm_find(GLI_BROADCAST, "fused");
   const gli_algorithm *allgather = gli_algorithm_find(GLI_ALLGATHER, "fused");
-  uint64_t count = ((uint64_t)5 << 19) + 3; /* 20 MiB and a bit */
+  uint64_t count = ((uint64_t)5 << 19) + 3; /* a little over 20 MiB */
   for (uint32_t size = 2; size <= 3; size++) {
     run_case(all, size, count, WORLD_APART, WORLD_MIXES);
     run_case(all, size, count, WORLD_IN_PLACE, WORLD_MAPS);

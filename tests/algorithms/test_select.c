@@ -55,7 +55,8 @@ static void every_call_has_a_choice(void **state) {
   }
 }
 
-/* On any machine, for any length, and for blocks of given lengths. */
+/* The choice keeps the order on any machine, for any length, and for blocks of
+ * given lengths. */
 static void the_choice_keeps_the_order_that_a_call_needs(void **state) {
   (void)state;
   for (int bits = 0; bits < 40 * 8; bits++) {
@@ -72,7 +73,7 @@ static void the_choice_keeps_the_order_that_a_call_needs(void **state) {
   }
 }
 
-/* No rank has to take in, or give, the vector more than twice. */
+/* No rank receives or sends the vector more than twice. */
 static void long_ordered_vectors_take_few_bytes(void **state) {
   (void)state;
   for (int c = 0; c < GLI_COLLECTIVES; c++) {
@@ -88,7 +89,8 @@ static void long_ordered_vectors_take_few_bytes(void **state) {
   }
 }
 
-/* Where it is the fastest of those in order, whatever is faster without. */
+/* "fused" is chosen if it is the fastest ordered algorithm, even if an
+ * unordered one is faster. */
 static void long_ordered_vectors_are_fused_where_memory_is_shared(
     void **state) {
   (void)state;
@@ -102,7 +104,8 @@ static void long_ordered_vectors_are_fused_where_memory_is_shared(
   }
 }
 
-/* There it is several times as slow as others, unless memory is mapped. */
+/* "fused" is several times slower than others on oversubscribed ranks, unless
+ * memory is mapped. */
 static void oversubscribed_ranks_do_not_fuse_ordinary_memory(void **state) {
   (void)state;
   for (uint64_t count = 32 << 10; count <= 1 << 20; count *= 2) {
@@ -127,7 +130,7 @@ static void expect_mapped(gli_collective collective, uint32_t size,
   }
 }
 
-/* Each rank stores a part in all outputs, where that pays. */
+/* Each rank stores its part into all outputs if that pays. */
 static void long_mapped_vectors_are_stored_by_all(void **state) {
   (void)state;
   const uint64_t mib = (uint64_t)1 << 20;
@@ -149,8 +152,8 @@ static void long_mapped_vectors_are_stored_by_all(void **state) {
   expect_mapped(GLI_ALLGATHER, 16, 64 * mib, "direct");
 }
 
-/* A promise changes nothing of short vectors; of long ones each rank works on a
- * part of them all. */
+/* A promise does not affect short vectors; of long ones each rank processes a
+ * part of all. */
 static void buffers_promised_to_be_mapped_are_worked_on_where_they_are(
     void **state) {
   (void)state;
@@ -175,8 +178,8 @@ static void buffers_promised_to_be_mapped_are_worked_on_where_they_are(
   }
 }
 
-/* With a core for each rank a few ranks talk to all others at once; when they
- * outnumber the cores, messages are what must be few. */
+/* With a core for each rank, a few ranks exchange messages with all others at
+ * once; if ranks outnumber cores, the number of messages must be small. */
 static const char *oversubscribed_choice(gli_collective collective,
                                          uint32_t size, uint64_t count) {
   gli_plan_params p = params(collective, size, count);
@@ -216,7 +219,7 @@ static void oversubscribed_ranks_take_few_messages(void **state) {
   }
 }
 
-/* Where memory is shared a message is no work, but waiting for a core is. */
+/* With shared memory a message costs no work, but waiting for a core does. */
 static void oversubscribed_ranks_that_share_memory_take_few_rounds(
     void **state) {
   (void)state;
@@ -234,8 +237,8 @@ static void oversubscribed_ranks_that_share_memory_take_few_rounds(
   }
 }
 
-/* Where a rank's memory may be mapped of all, they need not wait for one
- * another; the root alone is not to serve many of them. */
+/* If all ranks may map a rank's memory, they need not wait for one another, but
+ * the root alone should not serve many of them. */
 static void oversubscribed_ranks_that_share_memory_are_served_by_the_root(
     void **state) {
   (void)state;
@@ -250,8 +253,9 @@ static void oversubscribed_ranks_that_share_memory_are_served_by_the_root(
   }
 }
 
-/* What a rank has just received is in the caches of its core, where its
- * neighbour is: trees and halves of neighbours move less than one for all. */
+/* Data that a rank has just received is in the caches of its core, close to its
+ * neighbour: trees and halving between neighbours move less data than one rank
+ * that serves all. */
 static void pinned_ranks_pass_on_to_their_neighbours(void **state) {
   (void)state;
   const struct {
@@ -280,7 +284,7 @@ static void long_vectors_take_few_bytes(void **state) {
   uint64_t count = (uint64_t)1 << 33;
   for (uint32_t size = 4; size <= 1024; size++) {
     const char *few = size <= 16 ? "direct" : "circulant";
-    if (size > 16 && size < 24) continue; /* where the line is */
+    if (size > 16 && size < 24) continue; /* the threshold */
     assert_string_equal(choice(GLI_ALLREDUCE, size, count), few);
     bool halves = (size & (size - 1)) == 0;
     assert_string_equal(oversubscribed_choice(GLI_ALLREDUCE, size, count),
@@ -294,7 +298,7 @@ static void long_vectors_take_few_bytes(void **state) {
 
 /* ---- hosts --------------------------------------------------------------- */
 
-/* The choice for `n` hosts of `each` ranks. */
+/* Returns the choice for `n` hosts of `each` ranks. */
 static const char *choice_on(gli_collective collective, uint32_t n,
                              uint32_t each, bool in_order, uint64_t count) {
   uint64_t keys[64];
@@ -325,7 +329,7 @@ static void two_levels_are_chosen_where_ranks_share_hosts(void **state) {
   }
 }
 
-/* One rank on each of 64 hosts. */
+/* Returns the choice for one rank on each of 64 hosts. */
 static const gli_algorithm *far_choice(gli_collective collective,
                                        uint64_t count) {
   return gli_algorithm_find(collective,
@@ -435,7 +439,7 @@ static void plans_of_huge_vectors_stay_short(void **state) {
     const gli_algorithm *a = &gli_algorithms[i / 7];
     for (uint64_t count = 1 << 20; count <= (uint64_t)1 << 38; count *= 4) {
       gli_plan_params p = params(a->collective, sizes[i % 7], count + 1);
-      /* No plan is for more than can be addressed, scratch memory included. */
+      /* A plan cannot exceed the address space, scratch memory included. */
       if (p.count * p.elem_bytes > SIZE_MAX / 16 / p.size) break;
       p.rank = p.root = p.size / 2;
       p.segment_bytes = gli_segment_bytes(a, &p);
@@ -454,8 +458,9 @@ static void plans_of_huge_vectors_stay_short(void **state) {
   }
 }
 
-/* By who sees all inputs, where few ranks have much to send; by whom one likes,
- * where more rounds and not more bytes are the cost. */
+/* Few ranks choose an algorithm in which one reader sees all inputs, since
+ * bytes are the cost. Many ranks with short vectors choose another one, since
+ * rounds are. */
 static void narrow_averages_are_sent_as_they_are_where_bytes_count(
     void **state) {
   (void)state;

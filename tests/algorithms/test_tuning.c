@@ -1,4 +1,4 @@
-/* Tables of choices: what is read, what is refused, and what is chosen. */
+/* Tables of choices: parsing, refusals, and the resulting choices. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -103,8 +103,8 @@ static void earlier_texts_come_first(void **state) {
   free(t);
 }
 
-/* What cannot be applied is passed over in a file, and kept where somebody
- * insists: the call is refused then. */
+/* An entry of a file that cannot be applied is skipped. A forced one is kept,
+ * and the call is refused then. */
 static void tables_keep_the_order_that_a_call_needs(void **state) {
   (void)state;
   for (int forced = 0; forced < 2; forced++) {
@@ -205,7 +205,7 @@ static void mistakes_are_named_with_their_place(void **state) {
   }
 }
 
-/* Every beginning of a good text is read or refused. */
+/* Every prefix of a valid text is read or refused. */
 static void cut_texts_do_no_harm(void **state) {
   (void)state;
   const char whole[] =
@@ -289,7 +289,7 @@ static gli_costs other_costs(void) {
   return costs;
 }
 
-/* Any other figure than those that settling gives is refused. */
+/* Figures that settling does not produce are refused. */
 static void costs_travel_as_bytes(void **state) {
   (void)state;
   gli_costs costs = other_costs(), got;
@@ -323,7 +323,7 @@ static void costs_join_a_table(void **state) {
   free(again);
 }
 
-/* Where messages take longer, more bytes are spent to save some. */
+/* With slower messages, more bytes are spent to save messages. */
 static void choices_follow_costs(void **state) {
   (void)state;
   gli_costs slow = gli_costs_estimate, fast = gli_costs_estimate;
@@ -350,7 +350,7 @@ static void tables_come_before_the_selector(void **state) {
   gli_plan_params p = params(GLI_ALLREDUCE, 64, 16);
   assert_string_equal(gli_algorithm_choose(&p).algorithm->name,
                       "recursive_doubling");
-  /* The same call again, with and without tables: nothing sticks. */
+  /* Repeated calls with and without tables: no choice persists. */
   for (int i = 0; i < 3; i++) {
     gli_tuning *ring = parse("allreduce:0-17=ring");
     p.tuning = ring;
