@@ -11,13 +11,13 @@ static int sign_of(const oracle_half *format) {
   return 1 << (format->exponent_bits + format->mantissa_bits);
 }
 
-/* The smallest magnitude that is no number. */
+/* Returns the smallest magnitude that encodes infinity or NaN. */
 static int end_of(const oracle_half *format) {
   if (!format->has_infinity) return sign_of(format) - 1;
   return ((1 << format->exponent_bits) - 1) << format->mantissa_bits;
 }
 
-/* The number that these bits would stand for if there were no end. */
+/* Returns the number that the bits would encode in an unlimited range. */
 static double decode_magnitude(const oracle_half *format, int bits) {
   int bias = (1 << (format->exponent_bits - 1)) - 1;
   int exponent = bits >> format->mantissa_bits;
@@ -43,8 +43,8 @@ uint16_t oracle_encode(const oracle_half *format, double value) {
   int sign = signbit(value) ? sign_of(format) : 0;
   double size = fabs(value);
   if (isnan(value)) return (uint16_t)(end | quiet);
-  /* Positive numbers are ordered as their bits are: find the last one that is
-   * not above. At the end, rounding sees the number that would stand there. */
+  /* Positive numbers are ordered as their bits: find the last one not above. At
+   * the end of the range, rounding uses the number that would follow. */
   int low = 0, high = end;
   while (low + 1 < high) {
     int middle = (low + high) / 2;
@@ -99,7 +99,7 @@ bool oracle_supports(gloo_dtype dtype, gloo_op op) {
   return true;
 }
 
-/* The smaller of two floats: NaN when there is one, and -0.0 before +0.0. */
+/* Returns the smaller of two floats: NaN if either is, and -0.0 before +0.0. */
 static double smaller(double a, double b) {
   if (isnan(a) || isnan(b)) return (double)NAN;
   if (a == b) return signbit(a) ? a : b;
@@ -178,8 +178,8 @@ static uint64_t integer_op(gloo_op op, uint64_t a, uint64_t b, uint64_t order) {
   }
 }
 
-/* Signed numbers are ordered as unsigned ones are once the sign bit is turned
- * over. */
+/* Returns the sign bit: with it inverted, signed numbers are ordered as
+ * unsigned ones. */
 static uint64_t sign_bit(gloo_dtype dtype, size_t bytes) {
   return dtype <= GLOO_INT64 ? UINT64_C(1) << (8 * bytes - 1) : 0;
 }
@@ -188,7 +188,7 @@ size_t oracle_parts(gloo_dtype dtype) {
   return is_complex(dtype) ? 2 : 1;
 }
 
-/* Rounded after each of the six operations. */
+/* Rounds to the part's type, as after each of the six operations. */
 static double rounded(gloo_dtype dtype, double value) {
   return dtype == GLOO_COMPLEX64 ? (double)(float)value : value;
 }
@@ -208,7 +208,7 @@ static oracle_value complex_op(gloo_dtype dtype, gloo_op op, oracle_value a,
       {oracle_part(dtype, real), oracle_part(dtype, imaginary)}};
 }
 
-/* The operations on integers that those on truth values are. */
+/* Returns the integer operation that is equal to the logical one. */
 static gloo_op truth_op(gloo_op op) {
   switch ((int)op) {
     case GLOO_MIN:
@@ -250,8 +250,8 @@ static bool accumulates_in_float32(gloo_dtype dtype, gloo_op op) {
   return format_of(dtype) != NULL && (op == GLOO_SUM || op == GLOO_PRODUCT);
 }
 
-/* In float32, where the operands of bfloat16 count 2^-16 of what they are, so
- * that their sum fits; half of the quotient is rounded. */
+/* Averages in float32. Operands of bfloat16 are scaled by 2^-16, so that their
+ * sum fits; half of the quotient is rounded. */
 static oracle_value average(gloo_dtype dtype, const oracle_value *operands,
                             size_t n) {
   double less = dtype == GLOO_BFLOAT16 ? 0x1p-16 : 1;

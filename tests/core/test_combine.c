@@ -15,19 +15,20 @@
 #include "kernels/reduce_kernel.h"
 #include "values.h"
 
-#define MOST ((size_t)9)    /* sources, and destinations */
+#define MOST ((size_t)9)    /* number of sources and of destinations */
 #define LONG ((size_t)2600) /* elements: more than one block of any type */
 #define GUARD_BYTES ((size_t)64)
 #define GUARD 0xa5
 #define AREA_BYTES (LONG * 16 + 3 * GUARD_BYTES)
 
-/* Where sources and destinations lie: an area each, at any alignment; a
- * destination may be put onto a source. */
+/* Layout of sources and destinations: an area each, at any alignment; a
+ * destination may coincide with a source. */
 typedef struct layout {
   size_t n_srcs, n_dsts, count;
-  size_t shift;     /* of the first area; the others follow at odd distances */
-  bool in_place;    /* destination k is source k, where there is one */
-  bool same_source; /* all sources are one and the same */
+  size_t shift;     /* offset of the first area; the others follow at odd
+                       distances */
+  bool in_place;    /* destination k is source k, if that exists */
+  bool same_source; /* all sources are the same */
 } layout;
 
 typedef struct arena {
@@ -175,8 +176,8 @@ static void combining_matches_the_oracle(void **state) {
   free_arena(&a);
 }
 
-/* Long vectors are cut into other blocks than short ones: the result must not
- * show it. */
+/* Long vectors are cut into different blocks than short ones; the result must
+ * be the same. */
 static void check_long(gloo_dtype dtype, gloo_op op, uint64_t streamed) {
   enum { SRCS = 5, DSTS = 2, PIECE = 1001 };
   size_t elem = gloo_dtype_size(dtype);

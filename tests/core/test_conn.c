@@ -1,5 +1,5 @@
-/* The life of a connection: which moves its states allow, what its owner hears
- * of, and how a thread waits for it. */
+/* The life cycle of a connection: legal state changes, callbacks to its owner,
+ * and blocking waits. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -44,7 +44,7 @@ static void only_listed_moves_are_made(void **state) {
 typedef struct hearer {
   gli_conn *conn;
   int greets, ready, ended, code;
-  bool frees; /* the connection, in whatever call comes */
+  bool frees; /* frees the connection in any callback */
 } hearer;
 
 static void hearer_free(hearer *h) {
@@ -146,7 +146,7 @@ static void refused_connection_ends_once(void **state) {
   (void)state;
   for (int frees = 0; frees < 2; frees++) {
     gli_events *set = gli_events_open(NULL, NULL);
-    int holder = listen_here(&at, 0); /* bound, and nobody listens */
+    int holder = listen_here(&at, 0); /* bound, but not listening */
     hearer h = {.frees = frees != 0};
     gli_conn *conn = h.conn = gli_conn_new(&calls, &h);
     assert_int_equal(gli_conn_open(conn, set, AF_INET), 0);
@@ -169,8 +169,8 @@ static void refused_connection_ends_once(void **state) {
   }
 }
 
-/* As when a rank has ended, and the system gives a connect to its port that
- * port. */
+/* A connect to the port of a rank that has ended may get that same port as its
+ * source, and connect to itself. */
 static void connection_with_itself_is_refused(void **state) {
   gli_endpoint at;
   socklen_t bytes = sizeof at;

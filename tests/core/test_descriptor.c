@@ -1,5 +1,5 @@
-/* Descriptors of ours are never standard input, output or error, and errors of
- * this process are told from others. */
+/* The library's descriptors are never 0, 1 or 2, and local resource errors are
+ * distinguished from others. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -27,7 +27,7 @@ static bool is_ours(int fd) {
          (mode & O_NONBLOCK) != 0;
 }
 
-/* The first three are free. */
+/* Makes all kinds of descriptors while 0, 1 and 2 are free. */
 static int make_all(void) {
   int fds[2];
   struct sockaddr_in at = {.sin_family = AF_INET};
@@ -105,7 +105,7 @@ static void the_upper_half_is_scarce(void **state) {
   assert_true(upper);
 }
 
-/* Of the tests themselves: tests/fork_guard.c. */
+/* A check of the test harness: see tests/fork_guard.c. */
 static void a_child_that_crashes_runs_no_tests(void **state) {
   int status = 0;
   (void)state;

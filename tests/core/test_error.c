@@ -56,7 +56,7 @@ static void a_message_may_quote_itself(void **state) {
   assert_string_equal(error.message, "writing: no space, so writing: no space");
 }
 
-/* What a stranger wrote may be an argument. */
+/* Arguments of a message may come from an untrusted peer. */
 static void messages_hold_no_control_characters(void **state) {
   gloo_error error;
   (void)state;

@@ -1,5 +1,5 @@
 /* Readiness sets, in both forms: over epoll and over libuv's loop. With
- * WRAPPED, what the system refuses as well. */
+ * WRAPPED, also system calls that fail. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -22,9 +22,9 @@ enum { PAIRS = 8, POLLS = 100 };
 
 typedef struct end {
   gli_watch watch;
-  int other; /* what it is connected to */
+  int other; /* the descriptor it is connected to */
   int calls, events;
-  struct end *victims; /* of `n_victims`: all are closed when it is called */
+  struct end *victims; /* [n_victims] ends closed by the callback */
   int n_victims;
 } end;
 
@@ -73,7 +73,7 @@ static void poll_often(gli_events *set) {
   for (int i = 0; i < POLLS; i++) gli_events_poll(set);
 }
 
-/* ---- what is told -------------------------------------------------------- */
+/* ---- reported events ----------------------------------------------------- */
 
 static void what_is_ready_is_told_until_it_is_dealt_with(void **state) {
   (void)state;
@@ -130,7 +130,7 @@ static void an_end_is_told_whatever_is_asked_for(void **state) {
   }
 }
 
-/* A port where nobody listens. */
+/* Returns a port without a listener. */
 static struct sockaddr_in nowhere(void) {
   struct sockaddr_in at = {.sin_family = AF_INET};
   socklen_t bytes = sizeof at;
@@ -181,8 +181,8 @@ static void a_sleeper_is_woken_by_what_the_poll_would_find(void **state) {
 
 /* ---- closing ------------------------------------------------------------- */
 
-/* All are ready at the same time: who is called first closes all, itself too.
- */
+/* All ends are ready at the same time, and the first callback closes all,
+ * including its own. */
 static void who_is_closed_is_not_called_any_more(void **state) {
   (void)state;
   end ends[PAIRS];
@@ -213,8 +213,8 @@ static void a_change_goes_with_the_watch(void **state) {
 }
 
 #if GLI_LINUX
-/* The child of a fork keeps the file open: the system must not go on watching
- * it for a watch whose memory is gone, and the other end must see the end. */
+/* A forked child keeps the file open: the kernel must not keep watching it for
+ * a freed watch, and the other end must see the end. */
 static void a_copy_in_a_child_keeps_nothing_watched(void **state) {
   (void)state;
   end e;
@@ -263,7 +263,7 @@ static void a_child_that_closes_its_copies_is_not_noticed(void **state) {
 }
 #endif
 
-/* ---- what the system refuses --------------------------------------------- */
+/* ---- failing system calls ------------------------------------------------ */
 
 #if defined(WRAPPED)
 struct epoll_event;
@@ -272,7 +272,7 @@ int __real_epoll_ctl(int epoll, int operation, int fd,
 int __wrap_epoll_ctl(int epoll, int operation, int fd,
                      struct epoll_event *event);
 
-static int refuse_with; /* 0: nothing is refused */
+static int refuse_with; /* 0: none fails */
 
 int __wrap_epoll_ctl(int epoll, int operation, int fd,
                      struct epoll_event *event) {

@@ -46,7 +46,7 @@ static format bfloat16 = {&oracle_bfloat16, decode_bfloat16, encode_bfloat16};
 static format e4m3fn = {&oracle_e4m3fn, decode_e4m3fn, encode_e4m3fn};
 static format e5m2 = {&oracle_e5m2, decode_e5m2, encode_e5m2};
 
-/* How many bit patterns there are. */
+/* Returns the number of bit patterns. */
 static uint32_t numbers(const format *f) {
   return UINT32_C(2) << (f->oracle->exponent_bits + f->oracle->mantissa_bits);
 }
@@ -74,7 +74,7 @@ static void every_number_survives_a_round_trip(void **state) {
   }
 }
 
-/* Between each two neighbours: the middle, and one float32 to each side. */
+/* Midpoints between neighbours, and one float32 to each side. */
 static void ties_round_to_even(void **state) {
   const format *f = *state;
   for (uint32_t h = 0; h + 1 < numbers(f); h++) {

@@ -1,4 +1,4 @@
-/* What ends up on standard error, seen through a pipe by a child process each,
+/* Output on standard error, read through a pipe from one child process each,
  * because the level is read from the environment once per process. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,8 +20,8 @@
 #define OUTPUT_MAX ((size_t)1 << 20)
 static char output[OUTPUT_MAX];
 
-/* Run `body` in a child with GLOO_LOG_LEVEL set to `level` (NULL: unset), and
- * collect what it writes to standard error. Returns its process id. */
+/* Runs `body` in a child with GLOO_LOG_LEVEL set to `level` (NULL: unset), and
+ * collects its output to standard error. Returns its process id. */
 static long in_child(const char *level, void (*body)(void)) {
   int ends[2], status;
   size_t length = 0;

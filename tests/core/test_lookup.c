@@ -1,6 +1,4 @@
-/* Names of hosts, with a resolver that takes its time, or does not know them
- * yet.
- */
+/* Host names, with a resolver that is slow or does not know them yet. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -29,11 +27,12 @@ static int64_t now_ns(void) {
 
 /* ---- a resolver ---------------------------------------------------------- */
 
-static atomic_int asked, fails; /* how often it is, and is going to */
-static atomic_bool holds;       /* it does not answer for now */
-static atomic_int held;         /* how many it has not answered */
+static atomic_int asked, fails; /* queries so far, and queries that fail */
+static atomic_bool holds;       /* the resolver does not answer now */
+static atomic_int held;         /* unanswered queries */
 
-/* In place of that of the C library: the figures of the tests, and one name. */
+/* Replaces the C library's function: numeric addresses of the tests, and one
+ * name. */
 int getaddrinfo(const char *host, const char *port,
                 const struct addrinfo *hints, struct addrinfo **list) {
   (void)port;
@@ -169,7 +168,7 @@ static void pauses_grow_and_end(void **state) {
   int pauses = 0;
   gli_retry retry = gli_retry_begin(SECOND / 5);
   while (gli_retry_pause(&retry, &cause)) pauses++;
-  assert_true(pauses > 1 && pauses <= 40); /* of 5 ms or more */
+  assert_true(pauses > 1 && pauses <= 40); /* each takes 5 ms or more */
   assert_int_equal(gli_retry_left(&retry), 0);
   retry = gli_retry_begin(-1);
   assert_true(gli_retry_left(&retry) == -1);

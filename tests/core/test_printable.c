@@ -1,4 +1,5 @@
-/* What is taken out of text before a person sees it, and what is not. */
+/* Characters that are removed from text before it is shown, and others that
+ * stay. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -27,7 +28,7 @@ static void ordinary_text_stays(void **state) {
       "\xc2\xa0 \xc3\xa9 \xdf\xbf \xe0\xa0\x80 \xe2\x82\xac \xef\xbf\xbd "
       "\xf0\x90\x80\x80 \xf4\x8f\xbf\xbf";
   expect(all, all);
-  /* Their second and later bytes are those of control characters. */
+  /* The later bytes are those of control characters. */
   expect("\xc4\x9b\xe2\x80\x9b", "\xc4\x9b\xe2\x80\x9b");
 }
 
@@ -52,7 +53,7 @@ static void later_ones_go_in_utf8_too(void **state) {
   }
 }
 
-/* A decoder that takes what is not UTF-8 must not find one in it. */
+/* Invalid UTF-8 must not hide a control character from a lenient decoder. */
 static void they_do_not_hide_in_broken_utf8(void **state) {
   (void)state;
   expect("\xc0\x9b", "\xc0 ");                 /* too long for U+001B */

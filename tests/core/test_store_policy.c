@@ -1,4 +1,4 @@
-/* Through the caches or past them: what is tried, timed, and decided. */
+/* Stores through the caches or past them: trials, timing and decisions. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,7 +18,8 @@ static void note(gli_store_policy *s, bool nontemporal, uint64_t ns,
     gli_store_policy_learn(s, BARS, nontemporal, ns, BYTES);
 }
 
-/* Store so often where either way takes so long; how often non-temporally. */
+/* Stores `times` times with the given durations. Returns the number of
+ * non-temporal stores. */
 static int store(gli_store_policy *s, int times, uint64_t cached_ns,
                  uint64_t streamed_ns) {
   int nontemporal = 0;
@@ -35,7 +36,7 @@ static void bars_are_for_changing_and_for_staying(void **state) {
   (void)state;
   gli_store_policy s = {.nontemporal = false};
   note(&s, true, 1000, 1);
-  assert_false(s.nontemporal); /* nothing is known of the other */
+  assert_false(s.nontemporal); /* the other way is not timed yet */
   note(&s, false, 1400, 30);
   assert_false(s.nontemporal);
   note(&s, false, 1700, 30);
