@@ -1,4 +1,4 @@
-/* A variable that is set to nothing is not set. */
+/* A variable set to the empty string counts as unset. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -13,7 +13,7 @@
 
 #include "gloo_c/gloo_c.h"
 
-/* Of docs/environment.md, all that the library reads. */
+/* The variables of docs/environment.md that the library reads. */
 static const char *const names[] = {"RANK",
                                     "WORLD_SIZE",
                                     "MASTER_ADDR",
@@ -70,8 +70,8 @@ static void empty_variables_are_not_set(void **state) {
   }
 }
 
-/* What a rank says of rank 0's address when it looks for one of its own that
- * reaches it: this one nothing can be connected to. */
+/* Checks whether rank 1 looks for a local address that reaches rank 0, whose
+ * address accepts no connection. */
 static void expect_search(const char *interface, bool searches) {
   gloo_context *context;
   gloo_error error;

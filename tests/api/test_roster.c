@@ -1,4 +1,4 @@
-/* Records of many ranks as differences, and the tree that they travel on. */
+/* Records of many ranks as differences, and the tree that distributes them. */
 /* clang-format off */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -25,8 +25,8 @@ typedef struct book {
   gloo_value records[RECORDS];
 } book;
 
-/* Each is the one before with some bytes changed, in places that are close to
- * each other or far, and of another length now and then. */
+/* Fills the book: each record is the one before with some bytes changed, at
+ * close or distant places, and sometimes of another length. */
 static void fill(book *b) {
   size_t bytes = roll(RECORD_MAX + 1);
   uint32_t most = 1 + roll(RECORD_MAX);
@@ -71,7 +71,7 @@ static void records_come_back_as_they_were(void **state) {
   }
 }
 
-/* Every second byte another one: as long as it gets. */
+/* Every second byte differs: the longest encoding. */
 static void the_worst_records_fit(void **state) {
   (void)state;
   static book b;
@@ -87,7 +87,7 @@ static void the_worst_records_fit(void **state) {
   }
 }
 
-/* A number of 8 bytes and one of 2 that differ, in 300. */
+/* Records of 300 bytes that differ in a number of 8 bytes and one of 2. */
 static void records_of_one_host_are_short(void **state) {
   (void)state;
   static book b;
@@ -103,8 +103,8 @@ static void records_of_one_host_are_short(void **state) {
   assert_true((all - first) / (RECORDS - 1) <= 24);
 }
 
-/* Cut off anywhere, or with a byte more, they are not so many records; with any
- * other byte they are some, or none. */
+/* Truncated or extended data does not decode to this number of records. With a
+ * changed byte it may decode to some, or to none. */
 static void damage_is_found_or_does_no_harm(void **state) {
   (void)state;
   static book b;
@@ -147,7 +147,7 @@ static void expect_place(uint32_t rank, uint32_t size) {
   for (uint32_t i = 0; i < at.n_children; i++) {
     gli_tree_place below = gli_tree_find(at.children[i], size);
     assert_int_equal(below.parent, rank);
-    assert_int_equal(below.rank, next); /* one follows the other */
+    assert_int_equal(below.rank, next); /* subtrees are contiguous */
     next = below.end;
   }
   assert_int_equal(at.end, next);
