@@ -1,4 +1,4 @@
-/* gloo_alloc: memory is had, or its absence is explained. */
+/* gloo_alloc returns memory, or explains the failure. */
 /* clang-format off */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -86,7 +86,7 @@ static void more_than_there_is_is_refused(void **state) {
   (void)state;
   static const size_t sizes[] = {SIZE_MAX, SIZE_MAX - 4096, SIZE_MAX / 2 + 1,
                                  SIZE_MAX / 2, SIZE_MAX / 4};
-  /* There may be half of what 32 bits can address. */
+  /* At most half of a 32-bit address space may be available. */
   const size_t n = SIZE_MAX > UINT32_MAX ? 5 : 3;
   for (size_t i = 0; i < n; i++) {
     void *memory = &lines_logged;
@@ -98,7 +98,7 @@ static void more_than_there_is_is_refused(void **state) {
   }
 }
 
-/* ---- limits, each in a process of its own -------------------------------- */
+/* ---- limits, each in a separate process ---------------------------------- */
 
 static void limit(int resource, rlim_t value) {
   struct rlimit r;
@@ -107,8 +107,8 @@ static void limit(int resource, rlim_t value) {
   if (setrlimit(resource, &r) != 0) _exit(11);
 }
 
-/* Two allocations that cannot be shared work like others, and one line says
- * why. */
+/* Two allocations that cannot be shared work like others, and one log line
+ * gives the reason. */
 static int expect_ordinary(const char *reason) {
   lines_logged = 0;
   for (int i = 0; i < 2; i++) {
@@ -135,7 +135,7 @@ static int with_no_descriptors(void) {
 }
 
 #if !defined(SANITIZED)
-/* The limit leaves no room for anything, so that is an error. */
+/* The limit leaves no address space at all, so the call fails. */
 static int with_no_addresses(void) {
   limit(RLIMIT_AS, 1 << 20);
   lines_logged = 0;
@@ -159,7 +159,7 @@ static void in_a_child(int (*run)(void)) {
   assert_int_equal(WEXITSTATUS(status), 0);
 }
 
-/* Without memory that can be shared, nothing can keep it from being shared. */
+/* Skips the test on systems where memory is never shared. */
 static void skip_where_all_is_ordinary(void) {
   if (GLI_LINUX) return;
   print_message("# memory is never shared without what only Linux has\n");
@@ -178,7 +178,7 @@ static void lack_of_descriptors_gives_ordinary_memory(void **state) {
   in_a_child(with_no_descriptors);
 }
 
-/* Sanitizers need more addresses than there would be. */
+/* Sanitizers need more address space than the limit leaves. */
 #if !defined(SANITIZED)
 static void lack_of_addresses_is_an_error(void **state) {
   (void)state;
@@ -264,14 +264,14 @@ static int lowest_free_descriptor(void) {
 
 static void nothing_is_left_of_freed_memory(void **state) {
   (void)state;
-  gloo_free(allocate(1)); /* what small ones are cut from may stay */
+  gloo_free(allocate(1)); /* the region of small blocks may stay */
   int before = lowest_free_descriptor();
   for (int i = 0; i < 3000; i++) gloo_free(allocate(4096));
   for (int i = 0; i < 300; i++) gloo_free(allocate(100000));
   assert_int_equal(lowest_free_descriptor(), before);
 }
 
-/* ---- small ones, several to a region ------------------------------------- */
+/* ---- small blocks, several per region ------------------------------------ */
 
 enum { SMALL = 2000 };
 
@@ -309,7 +309,7 @@ static void one_that_was_cut_off_leaves_its_neighbours_alone(void **state) {
   assert_false(is_shared(first, 5000));
   assert_int_equal(first[4999], 1);
   assert_int_equal(second[4999], 2);
-  /* What comes next can be shared again. */
+  /* The next allocation can be shared again. */
   uint8_t *third = allocate(5000);
   assert_true(is_shared(third, 5000));
   gloo_free(first);

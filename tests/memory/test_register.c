@@ -1,5 +1,5 @@
-/* gloo_memory_register: what the table of regions says of the program's own
- * memory, and what it refuses. */
+/* gloo_memory_register: entries of the table of regions for the program's
+ * memory, and refused calls. */
 /* clang-format off */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -37,7 +37,7 @@ static bool found(const void *memory, size_t bytes, gli_region *region) {
   return gli_region_find(memory, bytes, region ? region : &ignored);
 }
 
-/* Refused, and `part` is in the sentence. */
+/* Checks that the call is refused with `part` in the message. */
 static void refuse(void *memory, size_t bytes, const char *part) {
   gloo_error error;
   assert_int_equal(gloo_memory_register(memory, bytes, &error),
@@ -93,7 +93,7 @@ static void ranges_may_touch(void **state) {
     assert_true(found(memory + 30 * i, 30, &r));
     assert_ptr_equal(r.base, memory + 30 * i);
   }
-  assert_false(found(memory + 29, 2, NULL)); /* in none of them as a whole */
+  assert_false(found(memory + 29, 2, NULL)); /* not within a single region */
   for (int i = 0; i < 3; i++) leave(memory + 30 * i);
 }
 
@@ -153,18 +153,18 @@ static void memory_of_gloo_alloc_needs_none(void **state) {
   gloo_free(at);
 }
 
-/* Freeing takes nothing of it along. */
+/* gloo_free removes no registered region. */
 static void gloo_free_leaves_the_table_alone(void **state) {
   (void)state;
   void *at = malloc(BYTES);
   assert_non_null(at);
   enter(at, BYTES);
-  gloo_free(at); /* as it frees what could not be shared */
+  gloo_free(at); /* as for memory that could not be shared */
   assert_true(found(at, BYTES, NULL));
   leave(at);
 }
 
-/* A program unmapped it without a word, and its address comes again. */
+/* The program unmapped the memory without a call, and its address is reused. */
 static void memory_at_a_stale_range_is_not_shared(void **state) {
   (void)state;
   static uint8_t memory[8192];
@@ -176,7 +176,7 @@ static void memory_at_a_stale_range_is_not_shared(void **state) {
   leave(memory);
 }
 
-/* Cutting off is for what peers map. */
+/* Only memory that peers map can be detached. */
 static void nothing_of_it_is_detached(void **state) {
   (void)state;
   uint8_t *memory = malloc(BYTES);
@@ -191,7 +191,7 @@ static void nothing_of_it_is_detached(void **state) {
   free(memory);
 }
 
-/* ---- who is told, and when ----------------------------------------------- */
+/* ---- callbacks and their order ------------------------------------------- */
 
 static gli_region gone;
 static int n_gone;
