@@ -1,5 +1,5 @@
-/* The check of `gloo bench`: right results pass, and a single wrong byte,
- * wherever it is, does not. */
+/* The check of `gloo bench`: right results pass, and a single wrong byte
+ * anywhere fails. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -32,7 +32,7 @@ static int close_context(void **state) {
   return 0;
 }
 
-/* Run the call, then change bytes one after the other. */
+/* Runs the call, then changes bytes one after the other. */
 static void check_call(gli_collective collective, bool in_place) {
   gli_bench_call call = {.collective = collective,
                          .dtype = GLOO_INT32,
@@ -82,7 +82,7 @@ static void a_wrong_byte_is_found(void **state) {
   }
 }
 
-/* A call that does nothing must not look right: outputs start as nonsense. */
+/* A call that does nothing must fail the check: outputs start with garbage. */
 static void nothing_done_is_found(void **state) {
   (void)state;
   static const gli_collective all[] = {GLI_BROADCAST,      GLI_ALLREDUCE,
@@ -135,8 +135,8 @@ static void sizes_are_rounded_to_whole_elements(void **state) {
   assert_int_equal(gli_case_bytes(&call, 3, 47), 0);
 }
 
-/* Three ranks have blocks of 2, 1 and 3 units; of an alltoallv those of rank 1
- * and of rank 2, which has 3 + 2 + 0, differ from them. */
+/* Three ranks have blocks of 2, 1 and 3 units; in an alltoallv those of rank 1
+ * and of rank 2, which has 3 + 2 + 0, differ. */
 static void sizes_of_blocks_that_differ(void **state) {
   (void)state;
   gli_bench_call call = {.collective = GLI_ALLGATHERV, .dtype = GLOO_INT64};
@@ -166,8 +166,8 @@ static void note(member *m, const gli_bench_call *call, const char *what) {
            gli_collective_name(call->collective), m->rank, what);
 }
 
-/* Which bytes of the output the call says nothing about: of a sum that was made
- * in place, those that belong to others. */
+/* Returns the number of output bytes that the call defines; 0 for an in-place
+ * call that scatters, whose output also holds other ranks' blocks. */
 static size_t told_bytes(const gli_bench_case *c) {
   bool rest =
       gli_case_in_place(c) &&
@@ -177,7 +177,7 @@ static size_t told_bytes(const gli_bench_case *c) {
   return rest ? 0 : c->out_bytes;
 }
 
-/* Run it, and change each byte of the output in turn. */
+/* Runs the case, and changes each byte of the output in turn. */
 static void try_case(member *m, gli_bench_case *c,
                      const gli_bench_buffers *buffers) {
   char where[GLI_CASE_WHERE];

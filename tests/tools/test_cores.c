@@ -1,4 +1,4 @@
-/* Which cores `gloo run` binds ranks to. */
+/* The cores to which `gloo run` binds ranks. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -38,11 +38,11 @@ static void shares_are_as_small_as_can_be(void **state) {
   assert_share(0, 4, 2, 0, 1);
   assert_share(1, 4, 2, 0, 1);
   assert_share(2, 4, 2, 1, 1);
-  assert_share(2, 6, 4, 0, 2); /* three on each pair */
+  assert_share(2, 6, 4, 0, 2); /* three ranks on each pair of cores */
   assert_share(3, 6, 4, 2, 2);
   assert_share(2, 3, 2, 0, 2); /* not evenly */
   assert_share(7, 8, 1, 0, 1);
-  assert_share(1, 4, 4, 0, 4); /* a core for each */
+  assert_share(1, 4, 4, 0, 4); /* one core for each rank */
 }
 
 int main(void) {

@@ -1,5 +1,5 @@
-/* The values that `gloo bench` verifies with: exact in whatever order they are
- * combined, and telling when something is wrong. */
+/* The values that `gloo bench` verifies with are exact in any order of
+ * combination, and reveal errors. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -29,7 +29,7 @@ static gli_reduce_fn kernel_between(gloo_dtype dtype, gloo_op op) {
   return gli_reduce_kernel(dtype, gli_op_between(op));
 }
 
-/* What comes after the last operand. */
+/* Completes the result after the last operand: divides an average. */
 static void finish(gli_period *result, gloo_dtype dtype, gloo_op op,
                    int ranks) {
   if (op != GLOO_AVERAGE) return;
@@ -37,7 +37,7 @@ static void finish(gli_period *result, gloo_dtype dtype, gloo_op op,
                           1.0 / ranks);
 }
 
-/* Combine [from, to) as a tree, which is about as far from rank order as an
+/* Combines [from, to) as a tree, which is about as far from rank order as an
  * algorithm gets. */
 static void combine_tree(gli_period *result, gloo_dtype dtype, gloo_op op,
                          int ranks, int from, int to) {
@@ -69,7 +69,7 @@ static void the_library_kernels_agree_in_a_tree(void **state) {
   each_reduction(check_tree);
 }
 
-/* Forward and backward, one rank after the other. */
+/* Checks rank order, forward and backward. */
 static void check_order(gloo_dtype dtype, gloo_op op, int ranks) {
   gli_period expected, input, up, down;
   gli_reduce_fn kernel = kernel_between(dtype, op);
@@ -94,7 +94,7 @@ static void the_library_kernels_agree_in_rank_order(void **state) {
   each_reduction(check_order);
 }
 
-/* What a scan gives: the inputs of the first ranks, added up. */
+/* The expected result of a scan: the sum of the first ranks' inputs. */
 static void some_of_the_ranks_are_expected(void **state) {
   (void)state;
   enum { RANKS = 5 };
@@ -130,8 +130,8 @@ static void a_wrong_element_is_found(void **state) {
   free(data);
 }
 
-/* A block from another place, or of another rank, or with one rank's part
- * missing or doubled, must not look right. */
+/* A block from another place or another rank, or with one rank's part missing
+ * or doubled, must be detected. */
 static void a_wrong_block_is_found(void **state) {
   (void)state;
   gli_period moved, other, all, without;
