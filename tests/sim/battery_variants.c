@@ -1,4 +1,4 @@
-/* The simulated transport passes the battery, too (but for threads). */
+/* The simulated transport passes the battery too, except for threads. */
 #include "../transport/battery.h"
 #include "sim.h"
 
@@ -20,7 +20,7 @@ static void *create_rough(const bat_variant *variant) {
   return sim_create(&options);
 }
 
-/* Another seed for every test. */
+/* Every test has a different seed. */
 static void *create_drawn(const bat_variant *variant) {
   static uint64_t seed = 100;
   (void)variant;

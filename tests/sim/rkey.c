@@ -1,10 +1,10 @@
-/* Memory of other ranks in the simulated world: reading as an rkey.
+/* Memory of other ranks in the simulated world: reads through an rkey.
  *
- * An rkey is the number of a grant and an offset. What is referred to must
- * not change until it has been read; after the owner has closed the pair, or
- * died, junk stands where it was. Only a test that plays the peer gets anything
- * for writing: a mapping that must be cut off is beyond this world (tests/ranks
- * does that). */
+ * An rkey is the number of a grant and an offset. The referenced memory must
+ * not change until it has been read; once the owner has closed the pair or
+ * died, reads return junk. Only a test that plays the peer gets writable
+ * memory: a mapping that must be detached is beyond this world (tests/ranks
+ * covers it). */
 #include <stdlib.h>
 #include <string.h>
 

@@ -54,12 +54,13 @@ static const char *draw_algorithm(uint64_t *r, gli_collective collective) {
   return found;
 }
 
-/* 8-bit floats: sums are rounded, so that the order of ranks shows. */
+/* Returns true for 8-bit floats, whose sums are rounded and so depend on the
+ * order of ranks. */
 static bool is_coarse(gloo_dtype dtype) {
   return dtype == GLOO_FLOAT8_E4M3FN || dtype == GLOO_FLOAT8_E5M2;
 }
 
-/* Any may take any: they must be alike. */
+/* Makes the message receivable by any receive: all such messages are alike. */
 static void take_from_any(const script *s, script_call *c) {
   c->any = true;
   c->tag = SCRIPT_ANY_TAG;
@@ -183,7 +184,7 @@ size_t script_in_place_offset(const script_call *c, uint32_t rank) {
 
 /* ---- contents ------------------------------------------------------------ */
 
-/* Small whole numbers, so that every order of adding gives the same bits. */
+/* Small whole numbers, so that every order of additions gives the same bits. */
 static void put_small(uint8_t *at, gloo_dtype dtype, unsigned value) {
   static const uint16_t halves[] = {0x0000, 0x3c00, 0x4000, 0x4200};
   static const uint16_t brains[] = {0x0000, 0x3f80, 0x4000, 0x4040};
@@ -252,7 +253,7 @@ static uint8_t *reduced(const script *s, int call) {
   return sum;
 }
 
-/* The sums of the inputs up to rank 0, up to rank 1, ... */
+/* Returns the sums of the inputs up to rank 0, up to rank 1, ... */
 static uint8_t *scanned(const script *s, int call) {
   const script_call *c = &s->calls[call];
   size_t each = vector_bytes(c);
@@ -277,7 +278,7 @@ static uint8_t *gathered(const script *s, int call) {
   return all;
 }
 
-/* The blocks for rank 0 of all ranks, then those for rank 1, ... */
+/* Returns all ranks' blocks for rank 0, then those for rank 1, ... */
 static uint8_t *transposed(const script *s, int call) {
   size_t each = vector_bytes(&s->calls[call]), row = each * s->ranks;
   uint8_t *all = allocate(row * s->ranks), *input = allocate(row);

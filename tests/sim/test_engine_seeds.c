@@ -1,7 +1,6 @@
-/* Thousands of simulated jobs on the real engine.
- *
- * SIM_SEEDS says how many per test (the default is for every build), SIM_FIRST
- * with which seed to begin: SIM_FIRST=123 SIM_SEEDS=1 replays one. */
+/* Thousands of simulated jobs on the real engine. SIM_SEEDS sets the number per
+ * test (the default suits every build), and SIM_FIRST the first seed:
+ * SIM_FIRST=123 SIM_SEEDS=1 replays one. */
 /* clang-format off */
 #include <setjmp.h>
 #include <stdarg.h>

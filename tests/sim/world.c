@@ -1,4 +1,4 @@
-/* The simulated world: clock, dice, end points and faults. */
+/* The simulated world: clock, random numbers, endpoints and faults. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 enum { WORLDS_MAX = 16, ADDRESS_BYTES = 13 };
 static sim_world *worlds[WORLDS_MAX];
 
-/* ---- small things -------------------------------------------------------- */
+/* ---- helpers ------------------------------------------------------------- */
 
 void sim_violation(const sim_world *world, const char *format, ...) {
   va_list args;
@@ -45,7 +45,8 @@ bool sim_chance(sim_world *world, int percent) {
   return (int)sim_random(world, 100) < percent;
 }
 
-/* Mostly much shorter than the longest, so that the order of things varies. */
+/* Mostly much shorter than the longest delay, so that the order of events
+ * varies. */
 uint64_t sim_soon_ns(sim_world *world) {
   uint64_t most = world->options.delay_max_ns;
   if (sim_chance(world, 80)) most = most / 16 + 1;
@@ -151,7 +152,7 @@ bool sim_step(sim_world *world) {
   return true;
 }
 
-/* ---- end points ---------------------------------------------------------- */
+/* ---- endpoints ----------------------------------------------------------- */
 
 static sim_node *node_of(gli_transport *t) {
   return (sim_node *)t;
@@ -198,7 +199,7 @@ static uint64_t node_now_ns(gli_transport *t) {
   return node_of(t)->world->now_ns;
 }
 
-/* The open sides that have something due, in no particular order. */
+/* Picks a random open side with a due event; NULL if none. */
 static sim_side *pick_due(sim_node *node) {
   sim_world *world = node->world;
   sim_side *picked = NULL;
