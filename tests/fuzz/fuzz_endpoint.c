@@ -7,7 +7,7 @@
 #include "net/endpoint.h"
 #include "net/interfaces.h"
 
-/* Nothing of this host: the same everywhere. */
+/* Fixed interfaces, independent of this host. */
 static gli_interfaces some_interfaces(gli_interface list[4]) {
   static const struct {
     const char *name, *at;

@@ -8,8 +8,8 @@
 
 enum { SUM_AT = 56 };
 
-/* With the right checksum, where the input wants one: nothing behind it would
- * ever be read otherwise. */
+/* Sets the right checksum if the input selects that; otherwise the code behind
+ * the check would never run. */
 static void make_sum_right(uint8_t bytes[GLI_HEADER_BYTES]) {
   uint32_t sum = gli_crc32c(0, bytes, SUM_AT);
   sum = gli_crc32c(sum, bytes + SUM_AT + 4, GLI_HEADER_BYTES - SUM_AT - 4);

@@ -1,10 +1,9 @@
-/* A pair over RDMA whose peer says anything, by frames through the queue pair
- * and by notes over what is TCP elsewhere (ibv_below.h). The device is the
- * stand-in that the tests of transport_ibv run on (ibv_device.h), and the peer
- * is a queue pair of its own there (ibv_peer.h).
- *
- * The first two bytes say what both ends are like, and whether they have agreed
- * on RDMA before the rest: steps, each with a byte that says what. */
+/* A pair over RDMA whose peer sends anything: frames through the queue pair,
+ * and notes over a stand-in for TCP (ibv_below.h). The device is the stand-in
+ * of the tests of transport_ibv (ibv_device.h), and the peer is a second queue
+ * pair on it (ibv_peer.h). The first two bytes select the properties of both
+ * ends, and whether they have agreed on RDMA before the steps. Each step has a
+ * byte that selects its kind. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,9 +17,10 @@
 enum {
   CHECKED = 1,    /* messages have checksums */
   AGREES = 2,     /* the ends agree on RDMA before the first step */
-  KEEPS = 4,      /* requests below stay in progress for a while */
+  KEEPS = 4,      /* requests of the lower transport stay in progress for a
+                     while */
   NO_VERBS = 8,   /* the peer has no device */
-  FAILS = 16,     /* a call of the device fails, which the next byte names */
+  FAILS = 16,     /* a device call, selected by the next byte, fails */
   REFUSES = 32,   /* the engine refuses some headers */
   CLOSES = 64,    /* the engine closes the pair with a BYE at the end */
   PEER_LAST = 128 /* the peer ends after the library */
@@ -36,7 +36,7 @@ enum {
 /* ---- the engine ---------------------------------------------------------- */
 
 typedef struct ibv_arrival {
-  uint8_t *dst, *local; /* for free(); of one in the region NULL */
+  uint8_t *dst, *local; /* for free(); NULL if in the region */
   size_t bytes;
   bool used;
 } ibv_arrival;
@@ -57,11 +57,11 @@ static struct {
   ibv_sending sendings[SENDS];
   gli_rma_work rma;
   bool rma_busy;
-  gli_header last; /* that the peer has sent */
+  gli_header last; /* last header from the peer */
 } e;
 
 static uint8_t *region;  /* REGION_BYTES from gloo_alloc, for all inputs */
-enum { REGION_TAG = 1 }; /* bit of a tag: that is where its payload goes */
+enum { REGION_TAG = 1 }; /* bit of a tag: the payload goes to the region */
 
 static void engine_sum(void *dst, const void *a, const void *b, size_t count) {
   for (size_t i = 0; i < 4 * count; i++)
@@ -172,7 +172,8 @@ static const gli_upcalls engine_upcalls = {.header = on_header,
                                            .message = on_message,
                                            .rma_done = on_rma_done};
 
-/* Nothing of the engine's is touched any more: AddressSanitizer would see. */
+/* Closes the pair, after which no memory of the engine is accessed:
+ * AddressSanitizer reports it otherwise. */
 static void engine_close_pair(const gli_send_request *last) {
   if (e.pair == NULL) return;
   gli_pair *pair = e.pair;
@@ -183,7 +184,7 @@ static void engine_close_pair(const gli_send_request *last) {
   for (size_t i = 0; i < SENDS; i++) sending_end(&e.sendings[i]);
 }
 
-/* ---- what the engine asks for -------------------------------------------- */
+/* ---- calls of the engine ------------------------------------------------- */
 
 static gli_header make_header(fuzz_input *input, size_t length) {
   uint8_t kind = fuzz_take_u8(input), parts = fuzz_take_u8(input);
@@ -197,7 +198,7 @@ static gli_header make_header(fuzz_input *input, size_t length) {
                       .length = length};
 }
 
-/* From the region, or from memory of its own. */
+/* Sends from the region, or from other memory. */
 static void engine_send(fuzz_input *input, bool now) {
   uint8_t what = fuzz_take_u8(input);
   size_t bytes = (size_t)fuzz_take_u16(input) << (what >> 6);
@@ -229,7 +230,7 @@ static void engine_take_now(void) {
     memcpy(room, taken.payload, (size_t)e.last.length);
 }
 
-/* To or from the peer's memory, or beside it. */
+/* Accesses the peer's memory, or memory beside it. */
 static void engine_rma(fuzz_input *input) {
   static uint8_t local[REGION_BYTES];
   uint8_t what = fuzz_take_u8(input);
@@ -258,16 +259,16 @@ static void engine_leave(uint8_t what) {
   engine_close_pair((what & 2) != 0 ? NULL : &last);
 }
 
-/* ---- what the peer says -------------------------------------------------- */
+/* ---- messages from the peer ---------------------------------------------- */
 
 static uint32_t peer_credits(uint8_t what) {
   uint32_t credits = peer.owed;
-  if (what >= 0xf0) return what & 15u; /* whether or not that is so */
+  if (what >= 0xf0) return what & 15u; /* true or not */
   peer.owed = 0;
   return credits;
 }
 
-/* A header in `at`, of a message of which that much comes with it. */
+/* Writes to `at` the header of a message that carries that many bytes. */
 static size_t peer_put_header(fuzz_input *input, uint8_t *at, size_t most,
                               uint64_t more, bool damaged) {
   fuzz_input start = *input;
@@ -322,7 +323,7 @@ static void peer_say_frame(fuzz_input *input) {
       break;
   }
   bytes += GLI_IBV_FRAME_HEAD;
-  if ((number & 64) != 0) { /* longer than it should be, or shorter */
+  if ((number & 64) != 0) { /* too long or too short */
     size_t other = bytes + fuzz_take_u8(input) - 128u;
     if (other <= sizeof frame) bytes = other;
   }
@@ -360,7 +361,7 @@ static void peer_say_note(uint8_t kind, bool whole) {
   below_say(&header, note, whole);
 }
 
-/* A right note with other bits in it, or nothing but a piece. */
+/* Sends a valid note with changed bits, or a piece of the input. */
 static void peer_say_any_note(fuzz_input *input) {
   uint8_t what = fuzz_take_u8(input), kind = what % GLI_IBV_NOTES;
   bool whole = (what & 16) != 0;
@@ -378,7 +379,7 @@ static void peer_say_any_note(fuzz_input *input) {
   below_say(&header, data, whole);
 }
 
-/* A message over TCP: any, but for those of notes. */
+/* Sends any message other than a note over the lower transport. */
 static void peer_say_below(fuzz_input *input) {
   fuzz_input start = *input;
   (void)fuzz_take_u16(input);
@@ -387,7 +388,7 @@ static void peer_say_below(fuzz_input *input) {
   below_say(&header, piece.at, header.slot % 2 != 0);
 }
 
-/* ---- what must hold ------------------------------------------------------ */
+/* ---- invariants ---------------------------------------------------------- */
 
 /* The pair's counters equal what its tables hold. */
 static void pair_check(const gli_ibv_pair *pair) {
@@ -408,7 +409,7 @@ static void pair_check(const gli_ibv_pair *pair) {
 
 /* ---- one input ----------------------------------------------------------- */
 
-/* A look at what is seldom looked at comes with it. */
+/* Polls both ends, and does the infrequent checks too. */
 static void ends_go_on(void) {
   gli_transport_ibv.rested(e.t);
   (void)gli_transport_ibv.poll(e.t);

@@ -1,5 +1,5 @@
-/* The records of many ranks in one: what one rank hands on of what others have
- * published. The first byte says how many there are to be. */
+/* Records of many ranks in one: the data that a rank forwards of other ranks'
+ * records. The first byte gives the expected number of records. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* Files with a secret: what is in them, and what they are. */
+/* Files with a secret: contents and types. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdio.h>

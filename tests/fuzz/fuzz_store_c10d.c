@@ -1,5 +1,5 @@
-/* The client of a store that PyTorch serves, whose server says anything: all of
- * the input; behind the right greeting, if the first byte is odd. */
+/* The client of a store that PyTorch serves. The server sends the whole input,
+ * after the right greeting if the first byte is odd. */
 #include <stdlib.h>
 #include <string.h>
 

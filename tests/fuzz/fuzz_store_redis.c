@@ -1,4 +1,4 @@
-/* The client of a Redis server that says anything: all of the input. */
+/* The client of a Redis server that sends the whole input. */
 #include "rendezvous/store/store_url.h"
 #include "store_use.h"
 

@@ -1,8 +1,8 @@
-/* Both ends of a TCP connection of two ranks, whose peer says anything. The
- * first byte: does the library connect, or accept; is there a secret; do
- * messages have checksums. Then come steps, each with a byte that says on which
- * of two connections and what: the right greeting, a message with the right
- * header, bytes as they are, the end of the connection. */
+/* Both ends of a TCP connection of two ranks whose peer sends anything. The
+ * first byte selects whether the library connects or accepts, whether there is
+ * a secret, and whether messages have checksums. The steps follow, each with a
+ * byte that selects one of two connections and the kind: the right greeting, a
+ * message with the right header, raw bytes, the end of the connection. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +24,7 @@ typedef struct tcp_peer {
   int listener; /* the peer's */
   gli_tcp_contact contact;
   uint8_t how;
-  int fd[CONNECTIONS]; /* -1: it has ended */
+  int fd[CONNECTIONS]; /* -1: closed */
   gli_header last;
 } tcp_peer;
 
@@ -53,7 +53,7 @@ static int peer_connect(const tcp_peer *p) {
   return fd;
 }
 
-/* Nothing of it stays in the system. */
+/* Closes the connection and leaves no state in the system (TIME_WAIT). */
 static void peer_hang_up(int *fd) {
   const struct linger at_once = {.l_onoff = 1, .l_linger = 0};
   if (*fd < 0) return;
@@ -84,7 +84,7 @@ static void peer_say(tcp_peer *p, int c, const void *data, size_t bytes) {
 
 /* ---- the right greetings ------------------------------------------------- */
 
-/* Our nonce and that of the other end are as fuzz.c draws them. */
+/* Computes the tags; fuzz.c fixes the nonces of both ends. */
 static bool peer_tags(const tcp_peer *p, const uint8_t *hello,
                       gli_proofs *tags) {
   uint8_t nonce[GLI_NONCE_BYTES];
@@ -108,14 +108,15 @@ static void peer_make_hello(const tcp_peer *p, int c, bool from_peer,
   gli_tcp_hello_encode(&hello, out);
 }
 
-/* Somebody else's: in one of its numbers. */
+/* Changes one of the hello's numbers, as if it came from another rank. */
 static void hello_spoil(uint8_t hello[GLI_TCP_HELLO_BYTES], int how) {
   static const struct {
     uint8_t at, value;
   } spoils[] = {{8, 9},  {12, 7}, {16, 0},  {20, 2}, {24, 1},
                 {28, 1}, {28, 0}, {32, 99}, {40, 1}, {0, 0}};
   enum { SPOILS = sizeof spoils / sizeof *spoils };
-  if (how == SPOILS + 1 || how == SPOILS + 2) /* come later, or not this way */
+  if (how == SPOILS + 1 || how == SPOILS + 2) /* come later, or wrong
+                                                 direction */
     gli_put_u64(hello + 32, (uint64_t)(how - SPOILS - 1));
   else if (how > 0 && how <= SPOILS)
     hello[spoils[how - 1].at] = spoils[how - 1].value;

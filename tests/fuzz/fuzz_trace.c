@@ -1,6 +1,5 @@
-/* Files of traces, which `gloo trace` reads: one, or two behind each other with
- * a byte of 0 between them. Whatever is in them, what is said of it comes to an
- * end. */
+/* Trace files that `gloo trace` reads: one, or two separated by a byte of 0.
+ * Reading ends, whatever they contain. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

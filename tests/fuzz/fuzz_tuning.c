@@ -1,5 +1,5 @@
-/* Choices of algorithms: GLOO_ALGORITHM, and behind a byte of 0 a tuning file.
- */
+/* Choices of algorithms: GLOO_ALGORITHM, and after a byte of 0 a tuning
+ * file. */
 #include <stdlib.h>
 #include <string.h>
 

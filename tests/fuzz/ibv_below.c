@@ -16,7 +16,7 @@ const gli_transport_ops *gli_transport_find(const char *name) {
   return &below_ops;
 }
 
-/* ---- the end point ------------------------------------------------------- */
+/* ---- the endpoint -------------------------------------------------------- */
 
 static gloo_status below_open(const gli_transport_config *config,
                               gli_transport **t, gloo_error *error) {
@@ -33,7 +33,7 @@ static void below_address(const gli_transport *t, gli_address *address) {
   memset(address, 0, sizeof *address);
 }
 
-/* A look at the clock takes a while, so that what waits comes to an end. */
+/* Advances the clock at each reading, so that waits come to an end. */
 static uint64_t below_now_ns(gli_transport *t) {
   enum { LOOK_NS = 100000 };
   (void)t;
@@ -126,7 +126,7 @@ static uint64_t below_heard(const gli_pair *pair) {
   return 0;
 }
 
-/* ---- what comes ---------------------------------------------------------- */
+/* ---- incoming messages --------------------------------------------------- */
 
 static void below_report_sent(void) {
   gli_send_request *sent[BELOW_KEPT];

@@ -1,5 +1,5 @@
-/* A transport in place of TCP below that of RDMA: what the peer says by it is
- * the input, and its clock is the device's. It keeps the contract of
+/* A transport that replaces TCP below the RDMA transport: the peer's messages
+ * are the input, and its clock is the device's. It keeps the contract of
  * transport/transport.h: upcalls come from poll alone, and none after BYE,
  * ABORT or a failure. */
 #ifndef TESTS_FUZZ_IBV_BELOW_H
@@ -22,17 +22,17 @@ typedef struct below_end {
   size_t n_kept;
   /* The queue pair that the library offers the peer; number 0: none yet. */
   uint32_t offered_number, offered_psn;
-  gli_header said; /* to be handed up by the next poll, with its payload */
+  gli_header said; /* delivered by the next poll, with its payload */
   uint8_t payload[BELOW_BYTES];
   bool says, whole, fails;
 } below_end;
 
 extern below_end below;
 
-/* Before an input. */
+/* Resets the transport before an input. */
 void below_begin(bool verbs, bool keeps);
-/* Has the next poll hand up a message, as a `whole` or in parts; of a longer
- * payload than BELOW_BYTES, nothing. */
+/* Makes the next poll deliver a message, as a `whole` or in parts; a payload
+ * longer than BELOW_BYTES is not delivered. */
 void below_say(const gli_header *header, const void *payload, bool whole);
 /* Makes the next poll report a lost connection. */
 void below_fail(void);

@@ -27,7 +27,7 @@ static struct {
   uint64_t now_ns, random;
   standin_call fails; /* STANDIN_N_CALLS: none */
   unsigned after;     /* calls of that kind until it fails */
-  bool failed;        /* this input has asked for a failure */
+  bool failed;        /* this input has requested a failure */
 } rules;
 
 void standin_die(const char *format, ...) {
@@ -63,7 +63,7 @@ bool standin_spares(void) {
   return rules.failed;
 }
 
-/* The peer may send more than there are buffers for. */
+/* The peer may send more frames than there are buffers. */
 bool standin_is_strict(void) {
   return false;
 }
@@ -115,7 +115,7 @@ static int device_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc) {
   int got = standin_poll_cq(cq, n, wc);
   for (int i = 0; cq->channel != NULL && i < got; i++) {
     if (wc[i].opcode != IBV_WC_RECV || wc[i].status != IBV_WC_SUCCESS) continue;
-    if (buffers.filled == buffers.posted) continue; /* of one destroyed */
+    if (buffers.filled == buffers.posted) continue; /* dead QP */
     const struct ibv_sge *part = &buffers.part[buffers.filled++ % BUFFERS];
     ASAN_POISON_MEMORY_REGION((void *)(uintptr_t)(part->addr + wc[i].byte_len),
                               part->length - wc[i].byte_len);
@@ -123,7 +123,8 @@ static int device_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc) {
   return got;
 }
 
-/* The memory is the library's again, whatever has become of the region. */
+/* Returns the memory to the library, whether or not the region is
+ * deregistered. */
 static int device_dereg_mr(struct ibv_mr *mr) {
   uintptr_t first = (uintptr_t)buffers.part[0].addr, at = (uintptr_t)mr->addr;
   if (first >= at && first - at < mr->length)

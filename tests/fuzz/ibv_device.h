@@ -15,10 +15,10 @@ void device_begin(void);
 void device_fail(standin_call call, unsigned nth);
 /* No call fails any more. */
 void device_heal(void);
-/* Moves the clock, and delivers what was waiting for that. */
+/* Moves the clock, and delivers the frames that waited for it. */
 void device_pass(uint64_t ns);
 uint64_t device_now_ns(void);
-/* Checks that the library has destroyed all that it made. */
+/* Checks that the library has destroyed every object that it made. */
 void device_end(void);
 
 #endif

@@ -9,7 +9,7 @@ enum { ENTRIES = 4 * PEER_SLOTS };
 peer_end peer;
 static uint8_t peer_slots[2 * PEER_SLOTS][GLI_IBV_SLOT_BYTES];
 
-/* The device may fail at any call, also at one of the peer. */
+/* Any call of the device may fail, also one of the peer. */
 static bool peer_modify(struct ibv_qp_attr *to, int mask) {
   return ibv_modify_qp(peer.qp, to, mask) == 0;
 }
@@ -87,7 +87,7 @@ void peer_break(void) {
   if (peer.context != NULL) (void)peer_modify(&to, IBV_QP_STATE);
 }
 
-/* ---- what it does -------------------------------------------------------- */
+/* ---- actions ------------------------------------------------------------- */
 
 static void peer_post(struct ibv_send_wr *wr, size_t bytes) {
   struct ibv_send_wr *bad;

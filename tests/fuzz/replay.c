@@ -1,5 +1,5 @@
 /* Runs a target on files, in place of libFuzzer: replay FILE|FOLDER... Each
- * file is a case. What a target finds wrong ends the process. */
+ * file is a case. A fault that the target finds ends the process. */
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +19,8 @@ static void replay_file(const char *path, const char *name) {
   size_t bytes = fread(room, 1, FILE_MAX, file);
   fuzz_check(ferror(file) == 0, path);
   fclose(file);
-  data = malloc(bytes > 0 ? bytes : 1); /* so that its end is seen */
+  data = malloc(bytes > 0 ? bytes : 1); /* so that reads beyond its end are
+                                           detected */
   fuzz_check(data != NULL, path);
   memcpy(data, room, bytes);
   free(room);

@@ -1,4 +1,4 @@
-/* In place of net/socket.c. */
+/* Replaces net/socket.c. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@ void said_by_server(const void *data, size_t bytes) {
   said_pieces = 0;
 }
 
-/* A server is silent as long as it is not waited for. */
+/* The server only sends when a call waits for it. */
 int gli_tcp_socket_wait(int fd, int events, uint64_t deadline_ns) {
   (void)fd;
   return events == GLI_READABLE && deadline_ns == 0 ? -1 : 0;
@@ -44,7 +44,7 @@ ssize_t gli_tcp_socket_send(int fd, const struct iovec *parts, int count) {
   return (ssize_t)bytes;
 }
 
-/* Now and then it has to be asked again. */
+/* Sometimes fails with EAGAIN. */
 ssize_t gli_tcp_socket_read(int fd, void *data, size_t bytes) {
   size_t n = 1 + ++said_pieces * 7 % 61;
   (void)fd;
@@ -61,7 +61,7 @@ ssize_t gli_tcp_socket_read(int fd, void *data, size_t bytes) {
   return (ssize_t)n;
 }
 
-/* No connection of a client without TLS looks ahead or reads into parts. */
+/* A client without TLS never peeks or reads into several parts. */
 ssize_t gli_tcp_socket_peek(int fd, void *data, size_t bytes) {
   (void)fd;
   (void)data;

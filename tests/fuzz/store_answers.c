@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- what is set --------------------------------------------------------- */
+/* ---- stored values ------------------------------------------------------- */
 
 gloo_value answers_copy(const void *data, size_t bytes) {
   gloo_value copy = {malloc(bytes + 1), bytes};
@@ -43,9 +43,9 @@ static void answers_set(store_answers *s, const char *key, const void *data,
 
 typedef enum answer {
   ANSWER_RIGHT,
-  ANSWER_CHANGED, /* by the bits of a piece */
-  ANSWER_PIECE,   /* nothing but that */
-  ANSWER_FAILURE, /* with a status */
+  ANSWER_CHANGED, /* XORed with a piece */
+  ANSWER_PIECE,   /* the piece alone */
+  ANSWER_FAILURE, /* a status */
   ANSWERS
 } answer;
 
@@ -83,7 +83,7 @@ static gloo_status answers_with(store_answers *s, answer how, const char *key,
                             : (gloo_value){NULL, 0};
     return GLOO_OK;
   }
-  /* From the last byte on: that is where what a transport has published is. */
+  /* Changes start at the last byte, near the addresses of transports. */
   gloo_status status = answers_right(s, key, value);
   for (size_t i = 0; status == GLOO_OK && i < value->bytes && piece.left > 0;
        i++)

@@ -1,5 +1,5 @@
 /* A store of callbacks whose answers are the input: a byte for each call, and
- * perhaps a piece. Beyond the end of the input it does as it should. */
+ * perhaps a piece. Beyond the end of the input the answers are correct. */
 #ifndef TESTS_FUZZ_STORE_ANSWERS_H
 #define TESTS_FUZZ_STORE_ANSWERS_H
 
@@ -21,16 +21,16 @@ typedef struct store_answers {
   size_t n;
 } store_answers;
 
-/* A copy, for free(). */
+/* Returns a copy; the caller frees it. */
 gloo_value answers_copy(const void *data, size_t bytes);
-/* The value of the key, or NULL. */
+/* Returns the value of the key, or NULL. */
 const gloo_value *answers_find(const store_answers *s, const char *key);
-/* The rank whose record is under the key; -1: it is none. */
+/* Returns the rank whose record is under the key, or -1 if none is. */
 int answers_rank(const char *key);
 
 /* Makes the store; with `compares` it has compare_and_set. */
 gloo_store *answers_store(store_answers *s, bool compares);
-/* Frees what was set, after the store was destroyed. */
+/* Frees the values, after the store was destroyed. */
 void answers_end(store_answers *s);
 
 #endif

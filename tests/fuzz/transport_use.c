@@ -19,7 +19,8 @@ static void use_check_header(const gli_header *header) {
   fuzz_check(gli_header_valid(header), "no other header is handed up");
 }
 
-/* Into memory of just its size; some are reduced. */
+/* Receives into memory of exactly the message's size; some messages are
+ * reduced. */
 static gloo_status on_header(void *user, const gli_header *header,
                              gli_sink *sink) {
   transport_use *use = user;
@@ -55,7 +56,7 @@ static void on_received(void *user, void *token) {
   use_drop(a);
 }
 
-/* Every other one is taken at once. */
+/* Takes every other message immediately. */
 static gloo_status on_message(void *user, const gli_header *header,
                               const void *payload, bool *taken) {
   uint8_t room[USE_BYTES];
