@@ -1,5 +1,5 @@
-/* A rank that is nothing but its structs, for parts of the engine that need no
- * device that was opened, no lock and no transport. */
+/* A rank that consists of its structs alone, for parts of the engine that need
+ * no open device, lock or transport. */
 #ifndef GLI_TESTS_ENGINE_BARE_H
 #define GLI_TESTS_ENGINE_BARE_H
 

@@ -1,5 +1,5 @@
-/* Tables by key: what is in them is found, and chains stay short whatever keys
- * programs make. */
+/* Hash tables by key: every entry is found, and chains stay short for all keys
+ * that programs make. */
 #include <stdlib.h>
 
 #include "engine/state/key_table.h"
@@ -9,17 +9,17 @@ enum { MANY = 20000, CHAIN_MOST = 12 };
 
 typedef gli_key (*key_fn)(uint32_t i);
 
-/* The n-th collective with a tag. */
+/* Key of the n-th collective with a tag. */
 static gli_key counted(uint32_t i) {
   return (gli_key){GLI_NO_RANK, 7, i};
 }
 
-/* The first run of the n-th persistent request; see counters.h. */
+/* Key of the first run of the n-th persistent request; see counters.h. */
 static gli_key of_init(uint32_t i) {
   return (gli_key){GLI_NO_RANK, 0, UINT64_C(1) << 63 | (uint64_t)i << 32 | 5};
 }
 
-/* One message for each tag, and tags that a program counts in its own steps. */
+/* Keys of one message for each tag, also with tags in steps of 65536. */
 static gli_key tagged(uint32_t i) {
   return (gli_key){3, i, 0};
 }
@@ -60,7 +60,7 @@ static void chains_stay_short(void **state) {
     gli_key_table table = {.n = 0};
     for (uint32_t i = 0; i < MANY; i++) {
       gli_key_table_add(&table, &entries[i], kinds[k].key(i));
-      /* Also while it grows. */
+      /* The bound also holds while the table grows. */
       if (i % 1000 == 0 && longest_chain(&table) > CHAIN_MOST)
         fail_msg("%s: with %u entries, a chain of %zu", kinds[k].name, i + 1,
                  longest_chain(&table));
@@ -71,7 +71,7 @@ static void chains_stay_short(void **state) {
       gli_keyed *found = gli_key_table_find(&table, kinds[k].key(i));
       assert_ptr_equal(found, &entries[i]);
     }
-    /* Every other one, then the rest from behind. */
+    /* Remove every other entry, then the rest from the end. */
     for (uint32_t i = 0; i < MANY; i += 2)
       gli_key_table_remove(&table, &entries[i]);
     for (uint32_t i = 0; i < MANY; i++) {
@@ -86,7 +86,7 @@ static void chains_stay_short(void **state) {
   free(entries);
 }
 
-/* Messages of one operation have one key. */
+/* Messages of one operation share a key. */
 static void equal_keys_are_all_found(void **state) {
   (void)state;
   enum { SAME = 5, OTHERS = 1000 };

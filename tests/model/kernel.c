@@ -101,7 +101,8 @@ void gli_shm_bell_quiet(int fd) {
   model_bell_quiet(fd);
 }
 
-/* The liveness socket's number is that of the process whose end it is. */
+/* Rings through the liveness socket, whose number is that of the process at
+ * this end. */
 void gli_shm_note_ring(int socket) {
   model_bell_ring(MODEL_NOTES + (1 - (socket - LIVENESS)));
 }
@@ -115,7 +116,8 @@ uint64_t uv_hrtime(void) {
   return 1;
 }
 
-/* Each end point has one; in a process of one thread it is always free. */
+/* Locks the endpoint's mutex; in a process with one thread it is always
+ * free. */
 void uv_mutex_lock(uv_mutex_t *mutex) {
   if (model_is_shared(mutex)) model_lock(UP_LOCK);
 }
@@ -138,8 +140,8 @@ void model_free(void *memory) {
 
 /* ---- connections --------------------------------------------------------- */
 
-/* The peer never says more on the liveness socket than RING, and at last that
- * it is gone. */
+/* Handles the liveness socket, on which the peer sends only RING, and finally
+ * hangs up. */
 bool gli_shm_pair_ready(gli_shm_pair *pair) {
   int process = pair->watch.fd - LIVENESS;
   if ((model_look(process) & MODEL_NOTED) != 0) {
@@ -183,7 +185,7 @@ void gli_shm_map_cache_empty(gli_shm_map_cache *map_cache) {
 int gli_shm_memory_reserve_rest(size_t bytes, size_t reserved, int fd,
                                 void *memory) {
   (void)bytes, (void)reserved, (void)fd, (void)memory;
-  return 1; /* there is no memory for it */
+  return 1; /* out of memory */
 }
 
 void gli_shm_memory_drop(void *memory, size_t bytes) {

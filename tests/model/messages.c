@@ -42,7 +42,7 @@ bool message_is(int number, const gli_header *h, const uint8_t *data) {
   return same;
 }
 
-/* Names are kept as long as the scenes. */
+/* Names live as long as the scenes. */
 static const char *name_slot(const char *whose, unsigned i, const char *what) {
   static char names[4][GLI_SHM_SLOTS][2][24];
   static const char *owners[4];
@@ -54,7 +54,7 @@ static const char *name_slot(const char *whose, unsigned i, const char *what) {
   return names[owner][i][kind];
 }
 
-/* The last record before `first` in this slot was that many before it. */
+/* Returns the distance from `first` back to the last record in this slot. */
 static uint32_t age_in(unsigned slot, uint32_t first) {
   uint32_t age = (first - slot) % GLI_SHM_SLOTS;
   return age == 0 ? GLI_SHM_SLOTS : age;

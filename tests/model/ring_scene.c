@@ -101,7 +101,7 @@ static void receive_one(receiver *r) {
   r->next++;
 }
 
-/* Every other message is taken as it lies, if it lies in one piece. */
+/* Takes every other message in place, if it is contiguous. */
 static bool take_expected(receiver *r) {
   if (r->inside || script->early || r->next == script->n) return false;
   if (r->next % 2 == 0) return false;

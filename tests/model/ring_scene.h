@@ -1,4 +1,4 @@
-/* A sender and a receiver who use a ring, and nothing else. */
+/* A sender and a receiver that use only a ring. */
 #ifndef GLI_TESTS_MODEL_RING_SCENE_H
 #define GLI_TESTS_MODEL_RING_SCENE_H
 

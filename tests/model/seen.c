@@ -1,4 +1,4 @@
-/* States that were seen. */
+/* Visited states. */
 #include "seen.h"
 
 #include <stdio.h>
@@ -44,7 +44,7 @@ void model_copy(model_state *to, const model_state *from) {
            parts[i].bytes);
 }
 
-/* ---- states that were seen ----------------------------------------------- */
+/* ---- visited states ------------------------------------------------------ */
 
 static uint64_t mixed(
     uint64_t h) { /* the finisher of splitmix64, Steele 2014 */
@@ -107,7 +107,7 @@ static void grow(model_seen *set) {
   *set = more;
 }
 
-/* True when it is new. */
+/* Returns true if the state is new. */
 bool model_seen_add(model_seen *set, const model_state *state) {
   if (set->n >= set->capacity / 4 * 3) grow(set);
   return add_key(set, key_of(state));

@@ -1,4 +1,4 @@
-/* Schedules of two threads that share an end point, and of their peer. */
+/* Schedules of two threads that share an endpoint, and of their peer. */
 #include "check.h"
 #include "crew_scene.h"
 
@@ -19,8 +19,8 @@ static const crew_script looks_by_the_way = {
     {"looks by the way", 256, 128, {{.n = 0}, {.n = 2, .lengths = {8, 8}}}},
     .waits = {2, -1}};
 
-/* Three, so that one can wake the sleeper, one be seen by who looks, and one
- * come after that. */
+/* Three messages: one can wake the sleeper, one can be seen by the thread that
+ * looks, and one can come after that. */
 static const crew_script looks_thrice = {
     {"looks among three", 256, 128, {{.n = 0}, {.n = 3, .lengths = {8, 8, 8}}}},
     .waits = {3, -1}};

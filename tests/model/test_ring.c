@@ -62,7 +62,8 @@ static void crash_at_any_point_leaves_whole_messages(void **state) {
   }
 }
 
-/* Some script shows each fault, and none shows another one than expected. */
+/* Checks that some script shows the fault, and that none shows a different
+ * one. */
 static void check_found(const char *what, const model_plant *plants,
                         model_fault fault) {
   int found = 0;

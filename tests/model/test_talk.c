@@ -1,4 +1,4 @@
-/* All schedules of two end points that sleep when there is nothing to do. */
+/* All schedules of two endpoints that sleep when they have nothing to do. */
 #include <stdatomic.h>
 
 #include "check.h"

@@ -1,4 +1,4 @@
-/* A schedule in words. */
+/* Prints a schedule in words. */
 #include <inttypes.h>
 #include <stdio.h>
 
