@@ -1,4 +1,5 @@
-/* Ranks that share cores, in full or in part: do they outnumber them? */
+/* Ranks that share cores, in full or in part, and whether they are
+ * oversubscribed. */
 /* clang-format off */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,7 +11,7 @@
 
 #include "rendezvous/join/cores.h"
 
-/* A rank that may use the cores of `mask`; `usable` 0: all of them. */
+/* Returns a rank that may use the cores of `mask`; `usable` 0: all of them. */
 static gli_cores on(uint64_t system, uint64_t mask, uint32_t usable) {
   gli_cores c = {.system = system, .usable = usable};
   for (int i = 0; i < 64; i++) {
@@ -42,7 +43,7 @@ static void ranks_that_may_use_all_share_all(void **state) {
   expect(of, 3, 0, 3, 2, true);
 }
 
-/* Rank 0 and rank 2 have none in common, but both have some of rank 1's. */
+/* Ranks 0 and 2 share no core, but each shares some with rank 1. */
 static void masks_that_overlap_count_together(void **state) {
   (void)state;
   const gli_cores of[] = {on(1, 3, 0), on(1, 6, 0), on(1, 12, 0), on(1, 16, 0)};
@@ -52,7 +53,7 @@ static void masks_that_overlap_count_together(void **state) {
   for (uint32_t rank = 0; rank < 3; rank++) expect(few, 3, rank, 3, 2, true);
 }
 
-/* There are enough for all, but not for those that may use one only. */
+/* All ranks have enough cores together, but two may use only the same one. */
 static void those_with_few_cores_may_be_oversubscribed_beside_others(
     void **state) {
   (void)state;
@@ -82,7 +83,7 @@ static void without_masks_all_of_a_system_share_what_is_usable(void **state) {
   expect(of, 3, 0, 3, 2, true);
 }
 
-/* Each keeps to one core, and most have their neighbour there. */
+/* Each rank is bound to one core, and most share it with their neighbour. */
 static void neighbours_on_a_core_are_pinned(void **state) {
   (void)state;
   const gli_cores pairs[] = {on(1, 1, 0), on(1, 1, 0), on(1, 2, 0),

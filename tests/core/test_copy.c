@@ -1,5 +1,5 @@
-/* Copies between places at many distances, in the low bits of their addresses,
- * and which of these distances are slow. */
+/* Copies between addresses at many distances in the low bits, and which
+ * distances are slow. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -55,7 +55,8 @@ static void all_bytes_are_copied(void **state) {
   }
 }
 
-/* Less than a line above, in whichever page. */
+/* A destination less than a cache line above the source is slow, in any
+ * page. */
 static void who_stumbles(void **state) {
   (void)state;
   for (size_t page = 0; page < 3; page++) {

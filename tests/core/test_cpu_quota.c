@@ -33,7 +33,7 @@ static int remove_root(void **state) {
   return nftw(root, remove_one, 8, FTW_DEPTH | FTW_PHYS);
 }
 
-/* A file of the tree, with the directories above it. */
+/* Writes a file of the tree, with the directories above it. */
 static void put(const char *name, const char *text) {
   char path[512];
   int bytes = snprintf(path, sizeof path, "%s/%s", root, name);

@@ -1,4 +1,4 @@
-/* CRC32C: known values, and every way of computing it gives the same. */
+/* CRC32C: known values, and equal results of all implementations. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,7 +10,7 @@
 
 #include "core/crc32c.h"
 
-/* By its definition, one bit at a time. */
+/* Computes it by definition, one bit at a time. */
 static uint32_t by_bits(uint32_t before, const uint8_t *data, size_t bytes) {
   uint32_t r = ~before;
   for (size_t i = 0; i < bytes; i++) {

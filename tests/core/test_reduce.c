@@ -40,7 +40,8 @@ static operands *make_operands(gloo_dtype dtype, gloo_op op, size_t skip) {
   return o;
 }
 
-/* dst must hold the expected bytes and nothing around them may have changed. */
+/* Checks that dst holds the expected bytes and that the guards are
+ * unchanged. */
 static void check(const operands *o, const uint8_t *area, const uint8_t *dst,
                   size_t count) {
   size_t bytes = count * o->element;
@@ -133,7 +134,7 @@ static void body_symmetric(gloo_dtype dtype, gloo_op op, gli_reduce_fn fn) {
   free(o);
 }
 
-/* All three pointers the same; allocated to the byte for the sanitizers. */
+/* All three pointers are equal; the allocation is exact for the sanitizers. */
 static void body_onto_itself(gloo_dtype dtype, gloo_op op, gli_reduce_fn fn) {
   operands *o = make_operands(dtype, op, 0);
   for (size_t count = 1; count <= FEW; count++) {

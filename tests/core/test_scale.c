@@ -1,5 +1,5 @@
-/* Scaling kernels of every variant against the oracle; averages; which types
- * and operations go together. */
+/* Scaling kernels of every variant against the oracle, averages, and legal
+ * pairs of type and operation. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,8 +26,7 @@ enum { STEP = 1 };
 #define GUARD 0xa5
 #define AREA_BYTES (MANY * 16 + 3 * GUARD_BYTES)
 
-/* A factor, and the whole number to divide by when it is the reciprocal of
- * one. */
+/* A factor, and the integer to divide by if the factor is its reciprocal. */
 typedef struct scaling {
   double factor;
   uint32_t whole;
@@ -128,7 +127,7 @@ static const gloo_dtype narrow[] = {GLOO_FLOAT16, GLOO_BFLOAT16,
                                     GLOO_FLOAT8_E4M3FN, GLOO_FLOAT8_E5M2};
 #define NARROW (sizeof narrow / sizeof narrow[0])
 
-/* Every number, and numbers of which a vector and more is left. */
+/* Every number, and lengths that leave a vector and more as the remainder. */
 static void narrow_floats_are_widened_and_rounded(void **state) {
   static float wide[65536];
   static uint8_t all[2 * 65536], back[2 * 65536];
@@ -163,7 +162,7 @@ static void narrow_floats_are_widened_and_rounded(void **state) {
   assert_null(gli_narrow_kernel(GLOO_DTYPE_COUNT));
 }
 
-/* The largest number of a type, as the average of up to 1000 of it. */
+/* The average of up to 1000 copies of a type's largest number. */
 static void averages_of_the_largest_narrow_floats_are_finite(void **state) {
   static const uint16_t largest[NARROW] = {0x7bff, 0x7f7f, 0x7e, 0x7b};
   static uint8_t value[2 * 77], mean[2 * 77];

@@ -1,4 +1,4 @@
-/* SipHash-2-4 against the vectors that its authors publish. */
+/* SipHash-2-4 against its authors' test vectors. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* Times in seconds that the environment sets. */
+/* Timeouts in seconds from the environment. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -45,8 +45,7 @@ static void one_is_own_and_so_is_root(void **state) {
 typedef struct scene {
   const char *map;
   uint32_t id;
-  gli_user
-      told; /* errno in told.id, and 1 in told.overflow: it cannot be had */
+  gli_user told; /* if told.overflow is 1: unavailable, with errno in told.id */
 } scene;
 
 static void scene_in_child(const scene *s, int from, int to) {

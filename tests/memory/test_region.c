@@ -1,4 +1,4 @@
-/* The table of regions, and cutting memory off from other processes. */
+/* The table of regions, and detaching memory from other processes. */
 /* clang-format off */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -81,8 +81,8 @@ static void freed_regions_are_gone_and_counted(void **state) {
   gloo_free(second);
 }
 
-/* Numbers come back last, so that a peer has heard of the end of the old one.
- */
+/* A number is reused as late as possible, so that peers have learned of the end
+ * of the old region. */
 static void numbers_do_not_come_back_soon(void **state) {
   (void)state;
   enum { ROUNDS = 2000 };
@@ -165,7 +165,7 @@ static void detached_memory_is_out_of_a_peers_reach(void **state) {
   memset(memory, 3, BYTES);
   peer_writes(&p, 4);
   assert_all(memory, BYTES, 3);
-  /* Not to be shared again, but not freed either. */
+  /* The region is no longer shared, but not freed either. */
   assert_false(found(memory, 1, NULL));
   assert_true(gli_region_lives(memory, r.serial));
   assert_true(gli_region_generation() == generation);
@@ -202,7 +202,7 @@ static void only_the_pages_of_a_range_are_detached(void **state) {
   gloo_free(memory);
 }
 
-/* Ranges that peers still write to, on a page that was detached. */
+/* Ranges on a detached page that peers still write to. */
 static void a_range_on_a_detached_page_is_taken_back(void **state) {
   (void)state;
   size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -218,7 +218,7 @@ static void a_range_on_a_detached_page_is_taken_back(void **state) {
   assert_all(memory + 2 * page - 20, 20, 5);
   assert_true(gli_region_retake(memory + 2 * page - 20, page));
   assert_all(memory, 3 * page, 2);
-  assert_true(gli_region_retake(&page, sizeof page)); /* of no region */
+  assert_true(gli_region_retake(&page, sizeof page)); /* in no region */
   peer_end(&p);
   gloo_free(memory);
 }
@@ -239,8 +239,8 @@ static void other_memory_is_left_alone(void **state) {
   free(heap);
 }
 
-/* Threads that write next to each other, while it happens. (ThreadSanitizer
- * takes a mapping for a write of the thread that makes it.) */
+/* Threads write to adjacent words during a detach. (ThreadSanitizer takes a
+ * mapping for a write of the thread that makes it.) */
 #if !defined(THREAD_SANITIZED)
 typedef struct writer {
   uv_thread_t thread;
@@ -285,7 +285,7 @@ static void no_write_of_another_thread_is_lost(void **state) {
 }
 #endif
 
-/* Everything here needs memory that can be shared. */
+/* All tests here need shareable memory. */
 static int need_shared(void **state) {
   (void)state;
   uint8_t *memory = shared(BYTES);

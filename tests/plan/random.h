@@ -1,4 +1,5 @@
-/* A small generator of numbers, the same everywhere: tests repeat exactly. */
+/* A small random number generator with the same sequence on every system, so
+ * that tests repeat exactly. */
 #ifndef GLI_TESTS_PLAN_RANDOM_H
 #define GLI_TESTS_PLAN_RANDOM_H
 

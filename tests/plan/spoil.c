@@ -89,7 +89,7 @@ static void replay_reduce_many(gli_builder *b, const gli_step *s) {
   gli_reduce_many(b, &m);
 }
 
-/* Say the step once more, to another builder. */
+/* Adds the step to another builder. */
 static void replay(gli_builder *b, const gli_step *s, uint32_t peer) {
   gli_range a = range(s->a_buffer, s->a, s),
             dst = range(s->dst_buffer, s->dst, s);

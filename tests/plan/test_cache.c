@@ -126,7 +126,7 @@ static void build_own(gli_builder *b, const gli_plan_params *p) {
   gli_copy(b, gli_own(p, GLI_IN), gli_block(p, GLI_OUT, p->rank));
 }
 
-/* Lists are compared by what they hold, and a plan keeps its own. */
+/* Lists are compared by content, and a plan keeps a copy. */
 static void given_counts_belong_to_the_plan(void **state) {
   (void)state;
   gli_plan_cache *cache = gli_plan_cache_create(1000, NULL);

@@ -1,5 +1,5 @@
-/* Lengths that no 32 bits hold: plans are right for them, and those that no 64
- * bits hold are refused. */
+/* Lengths beyond 32 bits: plans are right for them. Lengths beyond 64 bits are
+ * refused. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,7 +77,7 @@ static bool has_buffers(const gli_plan_params *p) {
   return in > 0 || out > 0;
 }
 
-/* A builder that must not be reached. */
+/* Fails the test: the builder must not be called. */
 static void build_never(gli_builder *b, const gli_plan_params *p) {
   (void)b;
   fail_msg("%" PRIu64 " elements were let through", p->count);
@@ -107,7 +107,7 @@ static void refuse_counted(gli_plan_params p) {
   p.counts = &c;
   p.count = 0;
   refuse(&p);
-  /* One short block that ends beyond all memory. */
+  /* One short block that ends beyond the address space. */
   for (int k = 0; k < 4; k++) {
     all[k] = 2;
     first[k] = UINT64_MAX - 1;

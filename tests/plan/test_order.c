@@ -1,6 +1,5 @@
-/* In which order plans combine, and how often they round: what the checker
- * says of plans that are known, and that the algorithms which are marked with
- * an order keep it. */
+/* The order in which plans combine, and the number of roundings: the checker
+ * reports both for known plans, and algorithms marked with an order keep it. */
 #include <string.h>
 
 #include "algorithms/registry.h"
@@ -20,9 +19,9 @@ static gli_check_report report_of(gli_build_fn build,
   return report;
 }
 
-/* ---- plans that are known ------------------------------------------------ */
+/* ---- known plans --------------------------------------------------------- */
 
-/* How rank 0 adds four inputs. */
+/* The order in which rank 0 adds four inputs. */
 typedef enum way {
   ONE_BY_ONE,
   AT_ONCE,
@@ -59,7 +58,7 @@ static void at_once(gli_builder *b, gli_range at, gli_range dst) {
   gli_reduce_many(b, &many);
 }
 
-/* With brackets between the second and the third, or from the right. */
+/* Adds in pairs, or from the right. */
 static void bracket(gli_builder *b, gli_range at, gli_range dst) {
   gli_range in = dst, x[3], sum = gli_scratch(b, dst.bytes);
   in.buffer = GLI_IN;
@@ -208,7 +207,7 @@ static void check_order(const gli_algorithm *a, const gli_plan_params *p) {
            (int)r.order, r.roundings);
 }
 
-/* For each place of the root, in place and not. */
+/* Checks several roots, in place and not. */
 static void check_roots(const gli_algorithm *a, uint32_t size, bool narrow) {
   for (uint32_t i = 0; i < 6; i++) {
     gli_plan_params p = {.collective = a->collective,
@@ -239,7 +238,7 @@ static void marked_algorithms_keep_the_order_of_1_to_64_ranks(void **state) {
   assert_true(n >= 11);
 }
 
-/* With ordered, or an operation that is not commutative, there must be one. */
+/* Ordered calls and non-commutative operations need such an algorithm. */
 static void every_reduction_can_be_ordered(void **state) {
   (void)state;
   for (int c = 0; c < GLI_COLLECTIVES; c++) {

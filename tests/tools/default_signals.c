@@ -1,5 +1,5 @@
-/* Runs a program with the signals that shells ignore for background commands,
- * and nohup for any, back at their defaults. */
+/* Runs a program with default handling of the signals that shells ignore for
+ * background commands, and nohup for any. */
 #include <signal.h>
 #include <stdio.h>
 #include <unistd.h>

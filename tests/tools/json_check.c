@@ -1,6 +1,6 @@
-/* Checks standard input: every line one JSON object, and nothing else.
- * usage: json_check [KEY ...]: with exactly these keys, in this order. Prints
- * how many lines there were; at least one is required. */
+/* Checks that every line of standard input is one JSON object.
+ * usage: json_check [KEY ...]: with exactly these keys, in this order
+ * Prints the number of lines; at least one is required. */
 #include <ctype.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -25,7 +25,7 @@ static bool word(const char *text) {
   return true;
 }
 
-/* A string; its text (escapes as they are) goes to `into`. */
+/* Reads a string; its text (escapes unchanged) goes to `into`. */
 static bool string(char *into, size_t bytes) {
   size_t used = 0;
   if (!take('"')) return false;
@@ -68,7 +68,7 @@ static bool list(void) {
   return take(']');
 }
 
-/* One within the line's. */
+/* Reads an object within the line's object. */
 static bool inner(void) {
   char text[256];
   at++;

@@ -29,7 +29,7 @@ enum { MAX_WORDS = 16 };
 static char *words[MAX_WORDS];
 static int n_operands;
 
-/* Parse a line of words; what was parsed before is forgotten. */
+/* Parses a line of words, and forgets the previous one. */
 static gli_parse parse(const char *line, bool stop_at_operand) {
   static char copy[256];
   gli_command command = {.name = "test",
@@ -125,7 +125,7 @@ static void bad_values(void **state) {
 
 static void help_is_asked_for(void **state) {
   (void)state;
-  /* The help must not end up among the results. */
+  /* The help must not appear among the results. */
   fflush(stdout);
   int kept = dup(STDOUT_FILENO), quiet = open("/dev/null", O_WRONLY);
   assert_true(kept >= 0 && quiet >= 0);

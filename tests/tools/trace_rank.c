@@ -1,5 +1,5 @@
-/* A rank of the jobs that gloo trace is shown: some calls, and then one rank
- * does what is asked for.
+/* A rank of the jobs for tests of gloo trace: some calls, and then one rank
+ * does what its argument selects.
  * usage: trace_rank late|other|message|well|busy|forks RANK */
 #define _POSIX_C_SOURCE 200809L
 #include <stdbool.h>
@@ -23,7 +23,7 @@ static void sum(void) {
     fprintf(stderr, "%s\n", error.message);
 }
 
-/* Until the others have given up. */
+/* Makes no call until the others have failed. */
 static void stay_away(void) {
   const struct timespec moment = {0, 20000000};
   gloo_error error;
@@ -39,15 +39,15 @@ static void receive(void) {
                   gloo_context_rank(context) == 0 ? 1 : 0, &tagged, NULL);
 }
 
-/* Until it is killed. */
+/* Works until it is killed. */
 static void work(int late) {
   const struct timespec moment = {0, 10000000};
   if (late) nanosleep(&moment, NULL);
   sum();
 }
 
-/* One child ends in order, and one stays and prints its number. Both leave what
- * is the parent's alone. */
+/* Forks two children: one exits normally, and one stays and prints its number.
+ * Both leave the parent's state alone. */
 static void fork_children(void) {
   pid_t ends = fork();
   if (ends == 0) {
@@ -57,7 +57,7 @@ static void fork_children(void) {
   (void)waitpid(ends, NULL, 0);
   pid_t stays = fork();
   if (stays != 0) return;
-  (void)setsid(); /* gloo run is not to end it with the ranks */
+  (void)setsid(); /* gloo run must not end it with the ranks */
   printf("child %ld\n", (long)getpid());
   fflush(stdout);
   (void)alarm(600);

@@ -1,8 +1,8 @@
-/* Readers of a rank's socket that are not `gloo top`: of another user, or that
- * ask for nothing.
+/* Readers of a rank's socket other than `gloo top`: of another user, or without
+ * a request.
  * usage: watch_reader USER|- SOCKET PATH|-
- * Prints what comes. `-` for PATH: connects several times, prints "held", and
- * says no more until standard input ends. */
+ * Prints the data received. `-` for PATH: connects several times, prints
+ * "held", and is silent until standard input ends. */
 #define _POSIX_C_SOURCE 200809L
 #include <stdio.h>
 #include <stdlib.h>
