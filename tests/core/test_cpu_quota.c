@@ -1,4 +1,4 @@
-/* Limits of CPU time, read from made-up trees of control groups. */
+/* Limits of CPU time, read from fake trees of control groups. */
 #define _XOPEN_SOURCE 700 /* nftw */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -157,7 +157,7 @@ static void an_error_is_told_with_what_was_asked_for(void **state) {
     if (e.calls == 0) (void)poll(&sleeper, 1, 1000);
   }
   assert_int_equal(e.events, GLI_WRITABLE | GLI_BROKEN);
-  poll_often(set); /* it stays so, and one may live with it */
+  poll_often(set); /* the condition persists, and may be ignored */
   assert_true(e.calls > 1);
   close_all(set, &e, 1);
 }

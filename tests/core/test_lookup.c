@@ -71,7 +71,7 @@ static int setup(void **state) {
   return 0;
 }
 
-/* A look-up that was left alone ends by itself. */
+/* An abandoned look-up ends by itself. */
 static int teardown(void **state) {
   (void)state;
   holds = false;

@@ -123,7 +123,7 @@ static void body_many(gloo_dtype dtype, gloo_op op, gli_reduce_fn fn) {
   free(o);
 }
 
-/* Swapped operands give the same bits: NaN, signed zeros and all. */
+/* Swapped operands give the same bits, including NaN and signed zeros. */
 static void body_symmetric(gloo_dtype dtype, gloo_op op, gli_reduce_fn fn) {
   operands *o = make_operands(dtype, op, 0);
   uint8_t *swapped = malloc(MANY * o->element);

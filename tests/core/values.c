@@ -21,8 +21,8 @@ static void put(uint8_t *at, size_t bytes, uint64_t value) {
   if (bytes == 8) memcpy(at, &value, 8);
 }
 
-/* Numbers at which arithmetic is likely to go wrong; for integers, their low
- * bits are as good as any. */
+/* Numbers at which arithmetic is likely to go wrong; integers use their low
+ * bits. */
 static const uint64_t special_float16[] = {
     0x0000, 0x8000, 0x0001, 0x8001, 0x03ff, 0x83ff, 0x0400, 0x8400, 0x3c00,
     0xbc00, 0x3c01, 0x7bff, 0xfbff, 0x7c00, 0xfc00, 0x7c01, 0xfc01, 0x7e00,

@@ -263,7 +263,7 @@ static void engine_leave(uint8_t what) {
 
 static uint32_t peer_credits(uint8_t what) {
   uint32_t credits = peer.owed;
-  if (what >= 0xf0) return what & 15u; /* true or not */
+  if (what >= 0xf0) return what & 15u; /* a made-up number */
   peer.owed = 0;
   return credits;
 }

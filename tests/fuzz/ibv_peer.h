@@ -1,6 +1,7 @@
-/* The peer of fuzz_ibv: the other end of the library's queue pair, on a
- * separate device. It can do what a peer's program can: send any bytes as a
- * frame, write and read memory whose key it has, and post buffers or none. */
+/* The peer of fuzz_ibv: the other end of the library's queue pair, with a
+ * device context of the peer. It can do what a peer's program can: send any
+ * bytes as a frame, write and read memory whose key it has, and post buffers or
+ * none. */
 #ifndef TESTS_FUZZ_IBV_PEER_H
 #define TESTS_FUZZ_IBV_PEER_H
 

@@ -1,4 +1,4 @@
-/* The model against programs whose outcomes under C11 are known. */
+/* The model against programs with known outcomes under C11. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

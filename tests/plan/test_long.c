@@ -59,7 +59,7 @@ typedef struct too_long {
   uint64_t count, elem_bytes;
 } too_long;
 
-/* Products that wrap around to 0, to a little, and to much. */
+/* Products that wrap around to 0, to a small and to a large number. */
 static const too_long lengths[] = {
     {UINT64_MAX, 1},         {UINT64_MAX, 16},
     {(uint64_t)1 << 63, 1},  {(uint64_t)1 << 62, 4},

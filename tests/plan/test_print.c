@@ -1,4 +1,4 @@
-/* Printed plans, letter by letter. */
+/* Printed plans, compared character by character. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

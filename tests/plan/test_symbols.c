@@ -1,5 +1,6 @@
-/* The checker's own parts against plain ones: sets of ranks against arrays of
- * flags, content against arrays of bytes, packed steps against the steps. */
+/* The checker's data structures against simple ones: sets of ranks against
+ * arrays of flags, content against arrays of bytes, packed steps against plain
+ * steps. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -138,7 +139,7 @@ static void expect_same(const gli_content *c, const plain_byte *plain,
   }
 }
 
-/* Blocks of a few bytes that often continue what is beside them. */
+/* Blocks of a few bytes that often continue the adjacent block. */
 static void random_content(uint64_t *seed, uint64_t bytes, gli_content *c,
                            plain_byte *plain) {
   c->n = 0;

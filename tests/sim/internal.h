@@ -34,7 +34,7 @@ struct sim_message {
   uint64_t arrived; /* bytes written to the sink */
   gli_sink sink;
   bool begun; /* the header was delivered */
-  bool last;  /* a farewell: after all other streams */
+  bool last;  /* BYE or ABORT, after all other streams */
   sim_message *next;
 };
 
@@ -62,7 +62,7 @@ struct sim_side {
   sim_side *next;                     /* in the node's list of open sides */
 };
 
-/* Kept until the end of the world, so that use after close is noticed. */
+/* A link, kept until the world ends so that use after close is detected. */
 struct sim_link {
   sim_side sides[2]; /* [0] opened it first */
   bool offered;      /* waits for side 1, asked at `offer_ns` */

@@ -108,7 +108,7 @@ static bool is_right(const job *j, const gloo_error *error) {
     case JOB_CANCEL:
       return j->struck && error->status == GLOO_ERR_CANCELLED &&
              names_culprit(j, error);
-    case JOB_DISAGREE: /* a rank that calls with nothing to do may be off */
+    case JOB_DISAGREE: /* a rank without data in the call may differ */
       return (error->status == GLOO_ERR_MISMATCH && error->root_rank < 0) ||
              ((error->status == GLOO_ERR_MISMATCH ||
                error->status == GLOO_ERR_PEER) &&
