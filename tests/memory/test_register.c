@@ -9,6 +9,7 @@
 /* clang-format on */
 #include <errno.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -134,6 +135,44 @@ static void only_what_begins_a_range_leaves(void **state) {
   refuse_to_leave(memory + 30);
   leave(memory);
   refuse_to_leave(memory);
+}
+
+#ifdef WRAPS_REALLOC
+static bool no_memory;
+
+void *__real_realloc(void *old, size_t bytes);
+void *__wrap_realloc(void *old, size_t bytes);
+
+void *__wrap_realloc(void *old, size_t bytes) {
+  return no_memory ? NULL : __real_realloc(old, bytes);
+}
+#endif
+
+/* The table allocates memory only for some of the ranges. */
+static void lack_of_memory_is_named(void **state) {
+  (void)state;
+#ifdef WRAPS_REALLOC
+  enum { RANGES = 10000 };
+  static uint8_t memory[2 * RANGES];
+  gloo_error error;
+  char expected[100];
+  int n = 0;
+  no_memory = true;
+  while (n < RANGES &&
+         gloo_memory_register(memory + 2 * n, 2, &error) == GLOO_OK)
+    n++;
+  no_memory = false;
+  assert_in_range(n, 0, RANGES - 1);
+  assert_int_equal(error.status, GLOO_ERR_NO_MEMORY);
+  snprintf(expected, sizeof expected,
+           "out of memory while registering 2 bytes at %p",
+           (void *)(memory + 2 * n));
+  assert_string_equal(error.message, expected);
+  enter(memory + 2 * n, 2);
+  for (; n >= 0; n--) leave(memory + 2 * n);
+#else
+  skip(); /* the linker cannot replace realloc */
+#endif
 }
 
 /* ---- beside gloo_alloc --------------------------------------------------- */
@@ -288,6 +327,7 @@ int main(void) {
       cmocka_unit_test(overlaps_are_refused),
       cmocka_unit_test(what_is_no_range_is_refused),
       cmocka_unit_test(only_what_begins_a_range_leaves),
+      cmocka_unit_test(lack_of_memory_is_named),
       cmocka_unit_test(memory_of_gloo_alloc_needs_none),
       cmocka_unit_test(gloo_free_leaves_the_table_alone),
       cmocka_unit_test(memory_at_a_stale_range_is_not_shared),
