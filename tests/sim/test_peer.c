@@ -1,11 +1,13 @@
-/* A peer that misbehaves or never connects: probes, announcements, timeouts. */
+/* A peer that misbehaves, or does not come: questions, announcements, time. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/failure/failure.h"
 #include "peer.h"
 
-/* Sends that wait because too many operations are announced are announced when
- * answers make room, whichever way they became free to go. */
+/* What waits because too many operations are announced already is announced
+ * when answers make room, however the sends themselves were set free. */
 static void room_for_announcements_is_used(void **state) {
   enum { SENDS = 1100, FIRST = 500000, EACH = 48448, ANNOUNCED = 1024 };
   (void)state;
@@ -22,7 +24,7 @@ static void room_for_announcements_is_used(void **state) {
   assert_int_equal(two.came[GLI_MESSAGE_DATA], 2);
   assert_int_equal(two.came[GLI_MESSAGE_RTS], ANNOUNCED);
   gli_header about = two.last[GLI_MESSAGE_RTS];
-  for (uint32_t slot = 0; slot < 2; slot++) { /* unrequested, then as answers */
+  for (uint32_t slot = 0; slot < 2; slot++) { /* unasked; then as answers */
     for (uint64_t i = 0; i < ANNOUNCED; i++) {
       about.operation = 2 + i;
       peer_say(&two, GLI_MESSAGE_CTS, &about, slot);
@@ -36,7 +38,7 @@ static void room_for_announcements_is_used(void **state) {
   peer_tear_down(&two);
 }
 
-/* Starts a barrier and returns its signature. */
+/* The signature of an operation that the engine is in. */
 static gli_header start_barrier(pair_of_ranks *two, gloo_request **op) {
   assert_int_equal(gloo_barrier_start(two->context, NULL, op, NULL), GLOO_OK);
   peer_run_both(two);
@@ -53,6 +55,11 @@ static void one_who_only_asks_is_cut_off(void **state) {
   for (int i = 0; i < 6000; i++) peer_say(&two, GLI_MESSAGE_RTS, &about, 0);
   peer_run_engine(&two);
   assert_int_equal(gloo_request_test(op, NULL), GLOO_ERR_PROTOCOL);
+  gloo_error error;
+  gloo_request_error(op, &error);
+  assert_non_null(
+      strstr(error.message,
+             "rank 1 keeps sending requests without reading the replies"));
   gloo_request_destroy(op);
   peer_tear_down(&two);
 }
@@ -83,8 +90,7 @@ static gloo_status test_after(pair_of_ranks *two, gloo_request *op,
   return gloo_request_test(op, NULL);
 }
 
-/* A probe leaves this rank's timeout alone while the peer's deadline has not
- * passed. */
+/* Somebody else is late and asks; nobody's time is up. */
 static void a_question_costs_no_time(void **state) {
   (void)state;
   pair_of_ranks two;
@@ -95,7 +101,7 @@ static void a_question_costs_no_time(void **state) {
   peer_say(&two, GLI_MESSAGE_PROBE, &about, 0);
   assert_int_equal(test_after(&two, op, 5000000000), GLOO_IN_PROGRESS);
   assert_true(two.came[GLI_MESSAGE_PROBE] > 0);
-  peer_say(&two, GLI_MESSAGE_PROBE, &about, 1); /* now it has passed */
+  peer_say(&two, GLI_MESSAGE_PROBE, &about, 1); /* now it is */
   assert_int_equal(test_after(&two, op, 500000000), GLOO_ERR_TIMEOUT);
   gloo_request_error(op, &error);
   assert_int_equal(error.rank, 1);
@@ -103,7 +109,7 @@ static void a_question_costs_no_time(void **state) {
   peer_tear_down(&two);
 }
 
-/* A rank times out in the end when all peers that it asked wait as well. */
+/* The last word is one's own, when all that were asked wait as well. */
 static void those_who_all_wait_give_up_in_the_end(void **state) {
   (void)state;
   pair_of_ranks two;
@@ -119,8 +125,7 @@ static void those_who_all_wait_give_up_in_the_end(void **state) {
   peer_tear_down(&two);
 }
 
-/* The timeout counts from the start of the operation, not from the first
- * poll. */
+/* Whoever looks first, and when. */
 static void time_runs_from_the_start(void **state) {
   (void)state;
   pair_of_ranks two;
@@ -137,8 +142,8 @@ static void time_runs_from_the_start(void **state) {
 
 #define SECOND UINT64_C(1000000000)
 
-/* Returns true if the silent peer is missed within `ns`. The polls are so
- * frequent that none is late. */
+/* Is the silent peer missed in that time? Looks are so near to each other that
+ * none is late. */
 static bool missed_within(pair_of_ranks *two, uint64_t ns) {
   gloo_error error;
   for (uint64_t step_ns = SECOND / 100; ns >= step_ns; ns -= step_ns) {
@@ -152,7 +157,7 @@ static bool missed_within(pair_of_ranks *two, uint64_t ns) {
   return true;
 }
 
-/* A peer from which no message has arrived may still be starting. */
+/* One that was never heard may still be on its way. */
 static void peer_that_was_never_heard_has_time_to_come(void **state) {
   (void)state;
   pair_of_ranks two;
@@ -163,8 +168,8 @@ static void peer_that_was_never_heard_has_time_to_come(void **state) {
   peer_tear_down(&two);
 }
 
-/* A peer announces its heartbeats and their period only once, possibly while
- * this rank still reads the peers' addresses. */
+/* It says only once, and perhaps while this rank still reads where the others
+ * are, that it gives signs, and how often. */
 static void sign_before_the_start_counts(void **state) {
   static const gli_header nothing;
   (void)state;
@@ -179,9 +184,31 @@ static void sign_before_the_start_counts(void **state) {
   peer_tear_down(&two);
 }
 
-/* A rank that knows all others may create groups while this one still connects
- * to them: the group's context then exists before the settings common to all
- * contexts. */
+static void take_line(gloo_log_level level, const char *line, void *user) {
+  (void)level;
+  snprintf(user, 512, "%s", line);
+}
+
+/* Losing a connection that only the heartbeat uses is no failure: the rank may
+ * have left. */
+static void lost_rank_gets_no_heartbeat(void **state) {
+  (void)state;
+  pair_of_ranks two;
+  char line[512] = "";
+  peer_set_up(&two, 50, -1);
+  sim_kill(two.world, 1);
+  gli_heartbeat_start(two.context, SECOND, true);
+  gloo_log_set_sink(take_line, line);
+  gloo_log_set_level(GLOO_LOG_DEBUG);
+  assert_false(missed_within(&two, SECOND / 2));
+  gloo_log_set_level(GLOO_LOG_OFF);
+  gloo_log_set_sink(NULL, NULL);
+  assert_non_null(strstr(line, "rank 0 sends its heartbeat to another rank: "));
+  peer_tear_down(&two);
+}
+
+/* A rank that knows all others may make groups while this one still meets them:
+ * their context is there before what holds for all contexts is said. */
 static gloo_context *begin_early(pair_of_ranks *two) {
   gloo_context *control;
   gloo_error error;
@@ -236,7 +263,7 @@ static void tell(void *user, gli_snapshot *snapshot) {
   told++;
 }
 
-/* The callback runs once, whether it is set before or after the failure. */
+/* Once, whichever comes first. */
 static void failure_is_told(void **state) {
   const gloo_error cause = {.status = GLOO_ERR_ABORTED, .rank = 1};
   (void)state;
@@ -266,6 +293,7 @@ int main(void) {
       cmocka_unit_test(time_runs_from_the_start),
       cmocka_unit_test(peer_that_was_never_heard_has_time_to_come),
       cmocka_unit_test(sign_before_the_start_counts),
+      cmocka_unit_test(lost_rank_gets_no_heartbeat),
       cmocka_unit_test(groups_that_begin_early_are_in_the_trace),
       cmocka_unit_test(groups_that_begin_early_know_of_the_cores),
       cmocka_unit_test(failure_is_told),
