@@ -64,8 +64,8 @@ typedef struct bat_post {
   bool posted;
 } bat_post;
 
-/* Fill in the sink for a message, instead of the default (a buffer of its own,
- * at an odd address). */
+/* Fills in the sink for a message, instead of the default (a separate buffer at
+ * an odd address). */
 typedef gloo_status (*bat_sink_fn)(bat_pair *pair, const gli_header *header,
                                    gli_sink *sink);
 
@@ -81,9 +81,9 @@ struct bat_pair {
   bat_message *in;
   size_t n_in, n_received, in_capacity;
   bat_post posts;  /* ring: taken, not done */
-  bat_post again;  /* ring: not taken yet */
+  bat_post again;  /* ring: not yet taken */
   size_t n_posted; /* messages given to bat_send */
-  size_t n_done;   /* of those: DONE or sent */
+  size_t n_done;   /* messages that were DONE or sent */
 
   int failed;
   bool stopped;
@@ -95,9 +95,9 @@ struct bat_pair {
 
 typedef struct bat_end {
   gli_transport *t; /* NULL: closed */
-  uint32_t owed;    /* by its pairs */
+  uint32_t owed;    /* by the pairs of this end */
   gli_address address;
-  uv_mutex_t lock; /* the engine's, in tests with threads */
+  uv_mutex_t lock; /* the engine's lock, in tests with threads */
   bat_world *world;
   int accepts; /* upcalls so far */
 } bat_end;
@@ -108,9 +108,9 @@ struct bat_world {
   bat_end ends[BAT_ENDS];
   bat_pair *pairs;
   uint64_t next_key;
-  unsigned tls; /* gli_tls_kind, as the environment says */
+  unsigned tls; /* gli_tls_kind, from the environment */
   int fds;
-  uv_mutex_t lock; /* of `pairs`, `next_key` */
+  uv_mutex_t lock; /* protects `pairs`, `next_key` */
   const char *_Atomic complaint;
 };
 
@@ -118,35 +118,36 @@ struct bat_world {
 int bat_setup(void **state);
 int bat_teardown(void **state);
 
-/* Record the first broken promise. Any thread; the next BAT_DRIVE fails. */
+/* Records the first broken promise. Any thread may call it; the next BAT_DRIVE
+ * fails. */
 void bat_complain(bat_world *w, const char *text);
 void bat_check(bat_world *w);
 
 /* ---- ends and pairs ------------------------------------------------------ */
 
-/* Both sides of a connection between two ends, with fresh keys; neither is open
- * yet, and either is opened when the other asks. The rank of end i is i. */
+/* Creates both sides of a connection between two ends, with fresh keys. Neither
+ * is open yet; each opens when the other asks. The rank of end i is i. */
 void bat_link(bat_world *w, int a, int b, bat_pair **pa, bat_pair **pb);
 void bat_open(bat_pair *pair);
 void bat_connect(bat_world *w, int a, int b, bat_pair **pa, bat_pair **pb);
 void bat_close_end(bat_world *w, int end);
 
-/* Close a pair and let go of everything that it was using at once. `type` is
- * GLI_MESSAGE_BYE, GLI_MESSAGE_ABORT or 0 for no last message. */
+/* Closes a pair and releases at once everything that it was using. `type` is
+ * GLI_MESSAGE_BYE, GLI_MESSAGE_ABORT, or 0 for no last message. */
 void bat_close(bat_pair *pair, int type, const void *payload, size_t bytes);
 
-/* Send a copy of `payload`. The header's `operation` numbers the messages of a
+/* Sends a copy of `payload`. The header's `operation` numbers the messages of a
  * pair from 0. */
 void bat_send(bat_pair *pair, uint32_t slot, const void *payload, size_t bytes);
 void bat_send_header(bat_pair *pair, const gli_header *header,
                      const void *payload);
 
-/* One round of polling, on all ends or on one. Returns what happened. */
+/* Runs one round of polling, on all ends or on one. Returns the number of
+ * events. */
 int bat_poll(bat_world *w);
 int bat_poll_end(bat_world *w, int end);
 
-/* Poll until the condition holds; a condition that never does fails the test.
- */
+/* Polls until the condition holds, and fails the test if it never does. */
 typedef struct bat_patience {
   uint64_t since_ns;
   unsigned idle;
@@ -159,7 +160,7 @@ void bat_drive_once(bat_world *w, bat_patience *patience, const char *what);
     bat_check(w);                                                     \
   } while (0)
 
-/* Poll on for a while: nothing more may happen. */
+/* Polls on for a while: nothing more may happen. */
 void bat_settle(bat_world *w);
 
 /* ---- contents ------------------------------------------------------------ */
@@ -168,13 +169,13 @@ uint64_t bat_random(uint64_t *state);
 void bat_fill(void *data, size_t bytes, uint64_t seed);
 bool bat_matches(const void *data, size_t bytes, uint64_t seed);
 
-/* Send bat_fill(seed) and check it at the other end (message `i`). */
+/* Sends bat_fill(seed) and checks it at the other end (message `i`). */
 void bat_send_filled(bat_pair *pair, uint32_t slot, size_t bytes,
                      uint64_t seed);
 void bat_assert_message(const bat_pair *pair, size_t i, size_t bytes,
                         uint64_t seed);
 
-/* Memory for a payload, as the variant wants it. */
+/* Allocates a payload in the kind of memory that the variant uses. */
 void *bat_memory(const bat_world *w, size_t bytes);
 void bat_memory_free(void *memory);
 
@@ -191,7 +192,7 @@ int bat_run_owed_tests(void *variant);
 #define BAT_TEST(f) \
   { #f, f, bat_setup, bat_teardown, NULL }
 
-/* Run a group with the variant as each test's initial state. */
+/* Runs a group with the variant as each test's initial state. */
 int bat_run(const char *group, struct CMUnitTest *tests, size_t n,
             void *variant);
 

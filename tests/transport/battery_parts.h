@@ -1,4 +1,4 @@
-/* What the parts of the battery's stand-in for the engine share. */
+/* Functions shared by the parts of the battery's stand-in for the engine. */
 #ifndef TESTS_TRANSPORT_BATTERY_PARTS_H
 #define TESTS_TRANSPORT_BATTERY_PARTS_H
 
@@ -6,11 +6,11 @@
 
 extern const gli_upcalls bat_upcalls;
 
-/* One that was taken is done. */
+/* Removes and frees a post whose request is done. */
 void bat_post_done(bat_pair *pair, bat_post *post);
-/* Offer what was not taken yet once more. */
+/* Offers posts again that were not taken yet. */
 void bat_offer_again(bat_pair *pair);
-/* Forget all of a ring. */
+/* Frees all posts of a ring. */
 void bat_drop_posts(bat_post *ring);
 
 #endif

@@ -1,5 +1,5 @@
-/* Closing: what is delivered, what is not touched, what the other side hears.
- */
+/* Closing: what is delivered, what is not touched, what the other side
+ * hears. */
 #include <stdlib.h>
 
 #include "battery.h"
@@ -16,8 +16,8 @@ static size_t size_of(uint32_t i) {
   return i % 5 == 0 ? 300000 + i : i * 20;
 }
 
-/* bat_close poisons and frees every payload, so nothing is right unless it was
- * copied or had left. */
+/* bat_close poisons and frees every payload, so the contents are right only if
+ * they were copied or had left. */
 static void assert_all_intact(const bat_pair *p) {
   for (size_t i = 0; i < p->n_in; i++) {
     const gli_header *h = &p->in[i].header;
@@ -118,8 +118,8 @@ static void closed_end_point_fails_its_peers(void **state) {
   assert_int_equal(c->cause.rank, 1);
 }
 
-/* The receiver closes while messages are on their way, at any moment. Its sinks
- * are freed at once, and the recorder complains about upcalls. */
+/* The receiver closes at any moment while messages are in flight. Its sinks are
+ * freed at once, and the recorder complains about upcalls. */
 static void closed_pair_hears_and_touches_nothing(void **state) {
   bat_world *w = *state;
   for (int polls = 0; polls < 30; polls++) {
@@ -188,7 +188,8 @@ static void end_point_closes_with_farewells_under_way(void **state) {
   BAT_DRIVE(w, a->again.next_post == &a->again);
   drive_farewell(w, 0);
   BAT_DRIVE(w, b->n_received == 5);
-  /* Nobody drives the other end while this one closes: all streams are up. */
+  /* The other end is not polled while this one closes, so all streams must be
+   * up before. */
   bat_settle(w);
   bat_close(a, GLI_MESSAGE_BYE, NULL, 0);
   bat_close_end(w, 0);

@@ -51,7 +51,7 @@ static void one_side_connects_and_both_talk(void **state) {
 }
 
 /* The second side opens after any number of polls of either end, so that the
- * two connections cross in every way that they can. */
+ * two connections cross in every possible way. */
 static void both_connect_and_end_up_with_one_connection(void **state) {
   bat_world *w = *state;
   for (int polls = 0; polls < 24; polls++) {

@@ -14,7 +14,8 @@ static const bat_variant *find(const char *name) {
   return NULL;
 }
 
-/* A host that cannot be bound (no IPv6, say) is the machine's affair. */
+/* Returns false for a host that cannot be bound (no IPv6, say): that is no
+ * failure of the transport. */
 static bool usable(const bat_variant *v) {
   if (v->create != NULL) return true;
   static const gli_upcalls none;

@@ -114,7 +114,8 @@ static gloo_status reduce_sink(bat_pair *p, const gli_header *header,
   return GLOO_OK;
 }
 
-/* Shows the order of its operands: 3 * left + right, on any type's bytes. */
+/* Depends on the order of its operands: 3 * left + right, on any type's
+ * bytes. */
 #define MIX(name, type)                                                        \
   static void name(void *dst, const void *left, const void *right, size_t n) { \
     for (size_t i = 0; i < n; i++) {                                           \
@@ -128,7 +129,7 @@ static gloo_status reduce_sink(bat_pair *p, const gli_header *header,
 MIX(mix16, uint16_t)
 MIX(mix64, uint64_t)
 
-/* Reduce `count` elements on arrival, at odd addresses, and compare with the
+/* Reduces `count` elements on arrival, at odd addresses, and compares with the
  * same kernel on whole buffers. */
 static void check_reduction(bat_world *w, bat_pair *a, bat_pair *b,
                             gli_reduce_fn fn, uint32_t elem_bytes, size_t count,
@@ -193,7 +194,8 @@ static void sink_adds_floats(void **state) {
   free(local);
 }
 
-/* Like parking: one buffer for each message, gone the moment it is there. */
+/* Sinks as the engine's parking has them: one buffer per message, freed as soon
+ * as the message has arrived. */
 typedef struct parking {
   uint8_t *buffers[64];
   size_t taken;
@@ -312,7 +314,7 @@ static void thousands_of_small_messages_cross(void **state) {
   assert_int_equal(a->n_in + b->n_in, 2 * MESSAGES);
 }
 
-/* As an engine does: the next step is sent from inside the upcall. */
+/* The next step is sent from inside the upcall, as an engine does. */
 static void send_back(bat_pair *p, const gli_header *header) {
   size_t bytes = header->operation % 10 == 0 ? 100000 : 8;
   bat_send_filled(p, 0, bytes, header->operation);

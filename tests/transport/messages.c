@@ -1,4 +1,4 @@
-/* What the battery sends: messages, and what is in them. */
+/* The messages that the battery sends, and their contents. */
 #include <stdlib.h>
 
 #include "battery_parts.h"
@@ -73,7 +73,7 @@ void bat_post_done(bat_pair *p, bat_post *post) {
 
 /* ---- sending ------------------------------------------------------------- */
 
-/* Every other short message is tried without a request. */
+/* Every other short message is first tried without a request. */
 static bool offer_now(bat_pair *p, bat_post *post) {
   const gli_transport_ops *ops = p->pair->ops;
   gli_send_request *request = &post->request;

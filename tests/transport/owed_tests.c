@@ -1,5 +1,5 @@
-/* What counts as sent reaches the peer of one who comes back only as long as
- * its pairs owe something. */
+/* Messages that count as sent must reach the peer even if their sender polls
+ * only while its pairs owe something. */
 #include "battery.h"
 
 enum { MESSAGES = 12, PATIENCE_MS = 100000 };
@@ -9,12 +9,14 @@ static size_t size_of(uint32_t i) {
   return sizes[i % (sizeof sizes / sizeof sizes[0])];
 }
 
-/* Would an engine poll here, with no operation that waits for the peer? */
+/* Returns true if an engine would poll here with no operation waiting for the
+ * peer. */
 static bool is_needed(const bat_world *w, const bat_pair *p) {
   return w->ends[p->end].owed > 0 || p->n_done < p->n_posted;
 }
 
-/* One who has sent is away, its peer waits until `n` messages are here. */
+/* Polls `here` until it has `n` messages, and `away` only while it is
+ * needed. */
 static void drive_away(bat_world *w, const bat_pair *away, const bat_pair *here,
                        size_t n) {
   for (int waited_ms = 0; here->n_received < n; bat_check(w)) {
@@ -31,7 +33,8 @@ static void assert_intact(const bat_pair *p, uint32_t n) {
   for (uint32_t i = 0; i < n; i++) bat_assert_message(p, i, size_of(i), i);
 }
 
-/* The first is sent after any number of polls, at any point of connecting. */
+/* The first message is sent after any number of polls, at any point of
+ * connecting. */
 static void send_and_leave(bat_world *w, int from, int polls, bool both_open) {
   bat_pair *a, *b;
   bat_link(w, from, 1 - from, &a, &b);
@@ -60,7 +63,7 @@ static void first_messages_arrive_without_their_sender(void **state) {
   }
 }
 
-/* Nobody polls for the closed pair but as long as it owes something. */
+/* The closed pair's end is polled only while the pair owes something. */
 static void farewell_arrives_without_its_sender(void **state) {
   bat_world *w = *state;
   for (int polls = 0; polls < 12; polls++) {
@@ -73,7 +76,7 @@ static void farewell_arrives_without_its_sender(void **state) {
     }
     BAT_DRIVE(w, a->again.next_post == &a->again); /* all taken */
     bat_close(a, GLI_MESSAGE_BYE, NULL, 0);
-    a->n_done = a->n_posted; /* they are the pair's own now */
+    a->n_done = a->n_posted; /* the pair owns them now */
     drive_away(w, a, b, MESSAGES + 1);
     assert_intact(b, MESSAGES);
     bat_close(b, GLI_MESSAGE_BYE, NULL, 0);

@@ -1,4 +1,4 @@
-/* Memory that messages refer to, on transports that have it. */
+/* Remote keys (rkeys) for memory, on transports that support them. */
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -21,7 +21,7 @@ static bool refer(bat_pair *p, const void *memory, size_t bytes, bool write,
   return p->pair->ops->rkey_pack(p->pair, memory, bytes, write, rkey);
 }
 
-/* Refer to it, as soon as the pair is up. */
+/* Packs an rkey as soon as the pair is up. */
 static uint64_t rkey_to(bat_pair *p, const void *memory, size_t bytes,
                         bool write) {
   uint64_t rkey = 0;
@@ -58,7 +58,7 @@ static bool revoked(bat_pair *p) {
   return p->pair->ops->revoked(p->pair);
 }
 
-/* Connected as far as both can refer. */
+/* Connects until both sides can pack rkeys. */
 static void connect_both(bat_world *w, bat_pair **a, bat_pair **b) {
   bat_connect(w, 0, 1, a, b);
   uint8_t *memory = shared(1);
@@ -104,7 +104,8 @@ static void memory_is_read_and_written_where_it_is(void **state) {
   gloo_free(ours);
 }
 
-/* Of each way; claims are tested in transport_shm/test_help.c. */
+/* Copies in both directions; claims are tested in
+ * transport_shm/test_shared_copy.c. */
 static void both_see_what_is_copied_together(void **state) {
   bat_world *w = *state;
   bat_pair *p[2];
@@ -140,7 +141,7 @@ static void parts_of_memory_are_told_apart(void **state) {
   for (int i = 0; i < 500; i++) {
     size_t at = (size_t)(bat_random(&random) % BYTES);
     size_t bytes = 1 + (size_t)(bat_random(&random) % (BYTES - at));
-    /* What is short need not be shown. */
+    /* Short ranges need not be readable by rkey. */
     bool write = i % 2 == 1 || bytes < 65536;
     uint64_t rkey = rkey_to(a, ours + at, bytes, write);
     uint8_t *theirs = reached(b, rkey, bytes, write);
@@ -172,7 +173,7 @@ static void many_regions_both_ways(void **state) {
   for (int i = 0; i < REGIONS; i++) gloo_free(ours[i]);
 }
 
-/* What is not from gloo_alloc can be read at most. */
+/* Memory that is not from gloo_alloc can be read at most, never written. */
 static void other_memory_is_read_or_has_no_rkey(void **state) {
   bat_world *w = *state;
   bat_pair *a, *b;
@@ -194,7 +195,8 @@ static void other_memory_is_read_or_has_no_rkey(void **state) {
   free(copy);
 }
 
-/* A device may have it, a peer may not: it has no descriptor. */
+/* Registration gives the memory to a device, not to a peer: it has no
+ * descriptor. */
 static void registered_memory_is_like_other_memory(void **state) {
   bat_world *w = *state;
   bat_pair *a, *b;
@@ -207,7 +209,7 @@ static void registered_memory_is_like_other_memory(void **state) {
   assert_false(refer(a, ours, BYTES, true, &registered));
   assert_int_equal(refer(a, ours, BYTES, false, &registered), readable);
   assert_true(plain == registered);
-  bat_send_filled(a, 1, BYTES, 6); /* the pair has taken no harm */
+  bat_send_filled(a, 1, BYTES, 6); /* the pair is unharmed */
   BAT_DRIVE(w, b->n_received == 1);
   bat_assert_message(b, 0, BYTES, 6);
   assert_int_equal(gloo_memory_deregister(ours, NULL), GLOO_OK);
@@ -250,7 +252,7 @@ static void bad_rkeys_are_refused(void **state) {
   bat_world *w = *state;
   bat_pair *a, *b;
   connect_both(w, &a, &b);
-  size_t region = BYTES; /* of whole pages: a region of its own */
+  size_t region = BYTES; /* whole pages, and so a separate region */
   uint8_t *ours = shared(region);
   uint64_t good = rkey_to(a, ours, region, true);
   assert_refused(b, 0, 1, false);
@@ -291,7 +293,7 @@ static void freed_memory_is_forgotten(void **state) {
     gloo_free(ours);
     void *memory;
     BAT_DRIVE(w, reach(b, rkey, bytes, true, &memory) != GLOO_OK);
-    /* Who still has the address comes to no harm. */
+    /* Access through an old address does no harm. */
     theirs[0] = theirs[bytes - 1] = 1;
   }
 }
@@ -310,7 +312,7 @@ static void closing_takes_everything_back(void **state) {
     assert_false(revoked(a));
     assert_false(revoked(b));
     bat_close(a, types[i], NULL, 0);
-    assert_true(revoked(b)); /* with no poll in between */
+    assert_true(revoked(b)); /* without a poll in between */
     assert_true(bat_matches(theirs, BYTES, 4));
     gloo_free(ours);
     assert_true(theirs[BYTES - 1] + 1 > 0);
@@ -320,7 +322,7 @@ static void closing_takes_everything_back(void **state) {
 }
 
 int bat_run_rkey_tests(void *variant) {
-  /* Also what is off by default. */
+  /* Enables what is off by default, too. */
   setenv("GLOO_SHM_READ", "1", 1);
   struct CMUnitTest tests[] = {
       BAT_TEST(memory_is_read_and_written_where_it_is),

@@ -1,11 +1,12 @@
-/* Messages that are taken where they lie, instead of by poll. */
+/* Messages that take_now takes, instead of poll. */
 #include "battery.h"
 
 enum { TRIES = 20 };
-/* Of longer ones, real transports may leave some to poll as well. */
+/* The lengths for which even real transports must not leave messages to
+ * poll. */
 enum { SHORT = 8 };
 
-/* Try to take a message, while time passes for all but its receiver. */
+/* Tries to take a message, while time passes for all but its receiver. */
 static bool take(bat_pair *from, bat_pair *to, const gli_header *expected,
                  gli_taken *taken) {
   bat_world *w = to->world;
@@ -17,7 +18,7 @@ static bool take(bat_pair *from, bat_pair *to, const gli_header *expected,
   return false;
 }
 
-/* Both ways have been used. */
+/* Connects, and sends a message each way. */
 static void connect_both(bat_world *w, bat_pair **a, bat_pair **b) {
   bat_connect(w, 0, 1, a, b);
   bat_send_filled(*a, 0, 5, 1);
@@ -42,7 +43,7 @@ static gli_header header_of(uint64_t i) {
                       .length = i % (GLI_TAKE_BYTES + 1)};
 }
 
-/* What the receiver knows of it. */
+/* The fields of the header that the receiver knows in advance. */
 static gli_header expected_of(uint64_t i) {
   gli_header h = header_of(i);
   h.eager = 0;
@@ -64,7 +65,7 @@ static void check_taken(uint64_t i, const gli_taken *taken) {
   assert_int_equal(taken->eager, h.eager);
 }
 
-/* Message `i` is the n-th that was polled; more may have been. */
+/* Message `i` is the n-th that was polled; more may have followed. */
 static void check_polled(bat_pair *to, size_t n, uint64_t i) {
   gli_header h = header_of(i);
   BAT_DRIVE(to->world, to->n_received >= n);
@@ -74,7 +75,7 @@ static void check_polled(bat_pair *to, size_t n, uint64_t i) {
   assert_int_equal(to->in[n - 1].header.eager, h.eager);
 }
 
-/* Real transports have it there at once; simulated ones may refuse. */
+/* Real transports deliver it at once; simulated ones may refuse. */
 static void a_message_is_taken_or_polled_never_both(void **state) {
   enum { MESSAGES = 300 };
   bat_world *w = *state;
@@ -99,7 +100,7 @@ static void a_message_is_taken_or_polled_never_both(void **state) {
   assert_int_equal(a->n_done, 1 + MESSAGES);
 }
 
-/* Word after word of the header. */
+/* Changes the header word by word. */
 static void only_the_expected_message_is_taken(void **state) {
   bat_world *w = *state;
   bat_pair *a, *b;
@@ -128,7 +129,7 @@ static void only_the_expected_message_is_taken(void **state) {
   check_polled(b, 2, 1);
 }
 
-/* Send something, and then a message that could be taken if it were first. */
+/* Sends something, and then a message that could be taken if it were first. */
 static void check_second_waits(bat_world *w, bat_pair *a, bat_pair *b,
                                const gli_header *first) {
   static const uint8_t zeros[100000];
@@ -159,7 +160,7 @@ static void nothing_is_taken_before_its_turn(void **state) {
   for (int i = 0; i < 5; i++) check_second_waits(w, a, b, firsts[i]);
 }
 
-/* Rings are longer than this, so the sender needs to hear of what was taken. */
+/* The sender must learn what was taken, or it cannot send all messages. */
 static void taking_makes_room(void **state) {
   enum { MESSAGES = 3000, AHEAD = 1000 };
   bat_world *w = *state;

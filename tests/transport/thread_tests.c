@@ -1,6 +1,6 @@
-/* Sleeping and waking, and ends that are driven by threads of their own. Each
- * end has a lock, as the engine has: all but sleep, wake and now_ns is called
- * with it held. */
+/* Sleeping and waking, and ends that are driven by their own threads. Each end
+ * has a lock, as the engine has; every function but sleep, wake and now_ns is
+ * called with it held. */
 #include <stdlib.h>
 
 #include "battery.h"
@@ -27,7 +27,7 @@ static void wake_before_sleep_is_not_lost(void **state) {
 
 typedef struct sleeper {
   bat_world *w;
-  atomic_int round; /* of the waker */
+  atomic_int round; /* the waker's */
   atomic_int seen;
   uv_thread_t thread;
 } sleeper;
@@ -74,8 +74,8 @@ static void wake_ends_all_sleeps(void **state) {
   while (atomic_load(&s.seen) < 3) uv_sleep(1);
   uv_sleep(10);
   atomic_store(&s.round, 1);
-  /* One that was not asleep yet has its own chance: each wake that finds no
-   * sleeper is kept for the next. */
+  /* A thread that was not yet asleep is woken too: a wake that finds no sleeper
+   * is kept for the next one. */
   for (int i = 0; i < 3; i++) {
     w->variant->ops->wake(w->ends[0].t);
     uv_thread_join(&threads[i]);

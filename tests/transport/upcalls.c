@@ -1,4 +1,4 @@
-/* What the battery hears from a transport, checked against the contract. */
+/* The upcalls of a transport, checked against the contract. */
 #include <stdlib.h>
 
 #include "battery_parts.h"
@@ -7,7 +7,7 @@ static void check_silent(bat_pair *p, const char *text) {
   if (p->closed || p->stopped || p->failed > 0) bat_complain(p->world, text);
 }
 
-/* A buffer of its own at an odd address. */
+/* Allocates a buffer for this message alone, at an odd address. */
 static gloo_status default_sink(bat_pair *p, const gli_header *header,
                                 gli_sink *sink) {
   size_t bytes = (size_t)header->length;
@@ -53,7 +53,7 @@ static void on_received(void *pair_user, void *token) {
   if (p->on_received) p->on_received(p, &header);
 }
 
-/* Some of them are taken as a whole: those whose sink would be the default. */
+/* Takes some messages as a whole, but only those with the default sink. */
 static gloo_status on_message(void *pair_user, const gli_header *header,
                               const void *payload, bool *taken) {
   bat_pair *p = pair_user;
@@ -96,7 +96,7 @@ static void on_failed(void *pair_user, const gloo_error *cause) {
   }
 }
 
-/* The pair that a peer asks for; NULL: there is none. */
+/* Returns the pair that a peer asks for, or NULL. */
 static bat_pair *find_asked(bat_end *end, uint64_t key, uint32_t peer_rank) {
   bat_world *w = end->world;
   uv_mutex_lock(&w->lock);

@@ -1,4 +1,4 @@
-/* The transports under test. A new one names itself here and in meson.build. */
+/* The transports under test. To add one, name it here and in meson.build. */
 #include "battery.h"
 
 extern const gli_transport_ops gli_transport_auto;

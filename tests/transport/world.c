@@ -56,7 +56,8 @@ int bat_setup(void **state) {
   if (w == NULL) return -1;
   w->variant = *state;
   w->next_key = 1000;
-  /* What small allocations are cut from may stay. */
+  /* Allocates the region of small allocations before descriptors are counted,
+   * because it may stay open. */
   void *small;
   assert_int_equal(gloo_alloc(1, &small, NULL), GLOO_OK);
   gloo_free(small);
@@ -115,7 +116,7 @@ void bat_close_end(bat_world *w, int i) {
 
 /* ---- pairs --------------------------------------------------------------- */
 
-/* Where TLS goes by a secret there is one. */
+/* The job key for variants whose TLS authenticates by secret. */
 static const uint8_t job_key[GLI_JOB_KEY_BYTES] = "of the job of this test";
 
 static bat_pair *new_pair(bat_world *w, int self, int peer, uint64_t local,
@@ -193,7 +194,7 @@ void bat_close(bat_pair *p, int type, const void *payload, size_t bytes) {
   bat_drop_posts(&p->again);
   for (size_t i = 0; i < p->n_in; i++) {
     if (p->in[i].data == NULL || p->in[i].received) continue;
-    bat_memory_free(p->in[i].data - 1); /* a sink that is not filled yet */
+    bat_memory_free(p->in[i].data - 1); /* a sink that is not yet filled */
     p->in[i].data = NULL;
   }
 }
