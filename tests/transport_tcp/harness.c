@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { TURNS_MAX = 20000 }; /* of a millisecond at least */
+enum { TURNS_MAX = 20000 }; /* one millisecond or more each */
 
 static gloo_status on_header(void *user, const gli_header *header,
                              gli_sink *sink) {

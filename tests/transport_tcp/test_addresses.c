@@ -5,7 +5,7 @@
 
 #include "harness.h"
 
-/* A listener that takes connections and says nothing, or nothing sensible. */
+/* Listens and accepts connections, but answers nothing, or nothing sensible. */
 static int listener_at(const char *figures, uint16_t port) {
   gli_endpoint at;
   int fd, yes = 1;
@@ -20,10 +20,10 @@ static int listener_at(const char *figures, uint16_t port) {
   return fd;
 }
 
-/* What `end` publishes becomes these addresses, with its port. */
+/* Replaces the published addresses of `end` by these, with its port. */
 static void publish(har_end *end, har_pair *to, const char *figures) {
   gli_endpoint own = har_listens_at(end->t);
-  gli_tcp_contact contact = {.place = 1, /* not here: the order is as given */
+  gli_tcp_contact contact = {.place = 1, /* another host: the order is kept */
                              .translated = true,
                              .port = gli_endpoint_port(&own)};
   char copy[256];
@@ -46,7 +46,7 @@ static void send_text(har_pair *from, uint32_t slot, const char *text) {
   (void)har_send(from, &requests[next++ % 64], slot, text, strlen(text) + 1);
 }
 
-/* Both can send; returns nanoseconds that it took. */
+/* Connects until both can send; returns the time in nanoseconds. */
 static uint64_t talk(har_pair *a, har_pair *b) {
   uint64_t begun = uv_hrtime();
   har_pair_open(a);
@@ -67,7 +67,7 @@ static void first_that_is_there_is_used(void **state) {
     har_open(&b, "127.0.0.3", streams);
     har_introduce(&a, 0, &b, 1, &ab, &ba);
     publish(&b, ab, "127.0.0.2 127.0.0.3 127.0.0.4");
-    assert_true(talk(ab, ba) < 200000000); /* refused, and on at once */
+    assert_true(talk(ab, ba) < 200000000); /* refused, then the next at once */
     const gli_tcp_pair *pair = (const gli_tcp_pair *)ab->pair;
     assert_non_null(strstr(pair->peer_text, "127.0.0.3:"));
     for (uint32_t i = 0; i < 16; i++) send_text(ab, i, "on every stream");
@@ -81,8 +81,8 @@ static void first_that_is_there_is_used(void **state) {
   }
 }
 
-/* As packets do that a router throws away: the backlog of this listener is
- * full, so the system does not answer. */
+/* The backlog of this listener is full, so the system does not answer: like an
+ * address whose packets a router drops. */
 static void silent_address_costs_a_moment(void **state) {
   (void)state;
   har_end a, b;
@@ -108,8 +108,8 @@ static void silent_address_costs_a_moment(void **state) {
   har_close(&b);
 }
 
-/* It connects, and never answers. That may be a peer that is busy, so the next
- * address waits for longer; but it has its turn. */
+/* The first address accepts the connection but never answers. Its peer may be
+ * busy, so the next address is tried later, but it is tried. */
 static void mute_address_is_not_waited_for(void **state) {
   (void)state;
   har_end a, b;
@@ -126,7 +126,8 @@ static void mute_address_is_not_waited_for(void **state) {
   har_close(&b);
 }
 
-/* Another job's rank, which has the same address in its own network. */
+/* The rank at this address belongs to another job, on a network with the same
+ * addresses. */
 static void stranger_at_an_address_is_passed_by(void **state) {
   (void)state;
   har_end a, b, other;
@@ -180,7 +181,8 @@ static void error_names_each_address(void **state) {
   har_close(&a);
 }
 
-/* 16 long addresses do not fit, and the advice still does. */
+/* The error has no room for all these addresses, but still ends with the
+ * advice. */
 static void long_error_is_cut_between_addresses(void **state) {
   (void)state;
   har_end a, b;
@@ -199,8 +201,8 @@ static void long_error_is_cut_between_addresses(void **state) {
   har_close(&a);
 }
 
-/* Both sides at once, each with addresses that lead nowhere, or to something
- * else, among them: one connection each time, nothing lost. */
+/* Both sides connect at once, each with some addresses that lead nowhere or to
+ * another process: one connection results each time, and nothing is lost. */
 static void both_sides_at_once_by_several_addresses(void **state) {
   (void)state;
   static const char *const to_a[] = {
@@ -216,7 +218,7 @@ static void both_sides_at_once_by_several_addresses(void **state) {
     har_pair *ab, *ba;
     har_open(&a, "127.0.0.1", streams[rand() % 4]);
     har_open(&b, "127.0.0.3", streams[rand() % 4]);
-    /* Of other jobs: they know neither. */
+    /* Ranks of other jobs, which know neither a nor b. */
     har_open(&alias_a, "127.0.0.2", 1);
     har_open(&alias_b, "127.0.0.4", 1);
     har_introduce(&a, 4, &b, 9, &ab, &ba);
@@ -246,9 +248,8 @@ static void both_sides_at_once_by_several_addresses(void **state) {
   }
 }
 
-/* One listener at all addresses, each of which leads there: hellos may come by
- * several of them when the peer is slow. The first is taken, and the others do
- * no harm. */
+/* One listener serves all addresses, so a slow peer may receive several hellos.
+ * The first is accepted, and the others do no harm. */
 static void slow_peer_is_asked_by_all_its_addresses(void **state) {
   (void)state;
   for (int lower = 0; lower < 2; lower++) {
@@ -269,7 +270,7 @@ static void slow_peer_is_asked_by_all_its_addresses(void **state) {
     }
     assert_int_equal(((gli_tcp_pair *)ab->pair)->stream[0].state,
                      GLI_TCP_GREETING);
-    if (lower == 0) har_pair_open(ba); /* it wakes up, and begins as well */
+    if (lower == 0) har_pair_open(ba); /* wakes up and connects as well */
     har_until(&a, &b, &ba->received, 1);
     send_text(ba, 0, "good morning");
     har_until(&a, &b, &ab->received, 1);
@@ -281,7 +282,8 @@ static void slow_peer_is_asked_by_all_its_addresses(void **state) {
   }
 }
 
-/* What a child of a fork, or the end of a pair, finds under way. */
+/* The pair closes while several connections are pending, as in a forked
+ * child. */
 static void pair_may_end_while_several_are_tried(void **state) {
   (void)state;
   for (int turns = 0; turns < 6; turns++) {

@@ -1,4 +1,4 @@
-/* Everything that is decoded: headers, hellos, replies, addresses. */
+/* Decoders of headers, hellos, replies and addresses. */
 #include "core/bytes.h"
 #include "harness.h"
 
@@ -71,7 +71,7 @@ static void header_survives_the_wire(void **state) {
   }
 }
 
-/* Whatever is accepted must mean exactly the bytes that came. */
+/* An accepted header must mean exactly the bytes that came. */
 static void header_with_changed_bytes_is_refused_or_exact(void **state) {
   (void)state;
   int refused = 0;
@@ -238,7 +238,7 @@ static void hello_is_checked(void **state) {
   assert_false(hello_decodes(&bad));
   bad = good_hello;
   bad.version++;
-  assert_true(hello_decodes(&bad)); /* so that it can be told */
+  assert_true(hello_decodes(&bad)); /* decodes, so that the error can name it */
   for (int kind = 0; kind <= GLI_TLS_BY_CERTIFICATE; kind++) {
     bytes[28] = (uint8_t)(1 | kind << 1);
     assert_true(gli_tcp_hello_decode(bytes, &got));
@@ -257,7 +257,8 @@ static void hello_is_checked(void **state) {
   assert_false(gli_tcp_hello_decode(bytes, &got));
 }
 
-/* As soon as its head is there: it may be shorter than ours. */
+/* The head alone is enough: the hello of another version may be shorter than
+ * ours. */
 static void hello_of_another_version_is_known_by_its_head(void **state) {
   (void)state;
   uint8_t bytes[GLI_TCP_HELLO_BYTES];
@@ -351,7 +352,7 @@ static void contact_survives_publication(void **state) {
   }
 }
 
-/* Of the most addresses of the longest kind. */
+/* The contact has the maximum number of addresses, all of the longest kind. */
 static void longest_contact_fits(void **state) {
   (void)state;
   gli_tcp_contact out = {.port = 1}, in;
@@ -382,7 +383,7 @@ static void damaged_contact_is_refused(void **state) {
     bad.bytes = bytes;
     assert_int_equal(gli_tcp_contact_decode(&bad, &got), bytes == good.bytes);
   }
-  assert_damaged(&good, 0, 4); /* of an older release */
+  assert_damaged(&good, 0, 4); /* an older release */
   assert_damaged(&good, 1, 2);
   assert_damaged(&good, 2, 0);
   assert_damaged(&good, 2, 1);
@@ -401,7 +402,7 @@ static void damaged_contact_is_refused(void **state) {
   assert_false(gli_tcp_contact_decode(&bad, &got));
 }
 
-/* Whatever is accepted means exactly the bytes that came. */
+/* An accepted contact must mean exactly the bytes that came. */
 static void contact_of_random_bytes_is_refused_or_exact(void **state) {
   (void)state;
   gli_tcp_contact out = {.port = 4711}, got;

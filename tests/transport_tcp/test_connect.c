@@ -1,5 +1,5 @@
-/* Both sides connecting at once, several streams, and peers that are not there
- * or are killed. */
+/* Simultaneous connects from both sides, several streams, and peers that do not
+ * exist or are killed. */
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -14,8 +14,8 @@ static void send_text(har_pair *from, uint32_t slot, const char *text) {
   (void)har_send(from, &requests[next++ % 64], slot, text, strlen(text) + 1);
 }
 
-/* Every order in which two sides can act, by chance, and every number of
- * streams on either side: one connection each time, nothing lost. */
+/* Both sides act in random order, with every number of streams on either side:
+ * one connection results each time, and nothing is lost. */
 static void begin_at_once(const uint8_t *job_key) {
   srand(1);
   for (int round = 0; round < 400; round++) {
@@ -60,7 +60,8 @@ static void both_sides_at_once_with_a_secret(void **state) {
   begin_at_once(key);
 }
 
-/* What each stream carries is on one connection: so a slot keeps its order. */
+/* Each slot uses one stream, and each stream one connection, so messages of a
+ * slot keep their order. */
 static void messages_of_one_slot_keep_their_order(void **state) {
   (void)state;
   enum { MESSAGES = 300 };
@@ -104,7 +105,7 @@ static void peer_that_is_gone_is_named(void **state) {
   har_close(&a);
 }
 
-/* Who closes a pair to it has nobody to tell, and does not dial again. */
+/* A pair that is closed after its peer is gone does not dial again. */
 static void closed_pair_to_a_peer_that_is_gone_ends(void **state) {
   (void)state;
   for (int queued = 0; queued < 2; queued++) {
@@ -130,8 +131,8 @@ static void closed_pair_to_a_peer_that_is_gone_ends(void **state) {
   }
 }
 
-/* The end of a stream that the peer has accepted, and this end does not know to
- * be up, does not come before the reason. */
+/* The peer has accepted the second stream, but this end does not know yet that
+ * it is up. The stream must not end before the peer has received the ABORT. */
 static void abort_comes_on_each_stream_that_the_peer_has(void **state) {
   (void)state;
   har_end a, b;
@@ -157,7 +158,7 @@ static void abort_comes_on_each_stream_that_the_peer_has(void **state) {
   har_close(&a);
 }
 
-/* For longer than one that does not exist is asked. */
+/* A peer that answers LATER is retried for longer than a missing peer. */
 static void peer_that_is_not_ready_is_asked_again(void **state) {
   (void)state;
   har_end a, b;
@@ -176,8 +177,8 @@ static void peer_that_is_not_ready_is_asked_again(void **state) {
   har_close(&b);
 }
 
-/* A listener that never says a word, as of a program that is busy or is another
- * program altogether: not an error by itself, but closing must not hang. */
+/* A listener that never answers may be a busy peer or another program: no error
+ * by itself, but closing must not hang. */
 static void silent_listener_does_not_hang(void **state) {
   (void)state;
   har_end a, b;
@@ -193,8 +194,8 @@ static void silent_listener_does_not_hang(void **state) {
   har_close(&b);
 }
 
-/* A peer says goodbye and is gone before we look, while we go on sending to it:
- * our writes fail first, but its last words are there to be read. */
+/* The peer says goodbye and exits while this end still sends: writes fail
+ * first, but the peer's last messages can still be read. */
 static void last_words_are_heard_after_writes_fail(void **state) {
   (void)state;
   for (int streams = 1; streams <= 4; streams *= 2) {

@@ -1,5 +1,5 @@
-/* What a message costs: system calls and allocations, counted by wrapping the
- * functions at link time (-Wl,--wrap). */
+/* The cost of a message in system calls and allocations, counted by wrapping
+ * the functions at link time (-Wl,--wrap). */
 #include <stdlib.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -32,8 +32,8 @@ ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags) {
   writes++;
   return __real_sendmsg(fd, message, flags);
 }
-/* One that finds nothing is a look at the connection, in the place of a call of
- * the loop. */
+/* Counts successful reads only: an unsuccessful one replaces a poll of the
+ * event loop. */
 static ssize_t counted(ssize_t got) {
   if (got >= 0) reads++;
   return got;
@@ -120,8 +120,9 @@ static void small_message_is_one_write_and_one_read(void **state) {
   close_scene(&s);
 }
 
-/* All but the first that nobody answers are looked at, and taken from the
- * socket later; before a long one, too, and before the connection is closed. */
+/* Messages without a reply are peeked at, except for the first, and taken from
+ * the socket later. This also holds before a long message and before the
+ * connection is closed. */
 static void unanswered_message_is_acknowledged_after_it_was_received(
     void **state) {
   (void)state;
@@ -157,7 +158,7 @@ static void unanswered_message_is_acknowledged_after_it_was_received(
   close_scene(&s);
 }
 
-/* Who shares a core has something better to do. */
+/* On an oversubscribed core the message is read at once, without a peek. */
 static void unanswered_message_is_read_at_once_where_cores_are_shared(
     void **state) {
   (void)state;
@@ -201,7 +202,8 @@ static void queued_messages_share_writes(void **state) {
   static uint8_t payload[HAR_BYTES];
   open_scene(&s, 1);
   int before = s.ba->received, sent = s.ab->sent, done = 0;
-  /* Nobody reads: fill the connection until a message has to wait. */
+  /* The receiver does not poll: fill the connection until a message has to
+   * wait. */
   while (har_send(s.ab, &large, 0, payload, sizeof payload) == GLI_POST_DONE)
     done++;
   for (int i = 0; i < MESSAGES; i++)

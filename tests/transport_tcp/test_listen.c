@@ -1,4 +1,4 @@
-/* Where an end point listens, and what it says when it cannot. */
+/* The addresses that an end point listens on, and the errors if it cannot. */
 #include <netinet/tcp.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -29,7 +29,7 @@ static void assert_refused(const gli_transport_config *config,
     fail_msg("\"%s\" does not contain \"%s\"", error.message, part);
 }
 
-/* As text: "127.0.0.1:4242". */
+/* Writes the address as text: "127.0.0.1:4242". */
 static void open_and_tell(const gli_transport_config *config,
                           char text[GLI_ENDPOINT_TEXT_BYTES]) {
   gli_transport *t;
@@ -48,8 +48,8 @@ static void ranks_of_one_host_listen_on_loopback_alone(void **state) {
               strncmp(text, "[::1]:", 6) == 0);
 }
 
-/* Whatever this machine has: the first is one of its own, and not loopback if
- * there is another. */
+/* On any machine the first address is one of its own, and not loopback if it
+ * has another. */
 static void default_is_what_others_reach(void **state) {
   (void)state;
   gli_interfaces own;
@@ -87,7 +87,7 @@ static void ports_are_of_the_range(void **state) {
     seen[which] = true;
   }
   assert_refused(&config, GLOO_ERR_ADDRESS, "GLOO_PORT_RANGE (28731-28733)");
-  config.port = 28731; /* is not any */
+  config.port = 28731; /* a fixed port */
   assert_refused(&config, GLOO_ERR_ADDRESS, "choose another port");
   for (int i = 0; i < 3; i++) gli_transport_tcp.close(taken[i]);
   unsetenv("GLOO_PORT_RANGE");
@@ -147,7 +147,7 @@ static void others_are_told_what_is_published(void **state) {
   assert_figures(&told.at[0], "127.0.0.1");
   assert_false(told.translated || told.everywhere);
   told = contact_with("127.0.0.1", "192.0.2.7");
-  assert_int_equal(told.n, 2); /* ranks of this host need the second */
+  assert_int_equal(told.n, 2); /* ranks on this host need the second */
   assert_figures(&told.at[0], "192.0.2.7");
   assert_figures(&told.at[1], "127.0.0.1");
   told = contact_with("0.0.0.0", "192.0.2.7");
@@ -263,7 +263,8 @@ static void streams_have_bounds(void **state) {
                  "-1");
 }
 
-/* With room for 0, 1, 2 ... descriptors: an error each time, until it works. */
+/* With room for 0, 1, 2, ... descriptors open fails with an error, until it
+ * works. */
 static void descriptors_run_out_gracefully(void **state) {
   (void)state;
   if (!GLI_LINUX) {
@@ -319,7 +320,7 @@ static int listening_socket(gli_endpoint *at) {
   return fd;
 }
 
-/* With each congestion control that may be had here. */
+/* Tries each congestion control that this system offers. */
 static void connections_are_not_paced_from_the_start(void **state) {
   (void)state;
   static const char *const names[] = {"reno", "cubic", "bbr"};
@@ -344,7 +345,7 @@ static void connections_are_not_paced_from_the_start(void **state) {
       close(fd);
       close(client);
     } else {
-      assert_int_not_equal(i, 0); /* every system has it */
+      assert_int_not_equal(i, 0); /* every system has reno */
     }
     close(listener);
   }

@@ -1,13 +1,12 @@
-/* send_now and take_now where things do not go smoothly: the system takes a
- * part of a message, or gives one. What it takes is limited by wrapping its
- * functions at link time (-Wl,--wrap). */
+/* send_now and take_now when the system takes or returns only part of a
+ * message. The wrapped system calls limit the bytes (-Wl,--wrap). */
 #include <errno.h>
 #include <sys/uio.h>
 
 #include "harness.h"
 
-/* How many bytes the next calls take, and how many calls; then one takes
- * nothing. `calls` 0: there is no limit. */
+/* Limit of the next calls: `bytes` for each of `calls` - 1 calls, then one call
+ * takes nothing. No limit if `calls` is 0. */
 static struct {
   size_t bytes;
   int calls;
@@ -18,7 +17,7 @@ ssize_t __real_send(int fd, const void *from, size_t bytes, int flags);
 ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags);
 ssize_t __wrap_send(int fd, const void *from, size_t bytes, int flags);
 
-/* 0: nothing may be written now. */
+/* Returns 0 if nothing may be written now. */
 static size_t allowed(size_t bytes) {
   if (limit.calls == 0) return bytes;
   if (--limit.calls == 0) return 0;
@@ -59,7 +58,7 @@ typedef struct scene {
   har_end a, b;
   har_pair *ab, *ba;
   uint8_t payload[GLI_TAKE_BYTES];
-  /* of messages in slot 3, that came; and `received` then */
+  /* number of messages that came in slot 3, and `received` at that time */
   int came, came_as;
 } scene;
 
@@ -100,7 +99,7 @@ static bool send_now(size_t bytes) {
   uint8_t copy[GLI_TAKE_BYTES];
   memcpy(copy, s.payload, bytes);
   bool done = gli_transport_tcp.send_now(s.ab->pair, &header, copy);
-  memset(copy, 0, sizeof copy); /* it is the caller's again */
+  memset(copy, 0, sizeof copy); /* the caller may reuse it */
   return done;
 }
 
@@ -125,7 +124,8 @@ static void rest_of_a_message_follows(void **state) {
     limit.calls = 4;
     assert_true(send_now(bytes));
     bool partly = part < GLI_HEADER_BYTES + bytes;
-    if (partly) assert_false(send_now(1)); /* not before it is over */
+    if (partly)
+      assert_false(send_now(1)); /* refused until the first is complete */
     gli_post post = har_send(s.ab, &second, 0, "behind", 6);
     if (partly) assert_int_equal(post, GLI_POST_IN_PROGRESS);
     har_until(&s.a, &s.b, &s.ba->received, before + 2);
@@ -138,7 +138,7 @@ static void rest_of_a_message_follows(void **state) {
   close_scene();
 }
 
-/* Poll it only as long as it owes something, as the engine does. */
+/* Polls only while the end point owes something, as the engine does. */
 static void poll_while_owing(har_end *end) {
   while (end->owed > 0) har_poll(end, NULL, 1);
 }
@@ -207,7 +207,7 @@ static void half_a_message_is_left_to_poll(void **state) {
     limit.bytes = parts[i];
     limit.calls = 2;
     assert_true(send_now(GLI_TAKE_BYTES));
-    har_poll(&s.a, NULL, 1); /* which may not write yet */
+    har_poll(&s.a, NULL, 1); /* may not write yet */
     assert_false(take_now(GLI_TAKE_BYTES, &taken));
     limit.calls = 0;
     har_poll(&s.a, NULL, 3);
@@ -222,7 +222,7 @@ static void half_a_message_is_left_to_poll(void **state) {
   close_scene();
 }
 
-/* The one who looks for a message is the first to see it. */
+/* take_now is the first to see the end of the connection. */
 static void end_of_the_connection_is_reported_by_poll(void **state) {
   (void)state;
   open_scene();

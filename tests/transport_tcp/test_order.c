@@ -1,5 +1,6 @@
-/* Which interfaces are meant, which addresses are published, and in which order
- * a peer's are tried: over interfaces that this machine need not have. */
+/* The choice of interfaces, the published addresses, and the order in which a
+ * peer's addresses are tried. The interfaces are simulated: this machine need
+ * not have them. */
 #include <stdlib.h>
 
 #include "harness.h"
@@ -11,7 +12,7 @@
 enum { ENTRIES_MAX = 32 };
 static gli_interface entries[ENTRIES_MAX];
 
-/* "eth0 10.0.0.2/24, !eth1 10.1.0.2/16": the second is down. */
+/* Parses "eth0 10.0.0.2/24, !eth1 10.1.0.2/16", where the second is down. */
 static gli_interfaces interfaces_of(const char *text) {
   static char copy[1024];
   gli_interfaces all = {0, entries};
@@ -36,7 +37,7 @@ static gli_interfaces interfaces_of(const char *text) {
   return all;
 }
 
-/* "10.0.0.2 fd00::2" */
+/* Writes "10.0.0.2 fd00::2". */
 static void text_of(const gli_endpoints *list, char *text, size_t room) {
   text[0] = '\0';
   for (uint32_t i = 0; i < list->n; i++) {
@@ -140,7 +141,7 @@ static void choices_that_make_no_sense_are_refused(void **state) {
       "^", "=", ",", " , ", "eth0,^lo", "=eth0,=lo", "=^eth0", "10.0.0.0/33",
       "fe80::/129", "10.0.0/8", "eth0/24", "10.0.0.0/", "10.0.0.0/-1",
       "10.0.0.0/8x",
-      /* of 128 characters, which is no alternative name either */
+      /* 128 characters: too long for an alternative name, too */
       ("a-name-of-sixteen"
        "a-name-of-sixteen"
        "a-name-of-sixteen"
@@ -175,7 +176,7 @@ static void what_reaches_the_store_comes_first(void **state) {
   assert_published(HOST, "eth0", "10.4.0.2", "10.0.0.2 fd00::2");
 }
 
-/* Where nothing better is there, in this order. */
+/* Without better interfaces the odd ones are used, in this order. */
 static void odd_interfaces_do_where_there_are_no_others(void **state) {
   (void)state;
   assert_published(" lo 127.0.0.1/8, veth0 10.9.0.2/24, veth0 fe80::1/64", NULL,
@@ -224,23 +225,23 @@ static void nearest_addresses_are_tried_first(void **state) {
   (void)state;
   const gli_tcp_contact there = {.place = 1};
   static const char *const cases[][2] = {
-      /* as they were published, where nothing speaks against it */
+      /* as published, if there is no reason to change the order */
       {"203.0.113.5 198.51.100.7", "203.0.113.5 198.51.100.7"},
       {"10.0.0.9 10.1.0.9", "10.0.0.9 10.1.0.9"},
       {"10.1.0.9 10.0.0.9", "10.1.0.9 10.0.0.9"},
-      /* in a network of ours before others */
+      /* addresses in a network of ours before others */
       {"203.0.113.5 10.1.7.9", "10.1.7.9 203.0.113.5"},
       {"203.0.113.5 fd00::9", "fd00::9 203.0.113.5"},
       {"10.3.0.9 203.0.113.5", "10.3.0.9 203.0.113.5"}, /* eth2 is down */
-      /* at our site before others, the nearer the better */
+      /* addresses of our site before others, the nearer the better */
       {"10.99.0.9 10.0.77.9 10.0.1.9", "10.0.1.9 10.0.77.9 10.99.0.9"},
       {"203.0.113.5 2001:db8::1", "203.0.113.5 2001:db8::1"},
-      /* what is also ours, and loopback, last */
+      /* addresses that this host has too, and loopback, last */
       {"172.17.0.1 203.0.113.5", "203.0.113.5 172.17.0.1"},
       {"127.0.0.1 10.0.0.9", "10.0.0.9 127.0.0.1"},
-      /* the network of our containers is not theirs */
+      /* the network of our containers is not the peer's */
       {"203.0.113.5 172.17.0.9", "203.0.113.5 172.17.0.9"},
-      /* link-local ones at every interface that they may be at */
+      /* link-local addresses on every interface that they may belong to */
       {"fe80::9 203.0.113.5", "203.0.113.5 fe80::9%105 fe80::9%107"},
       {"169.254.1.1 203.0.113.5", "203.0.113.5 169.254.1.1"},
   };
@@ -249,7 +250,7 @@ static void nearest_addresses_are_tried_first(void **state) {
   assert_order(" lo 127.0.0.1/8, eth0 10.0.0.2/24, eth0 fe80::2/64", &there, 2,
                "2001:db8::1 203.0.113.5", "203.0.113.5 2001:db8::1");
   assert_order(" lo 127.0.0.1/8, eth0 10.0.0.2/24", &there, 2, "fe80::9",
-               "fe80::9"); /* which will fail, and be named */
+               "fe80::9"); /* fails, and the error names it */
 }
 
 static void what_is_published_for_others_is_believed(void **state) {

@@ -1,5 +1,5 @@
-/* Jobs with a secret: who does not know it, on either side of a connection,
- * opens nothing, learns nothing, and is told why. */
+/* Jobs with a secret: without it, a process on either side of a connection
+ * opens nothing, learns nothing, and receives the reason. */
 #include <errno.h>
 #include <poll.h>
 #include <stdatomic.h>
@@ -13,11 +13,11 @@
 static const uint8_t job_key[GLI_JOB_KEY_BYTES] = "the key of this job";
 static const uint8_t other_key[GLI_JOB_KEY_BYTES] = "the key of another job";
 
-/* Rank 0 at `a`, rank 1 at `b`: they know of each other, no pair is open. */
+/* Rank 0 at `a`, rank 1 at `b`: introduced, no pair open. */
 typedef struct scene {
   har_end a, b;
   har_pair *ab, *ba;
-  int listener; /* in place of rank 1's; -1: none */
+  int listener; /* replaces rank 1's; -1: none */
 } scene;
 
 static int set_up(void **state) {
@@ -115,7 +115,7 @@ static void both_hear_of_it_when_they_begin_at_once(void **state) {
   assert_denied(s->ba, "a different secret");
 }
 
-/* A peer that comes too late to a closed pair proves itself as well. */
+/* A peer that comes late, to a closed pair, proves itself as well. */
 static void closed_pair_is_delivered_to_who_knows_the_secret(void **state) {
   scene *s = *state;
   static const char text[] = "the last words";
@@ -127,7 +127,7 @@ static void closed_pair_is_delivered_to_who_knows_the_secret(void **state) {
   assert_int_equal(s->ba->received, 2);
 }
 
-/* What both ends show each other in a job with that key. */
+/* Returns the proofs of both ends in a job with that key. */
 static gli_proofs tags_by(const scene *s, const uint8_t *key,
                           const uint8_t hello[GLI_TCP_HELLO_BYTES],
                           const uint8_t nonce[GLI_NONCE_BYTES]) {
@@ -166,7 +166,7 @@ static void say(int fd, const void *data, size_t bytes) {
   assert_int_equal(send(fd, data, bytes, MSG_NOSIGNAL), bytes);
 }
 
-/* Say hello, be challenged, and make the tags that belong to `key`. */
+/* Says hello, receives the challenge, and computes the tags for `key`. */
 static stranger come_to(scene *s, const gli_tcp_hello *hello,
                         const uint8_t *key) {
   stranger x = {.fd = har_stranger(&s->a)};
@@ -229,7 +229,7 @@ static void reflected_challenge_is_no_proof(void **state) {
   assert_refused(s, x.fd, GLI_TCP_DENIED);
 }
 
-/* The proof is of all that the hello says. */
+/* The proof covers all fields of the hello. */
 static void proof_is_of_no_use_for_another_hello(void **state) {
   scene *s = *state;
   gli_tcp_hello hello = hello_of_rank_1();
@@ -242,7 +242,7 @@ static void proof_is_of_no_use_for_another_hello(void **state) {
   assert_refused(s, x.fd, GLI_TCP_DENIED);
 }
 
-/* It would be the proof of the other context's ranks. */
+/* The tags would be the proof of a rank of another context. */
 static void hello_to_another_rank_opens_nothing(void **state) {
   scene *s = *state;
   uint8_t bytes[GLI_TCP_HELLO_BYTES];
@@ -275,8 +275,8 @@ static void half_a_proof_is_none(void **state) {
   assert_int_equal(s->a.asked, 0);
 }
 
-/* One that has named a context and its rank in it has time to prove that; those
- * that have said nothing have not. */
+/* A peer that has named a context and its rank has time to prove itself; silent
+ * connections have none. */
 static void silent_crowd_leaves_a_challenged_peer_alone(void **state) {
   enum { SILENT = 500 };
   scene *s = *state;
@@ -330,7 +330,7 @@ static void listen_as_rank_1(scene *s) {
   s->listener = fd;
 }
 
-/* The next connection of rank 0, and the hello that it begins with. */
+/* Accepts the next connection of rank 0 and reads its hello. */
 static int next_hello(scene *s, uint8_t hello[GLI_TCP_HELLO_BYTES]) {
   struct pollfd ready = {.fd = s->listener, .events = POLLIN};
   for (int i = 0; poll(&ready, 1, 1) == 0; i++) {
@@ -344,14 +344,14 @@ static int next_hello(scene *s, uint8_t hello[GLI_TCP_HELLO_BYTES]) {
   return fd;
 }
 
-/* That of the pair that rank 0 opens now. */
+/* Opens the pair of rank 0 and reads its first hello. */
 static int first_hello(scene *s, uint8_t hello[GLI_TCP_HELLO_BYTES]) {
   listen_as_rank_1(s);
   har_pair_open(s->ab);
   return next_hello(s, hello);
 }
 
-/* Challenge rank 0, by a key. */
+/* Challenges rank 0 with a key. */
 static gli_proofs challenge(scene *s, int fd,
                             const uint8_t hello[GLI_TCP_HELLO_BYTES],
                             const uint8_t *key) {
@@ -402,7 +402,7 @@ static void right_challenge_is_answered_by_a_proof(void **state) {
   close(fd);
 }
 
-/* Who does not ask cannot be told from who cannot answer. */
+/* A peer without a challenge may be one without the secret. */
 static void connection_without_a_challenge_is_refused(void **state) {
   static const gli_tcp_answer answers[] = {GLI_TCP_ACCEPTED, GLI_TCP_USE_MINE,
                                            GLI_TCP_TAKEN, GLI_TCP_DENIED};
@@ -421,7 +421,7 @@ static void connection_without_a_challenge_is_refused(void **state) {
   }
 }
 
-/* A liar could as well close the connection: rank 0 comes again. */
+/* A liar could as well close the connection, so rank 0 tries again. */
 static void refusal_without_a_proof_is_not_final(void **state) {
   static const gli_tcp_answer answers[] = {GLI_TCP_UNKNOWN, GLI_TCP_LATER};
   scene *s = *state;
@@ -442,7 +442,7 @@ static void refusal_without_a_proof_is_not_final(void **state) {
   close(fd);
 }
 
-/* And it gets nothing that it could use elsewhere. */
+/* A wrong challenge gets no tag that could be used elsewhere. */
 static void wrong_challenge_is_not_answered(void **state) {
   scene *s = *state;
   uint8_t hello[GLI_TCP_HELLO_BYTES];
@@ -464,7 +464,7 @@ static void challenge_of_another_hello_is_wrong(void **state) {
   har_assert_hung_up(&s->a, fd);
 }
 
-/* The hello of rank 0, back to rank 0. */
+/* Sends the hello of rank 0 back to rank 0. */
 static void own_hello_is_no_way_in(void **state) {
   scene *s = *state;
   uint8_t hello[GLI_TCP_HELLO_BYTES];

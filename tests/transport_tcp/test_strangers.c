@@ -1,5 +1,5 @@
-/* Whoever knocks at the port: port scanners, stale ranks, other jobs, damaged
- * peers. None may disturb the pairs that there are. */
+/* Strangers at the port: port scanners, stale ranks, other jobs, damaged peers.
+ * None may disturb the existing pairs. */
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -48,7 +48,7 @@ static void say_hello(int fd, const gli_tcp_hello *hello) {
   assert_int_equal(send(fd, bytes, sizeof bytes, MSG_NOSIGNAL), sizeof bytes);
 }
 
-/* What rank 2, that rank 0 knows of, would say. */
+/* Returns the hello of rank 2, which rank 0 knows. */
 static gli_tcp_hello hello_of_rank_2(scene *s, har_pair **pair) {
   har_pair *unused;
   har_introduce(&s->a, 0, &s->b, 2, pair, &unused);
@@ -96,7 +96,8 @@ static void silent_connections_do_not_keep_others_out(void **state) {
   assert_undisturbed(s);
 }
 
-/* Each is heard as soon as it has spoken, however many are silent. */
+/* Each rank is answered as soon as it has spoken, no matter how many
+ * connections are silent. */
 static void crowd_of_silent_connections_gives_way(void **state) {
   enum { SILENT = 3000 };
   scene *s = *state;
@@ -206,7 +207,7 @@ static void garbage_from_a_member_fails_its_pair_only(void **state) {
   assert_int_equal(pair->headers, 0);
   assert_undisturbed(s);
   assert_int_equal(pair->failed, 1);
-  /* The member can still be told, and is hung up on then. */
+  /* The peer still receives the ABORT, and then the connection is closed. */
   har_pair_close(pair, GLI_MESSAGE_ABORT);
   gli_header told;
   assert_int_equal(har_read(&s->a, fd, garbage, sizeof garbage),
@@ -230,7 +231,7 @@ static void end_within_a_message_is_a_failure(void **state) {
     har_until(&s->a, &s->b, &pair->failed, 1);
     assert_int_equal(pair->cause.status, GLOO_ERR_PEER);
     assert_int_equal(pair->received, 0);
-    pair->config.local_key = 0; /* the next one takes its place */
+    pair->config.local_key = 0; /* the next pair takes its place */
     assert_undisturbed(s);
   }
 }

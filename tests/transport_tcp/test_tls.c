@@ -1,5 +1,5 @@
-/* Pairs that use TLS: who comes in, who does not and is told why, and what is
- * read ahead of the messages that it belongs to. */
+/* Pairs that use TLS: accepted and rejected peers, the errors that both sides
+ * report, and data that TLS reads ahead of the messages that it belongs to. */
 #include <errno.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -22,7 +22,7 @@ static uint8_t large[HAR_BYTES];
 /* ---- settings ------------------------------------------------------------ */
 
 static const char *folder;
-/* NONE, BY_SECRET; BY_CERTIFICATE of rank 0, 1, and 2. */
+/* NONE, BY_SECRET; BY_CERTIFICATE with the certificate of rank 0, 1 or 2. */
 enum { NONE, SECRET, RANK_0, RANK_1, RANK_2, ADDRESS, SETTINGS };
 static gli_tls_settings *settings[SETTINGS];
 
@@ -67,18 +67,18 @@ static int tear_down_settings(void **state) {
 
 /* ---- scenes -------------------------------------------------------------- */
 
-/* Rank 0 at `a`, rank 1 at `b`: they know of each other, no pair is open. */
+/* Rank 0 at `a`, rank 1 at `b`: introduced, no pair open. */
 typedef struct scene {
   har_end a, b;
   har_pair *ab, *ba;
-  int listener; /* in place of rank 1's; -1: none */
+  int listener; /* replaces rank 1's; -1: none */
 } scene;
 
 typedef struct setting {
   const char *host;
   int streams;
-  int a, b;    /* of `settings` */
-  bool secret; /* there is one as well */
+  int a, b;    /* indices of `settings` */
+  bool secret; /* there is a job secret, too */
 } setting;
 
 static const setting by_secret = {"127.0.0.1", 1, SECRET, SECRET, true};
@@ -209,8 +209,8 @@ static void other_secret_is_refused_and_told(void **state) {
   }
 }
 
-/* Of the same authority. Rank 0 has that of rank 2, so rank 1 is not to talk to
- * it, and either hears of that, whoever begins. */
+/* The certificate is from the same authority, but rank 0 has that of rank 2. So
+ * rank 1 must reject it, and both report an error, whichever connects. */
 static void certificate_of_another_rank_is_refused_and_told(void **state) {
   (void)state;
   for (int i = 0; i < 2; i++) {
@@ -254,7 +254,7 @@ static int come_to(scene *s, gli_tls_kind kind) {
   return fd;
 }
 
-/* The begin of a handshake, and what is none. */
+/* The beginning of a handshake, and other bytes. */
 static const char *const beginnings[] = {
     "\x16\x03\x01\x01\x00\x01\x00\x00\xfc\x03\x03",
     "gloo_c> and what else there is",
@@ -273,12 +273,12 @@ static void strangers_open_nothing(void **state) {
         come_to(s, paper ? GLI_TLS_BY_CERTIFICATE : GLI_TLS_BY_SECRET),
         har_stranger(&s->a)};
     say(fds[0], begin, bytes);
-    say(fds[1], begin, bytes); /* without a hello */
+    say(fds[1], begin, bytes); /* no hello before */
     har_poll(&s->a, NULL, 10);
     for (int k = 0; k < 2; k++) {
       uint8_t heard[64];
       (void)shutdown(fds[k], SHUT_WR);
-      /* What it says is TLS, or that it does not come to that. */
+      /* The reply is TLS, or a refusal. */
       (void)har_read(&s->a, fds[k], heard, sizeof heard);
       close(fds[k]);
     }
@@ -346,7 +346,7 @@ static void answer(int fd, gli_tcp_answer what) {
   say(fd, bytes, sizeof bytes);
 }
 
-/* The next connection of rank 0, before it has said anything. */
+/* Accepts the next connection of rank 0, before it has sent anything. */
 static int next_connection(scene *s) {
   struct pollfd ready = {.fd = s->listener, .events = POLLIN};
   for (int i = 0; poll(&ready, 1, 1) == 0; i++) {
@@ -365,7 +365,7 @@ static int next_hello(scene *s, uint8_t hello[GLI_TCP_HELLO_BYTES]) {
   return fd;
 }
 
-/* Also where the answer is there before TLS has begun. */
+/* This also holds for an answer that arrives before TLS has begun. */
 static void later_in_clear_is_not_final(void **state) {
   static const gli_tcp_answer answers[] = {GLI_TCP_LATER, GLI_TCP_UNKNOWN};
   (void)state;
@@ -402,7 +402,8 @@ static void rank_that_is_not_ready_is_asked_again(void **state) {
   }
 }
 
-/* Where one that always says LATER listens, too, it is passed by. */
+/* A listener that always answers LATER is skipped if the peer has another
+ * address. */
 static void later_for_ever_does_not_hide_the_peer(void **state) {
   scene *s = scene_open(&by_secret);
   gli_tcp_contact contact;
@@ -413,7 +414,7 @@ static void later_for_ever_does_not_hide_the_peer(void **state) {
   liar.v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1);
   s->listener = socket(AF_INET, SOCK_STREAM, 0);
   if (bind(s->listener, &liar.any, gli_endpoint_bytes(&liar)) != 0) {
-    scene_close(s); /* a system with one loopback address */
+    scene_close(s); /* this system has one loopback address */
     skip();
   }
   assert_int_equal(listen(s->listener, 64), 0);
@@ -437,7 +438,7 @@ static void later_for_ever_does_not_hide_the_peer(void **state) {
   scene_close(s);
 }
 
-/* One that knows the secret and does not come to TLS is not talked to. */
+/* A peer with the secret that does not start TLS is rejected. */
 static void nothing_but_refusals_is_believed_in_clear(void **state) {
   static const gli_tcp_answer answers[] = {GLI_TCP_ACCEPTED, GLI_TCP_USE_MINE,
                                            GLI_TCP_TAKEN, GLI_TCP_DENIED};
@@ -475,15 +476,16 @@ static void nothing_but_refusals_is_believed_in_clear(void **state) {
 
 /* ---- somebody in between ------------------------------------------------- */
 
-/* Between rank 0, which connects, and rank 1; in a thread. */
+/* A relay thread between rank 0, which connects, and rank 1. */
 typedef struct relay {
   int listener;
   gli_endpoint to;
-  size_t piece;    /* at most so many bytes at a time */
-  long gap_ns;     /* between them */
-  uint8_t *record; /* of what rank 0 says; may be NULL */
+  size_t piece;    /* maximum bytes at a time */
+  long gap_ns;     /* pause between pieces */
+  uint8_t *record; /* bytes that rank 0 sent; may be NULL */
   size_t recorded, room;
-  atomic_bool flip[2]; /* a bit of what comes next from rank 0, from rank 1 */
+  atomic_bool
+      flip[2]; /* change a bit of the next data from rank 0, from rank 1 */
   atomic_bool stop;
   pthread_t thread;
 } relay;
@@ -555,7 +557,8 @@ static void relay_end(relay *r) {
   assert_int_equal(pthread_join(r->thread, NULL), 0);
 }
 
-/* Whatever a piece of a handshake begins with, it is not taken for a reply. */
+/* A piece of a handshake is never taken for a reply, whatever its first bytes
+ * are. */
 static void handshakes_may_come_in_pieces(void **state) {
   (void)state;
   for (int i = 0; i < 6; i++) {
@@ -591,7 +594,7 @@ static void changed_bits_are_seen_by_who_reads_them(void **state) {
   }
 }
 
-/* All that a rank has said to come in is of no use a second time. */
+/* The bytes of a complete handshake are useless when sent again. */
 static void replayed_handshake_opens_nothing(void **state) {
   (void)state;
   for (int i = 0; i < 3; i++) {
@@ -635,7 +638,8 @@ static void wait_readable(int fd) {
   assert_int_equal(poll(&ready, 1, 20000), 1);
 }
 
-/* Nothing comes any more; whoever sleeps is woken for what is there. */
+/* Expects messages that have arrived already: sleep must return at once for
+ * them. */
 static void expect_soon(scene *s, const int *counter, int value) {
   for (int i = 0; i < 20 && *counter < value; i++) {
     gli_transport_tcp.sleep(s->a.t, 1000000000);
@@ -670,13 +674,13 @@ static void messages_behind_one_that_is_taken_come_without_more(void **state) {
     uv_sleep(20);
     assert_true(take(s->ab, 2, 0));
     assert_true(take(s->ab, 2, 1));
-    assert_false(take(s->ab, 2, 77)); /* not that */
+    assert_false(take(s->ab, 2, 77)); /* not the next message */
     expect_soon(s, &s->ab->received, before + 18);
     scene_close(s);
   }
 }
 
-/* A record that is none, behind a message, or alone. */
+/* An invalid record follows a message, or comes alone. */
 static void garbage_is_met_without_more(void **state) {
   static const uint8_t garbage[5 + 32] = {0x17, 3, 3, 0, 32, 'x'};
   (void)state;
@@ -701,7 +705,7 @@ static void garbage_is_met_without_more(void **state) {
   }
 }
 
-/* More than a turn reads, and more than TLS reads ahead. */
+/* The queue is longer than one poll reads, and than TLS reads ahead. */
 static void long_queues_arrive(void **state) {
   enum { MESSAGES = 24 };
   static gli_send_request requests[MESSAGES];
