@@ -110,7 +110,7 @@ void end_bye(end *e) {
   e->ops->pair_close(e->pair, &bye);
   e->pair = NULL;
   e->expects = false;
-  memset(e->sending, 'x', sizeof e->sending); /* it is ours again */
+  memset(e->sending, 'x', sizeof e->sending); /* the buffer is ours again */
   memset(e->requests, 0xee, sizeof e->requests);
 }
 

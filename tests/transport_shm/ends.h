@@ -1,4 +1,4 @@
-/* Two end points driven by hand, in one thread: no engine. */
+/* Two end points polled by hand in one thread, without an engine. */
 #ifndef TESTS_TRANSPORT_SHM_ENDS_H
 #define TESTS_TRANSPORT_SHM_ENDS_H
 
@@ -17,15 +17,15 @@
 
 enum { END_MESSAGES = 64, END_BYTES = 256 };
 
-/* An end point with one pair. Messages are END_BYTES long at most; what came is
- * kept in order. */
+/* An end point with one pair. Messages are at most END_BYTES long; received
+ * ones are kept in order. */
 typedef struct end {
   const gli_transport_ops *ops;
   gli_transport *t;
   uint32_t owed;
   gli_pair *pair; /* NULL: not open */
   gli_pair_config config;
-  bool expects; /* opens the pair when the peer asks */
+  bool expects; /* opens the pair if the peer asks */
   int n_received, n_sent, n_failed;
   uint8_t types[END_MESSAGES];
   char texts[END_MESSAGES][END_BYTES];
@@ -35,20 +35,22 @@ typedef struct end {
   int n_posted;
 } end;
 
-/* One of them, ranked 0 or 1; the address of the other is still to be set. */
+/* Opens one end, of rank 0 or 1; the caller still has to set the peer's
+ * address. */
 void end_open(end *e, const gli_transport_ops *ops, int rank);
 void end_close(end *e);
 
-/* Ranks 0 and 1 with end points of this transport, introduced, no pair open. */
+/* Opens ranks 0 and 1 on this transport, and introduces them; no pair is
+ * open. */
 void ends_open(end ends[2], const gli_transport_ops *ops);
 void ends_close(end ends[2]);
 gloo_status end_connect(end *e, gloo_error *error);
 void end_send(end *e, const char *text);
 void end_bye(end *e);
 
-/* Poll one until *counter is at least `value`; fails when it never is. */
+/* Polls one end until *counter is at least `value`; fails if it never is. */
 void end_until(end *e, const int *counter, int value);
-/* Poll both until *counter is at least `value`; fails when it never is. */
+/* Polls both ends until *counter is at least `value`; fails if it never is. */
 void ends_until(end ends[2], const int *counter, int value);
 void ends_poll(end ends[2], int times);
 

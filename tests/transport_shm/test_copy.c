@@ -1,4 +1,5 @@
-/* Copying into a ring: which way is chosen, and that either copies all. */
+/* Copying into a ring: the choice between cached and non-temporal stores, and
+ * that either copies every byte. */
 #include <string.h>
 
 #include "ends.h"
@@ -12,7 +13,7 @@ static void note(gli_store_policy *c, bool nontemporal, uint64_t ns,
     gli_shm_copier_learn(c, nontemporal, ns, CHUNK);
 }
 
-/* One that has tried either way: this long each took for a chunk. */
+/* Returns a policy that has tried both ways, with these times per chunk. */
 static gli_store_policy tried(uint64_t streamed_ns, uint64_t cached_ns) {
   gli_store_policy c = {.nontemporal = false};
   note(&c, true, streamed_ns, 1);
@@ -24,7 +25,7 @@ static void the_way_past_the_caches_must_be_much_faster(void **state) {
   (void)state;
   gli_store_policy c = {.nontemporal = false};
   note(&c, false, 16000, 10);
-  assert_false(c.nontemporal); /* nothing is known of the other */
+  assert_false(c.nontemporal); /* the other way is not measured yet */
   note(&c, true, 1000, 1);
   assert_true(c.nontemporal);
   c = tried(1000, 2500);
@@ -63,8 +64,8 @@ static void one_interruption_changes_nothing(void **state) {
   assert_true(c.nontemporal);
 }
 
-/* The length of a try while it streams is shorter than a chunk: all of the
- * chunk must arrive then, too, and both ways must be tried. */
+/* A trial of cached stores covers only the beginning of a chunk: the rest must
+ * arrive, too, and both ways must be tried. */
 static void every_byte_is_copied_whichever_way(void **state) {
   (void)state;
   static const size_t lengths[] = {GLI_SHM_NONTEMPORAL_MIN,

@@ -1,5 +1,5 @@
-/* A bit that flips in a ring: with checksums nothing of it is received, and
- * both ends hear of it. */
+/* A bit flip in a ring: with checksums the damaged message is not received, and
+ * both ends report it. */
 #include "ends.h"
 #include "transport_shm/shm.h"
 
@@ -7,7 +7,7 @@ extern const gli_transport_ops gli_transport_shm;
 
 enum { MOST = 200000 };
 
-/* One end point with one pair. */
+/* An end point with one pair. */
 typedef struct side {
   gli_transport *t;
   gli_pair *pair;
@@ -93,7 +93,7 @@ static void close_sides(side sides[2]) {
 
 static const bool both[2] = {true, true};
 
-/* The receiver's end is closed with an ABORT, which the sender gets. */
+/* Closes the receiver's end with an ABORT, which the sender receives. */
 static void tell_sender(side sides[2]) {
   const gli_transport_ops *ops = &gli_transport_shm;
   const gli_send_request last = {
@@ -112,8 +112,8 @@ static void tell_sender(side sides[2]) {
   assert_int_equal(sides[0].failed, 0);
 }
 
-/* One message, with bit `bit` of the byte flipped that is `at` behind the
- * beginning of a slot (of the data part, if not `in_slot`). */
+/* Sends one message and flips bit `bit` of the byte at offset `at` of the slots
+ * (of the data part unless `in_slot`). */
 static void flip_in_ring(size_t bytes, bool in_slot, size_t at, unsigned bit) {
   static side sides[2];
   static uint8_t payload[MOST];
@@ -138,7 +138,7 @@ static void flip_in_ring(size_t bytes, bool in_slot, size_t at, unsigned bit) {
   close_sides(sides);
 }
 
-/* But of the word that says that a record is there. */
+/* The word that marks a record as present is the exception. */
 static bool says_that_it_is_there(size_t at) {
   size_t word = offsetof(gli_header, number);
   return at >= word && at < word + sizeof(uint32_t);
@@ -182,7 +182,7 @@ static void one_end_that_asks_is_enough(void **state) {
   }
 }
 
-/* Another message that was there before, in the place of the next. */
+/* An earlier message is put in the place of the next one. */
 static void what_was_sent_before_is_not_taken_again(void **state) {
   (void)state;
   static side sides[2];

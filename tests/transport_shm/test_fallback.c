@@ -1,6 +1,5 @@
-/* What happens when shared memory cannot be had: an error that says so, or,
- * with the transport "auto", TCP on both sides, and no message is lost. Linux
- * only. */
+/* Failure to create shared memory: an error that says so, or, with the
+ * transport "auto", TCP on both sides, and no message is lost. Linux only. */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,7 +30,7 @@ static int tear_down(void **state) {
   return 0;
 }
 
-/* While this is set no memory can be made, as if there were none. */
+/* Makes creation of shared memory fail, as on a system without it. */
 static void forbid_memory(bool forbid) {
   struct rlimit limit;
   assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
@@ -39,7 +38,7 @@ static void forbid_memory(bool forbid) {
   assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
 }
 
-/* All below it are in use. */
+/* Returns the lowest free descriptor; all below it are in use. */
 static int lowest_free_descriptor(void) {
   int fd = dup(0);
   assert_true(fd >= 0);
@@ -122,7 +121,7 @@ static void who_begins_has_no_memory(void **state) {
   assert_talk_over(s, GLI_AUTO_TCP);
 }
 
-/* The other side has begun to try it, and has messages waiting. */
+/* The other side has begun to use shared memory, and has queued messages. */
 static void who_begins_second_has_no_memory(void **state) {
   scene *s = *state;
   for (int first = 0; first < 2; first++) {
@@ -153,7 +152,7 @@ static void who_is_asked_has_no_memory(void **state) {
   assert_talk_over(s, GLI_AUTO_TCP);
 }
 
-/* The answer comes with descriptors that one side has no room for. */
+/* The reply carries descriptors for which one side has no room. */
 static void who_begins_cannot_take_the_answer(void **state) {
   scene *s = *state;
   connect_end(&s->ends[0]);
@@ -173,7 +172,8 @@ static void who_begins_cannot_take_the_answer(void **state) {
   assert_talk_over(s, GLI_AUTO_TCP);
 }
 
-/* Who has left before it was decided still delivers what it sent. */
+/* A side that leaves before the choice of transport still delivers its
+ * messages. */
 static void messages_of_one_who_left_arrive(void **state) {
   for (int forbid = 0; forbid < 2; forbid++) {
     scene *s = *state;

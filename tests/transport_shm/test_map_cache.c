@@ -1,5 +1,5 @@
-/* A peer's regions: mapped, found, replaced; and reading another process. Linux
- * only. */
+/* The cache of a peer's regions (mapped, found, replaced), and reading another
+ * process. Linux only. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -57,7 +57,7 @@ static void regions_are_found_by_number(void **state) {
   gli_shm_map_cache_empty(&map_cache);
 }
 
-/* Addresses of what was forgotten can be used without harm, and serve again. */
+/* Addresses of forgotten regions stay accessible, and are used again. */
 static void addresses_stay_and_are_used_again(void **state) {
   (void)state;
   size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -102,7 +102,7 @@ static void there_are_only_so_many(void **state) {
   assert_int_equal(
       gli_shm_map_cache_add(&map_cache, GLI_SHM_REGIONS_MAX + 1, 65536, fd),
       ENOSPC);
-  assert_int_equal(fcntl(fd, F_GETFD), -1); /* it was closed */
+  assert_int_equal(fcntl(fd, F_GETFD), -1); /* it is closed */
   gli_shm_map_cache_empty(&map_cache);
 }
 

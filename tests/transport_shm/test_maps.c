@@ -1,5 +1,5 @@
-/* Whose memory can be mapped by whom, as anybody can tell from where two ranks
- * listen. */
+/* The function `maps`: whether two ranks can map each other's memory, from
+ * their addresses alone. */
 #include "ends.h"
 #include "transport/auto.h"
 #include "transport_shm/address.h"
@@ -35,7 +35,8 @@ static void ranks_of_one_host(void **state) {
   assert_null(transport("tcp")->maps);
 }
 
-/* Of another boot of the host, another network namespace, another user. */
+/* The ranks differ in the boot of the host, the network namespace, or the
+ * user. */
 static void ranks_apart(void **state) {
   (void)state;
   const gli_transport_ops *ops = transport("shm");
@@ -52,8 +53,7 @@ static void ranks_apart(void **state) {
   }
 }
 
-/* One that could not open shared memory publishes where it listens for TCP
- * only. */
+/* A rank without shared memory publishes only its TCP address. */
 static void rank_without_shared_memory(void **state) {
   (void)state;
   enum { HEAD = 5 };
@@ -69,7 +69,7 @@ static void rank_without_shared_memory(void **state) {
   assert_true(gli_auto_address_decode(&rest, part));
   assert_int_equal(part[GLI_AUTO_SHM].bytes, 0);
   assert_false(ops->maps(&both, &rest) || ops->maps(&rest, &both));
-  rest.bytes--; /* nonsense */
+  rest.bytes--; /* malformed */
   assert_false(ops->maps(&both, &rest));
 }
 

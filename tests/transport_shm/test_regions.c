@@ -1,5 +1,5 @@
-/* Notes from a peer that does not keep to the rules: at worst its pair
- * fails, and nothing else happens. Linux only. */
+/* Notes from a peer that violates the protocol: at worst its pair fails, and
+ * nothing else happens. Linux only. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@
 
 enum { RING_DATA = 65536, REGION = 65536 };
 
-/* Rank 1 is real; rank 0 is a socket, and a ring with nothing in it. */
+/* Rank 1 is real; rank 0 is a socket and an empty ring. */
 typedef struct scene {
   end real;
   int socket;
@@ -51,8 +51,8 @@ static void poll_for_a_while(scene *s) {
   }
 }
 
-/* What rank 1 gives away: memory of a size that is sealed, and nothing that
- * could be made to block, or to raise a signal. */
+/* Checks what rank 1 hands over: memory of a sealed size, and descriptors that
+ * cannot be made to block or to raise a signal. */
 static void take_offer(scene *s, const gli_shm_note *answer) {
   s->ring_bytes = gli_shm_ring_bytes(answer->data_bytes);
   void *memory;
@@ -103,7 +103,7 @@ static scene *begin(void) {
   scene *s = calloc(1, sizeof *s);
   assert_non_null(s);
   end_open(&s->real, &gli_transport_shm, 1);
-  /* Rank 0 listens nowhere; the address only has to be one of this host. */
+  /* Rank 0 has no listener; the address only has to belong to this host. */
   s->real.ops->address(s->real.t, &s->real.config.address);
   shake_hands(s);
   return s;
@@ -134,7 +134,8 @@ static uint64_t reference_of(uint32_t id) {
   return (uint64_t)id << 44;
 }
 
-/* Rank 0 wants to be woken for each of them, as if it slept all the time. */
+/* Sends messages with the sleep flag set before each, so each needs a wake-
+ * up. */
 static void send_to_sleeper(scene *s, unsigned messages) {
   for (unsigned i = 0; i < messages; i++) {
     atomic_store(&s->page->asleep, 1);
@@ -181,7 +182,7 @@ static void good_region_is_reached(void **state) {
   assert_int_equal(pwrite(fd, "x", 1, REGION - 1), 1);
   say(s, region_note(77, REGION, fd));
   void *memory = NULL;
-  /* With no poll in between: who needs it looks at the socket. */
+  /* No poll is needed in between: the lookup reads the socket itself. */
   assert_int_equal(reach(s, reference_of(77), REGION, &memory), GLOO_OK);
   assert_int_equal(((char *)memory)[REGION - 1], 'x');
   say(s, (gli_shm_note){.say = GLI_SHM_FORGET, .region = 77, .fds = {-1, -1}});
@@ -192,7 +193,8 @@ static void good_region_is_reached(void **state) {
   finish(s);
 }
 
-/* All of them end the connection, and are named. */
+/* Checks that the note fails the pair with a protocol error that names rank
+ * 0. */
 static void assert_fatal(gli_shm_note note) {
   scene *s = begin();
   say(s, note);
@@ -225,7 +227,7 @@ static void memory_that_may_shrink_is_refused(void **state) {
       region_note(1, REGION, full(memory_of(REGION, F_SEAL_SHRINK), REGION)));
 }
 
-/* Its pages would be made when they are read, at our cost. */
+/* Reading the file would allocate its pages, at our cost. */
 static void memory_without_pages_is_refused(void **state) {
   (void)state;
   assert_fatal(
@@ -283,7 +285,7 @@ static void there_are_only_so_many(void **state) {
   finish(s);
 }
 
-/* A descriptor that got lost is no fault of the peer's. */
+/* A lost descriptor is a problem of this rank, not a fault of the peer. */
 static void lost_descriptor_is_our_own_trouble(void **state) {
   (void)state;
   scene *s = begin();

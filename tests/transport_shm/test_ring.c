@@ -51,7 +51,7 @@ static gli_header header_of(uint64_t length, uint64_t number) {
                       .length = length};
 }
 
-/* A message on its way out of the ring. */
+/* A message that is being read from the ring. */
 typedef struct arrival {
   bool inside;
   gli_header header;
@@ -59,7 +59,8 @@ typedef struct arrival {
   uint64_t placed;
 } arrival;
 
-/* Take one record, if there is one. True when that completed a message. */
+/* Takes one record, if there is one. Returns true if that completed a
+ * message. */
 static bool take_one(ring *r, arrival *a) {
   if (!gli_shm_ready(&r->in, memory_order_acquire)) return false;
   gli_shm_record record;
@@ -84,7 +85,7 @@ static bool take_one(ring *r, arrival *a) {
   return !a->inside;
 }
 
-/* Any lengths, with the receiver any distance behind. */
+/* Messages of any length pass, with the receiver any distance behind. */
 static void messages_of_all_lengths_go_round(void **state) {
   enum { MESSAGES = 20000, LONGEST = 3 * DATA };
   ring *r = *state;
@@ -159,7 +160,7 @@ static void cut_is_seen_in_place_of_the_rest(void **state) {
   free(data);
 }
 
-/* The counters are in memory that the receiver writes. */
+/* The receiver can write anything to the counters, which lie in its memory. */
 static void counters_that_make_no_sense_are_noticed(void **state) {
   static const struct {
     uint32_t slots;
@@ -217,7 +218,7 @@ static void take_garbage(ring *r) {
   }
 }
 
-/* Where the payload lies that the receiver takes next. */
+/* Sends a message; returns the offset of its payload in the data part. */
 static size_t place_of_next(ring *r, const uint8_t *payload, size_t bytes) {
   gli_header h = header_of(bytes, 1);
   uint64_t progress = 0;
@@ -244,16 +245,16 @@ static ring large_ring(void) {
   return r;
 }
 
-/* Whatever the peer writes, a record is refused or has a header within bounds,
+/* For any slot contents, a record is refused, or its header is within bounds
  * and its chunk lies in the data part. */
 static void garbage_in_slots_stays_within_bounds(void **state) {
   ring large = large_ring();
   take_garbage(*state);
-  take_garbage(&large); /* whose chunks may have a skew */
+  take_garbage(&large); /* here chunks may have a skew */
   free(large.in.memory);
 }
 
-/* The furthest that messages come which are read one by one. */
+/* Returns the largest offset of messages that are read one by one. */
 static size_t furthest(size_t rings, bool oversubscribed) {
   static _Alignas(64) uint8_t payload[LARGE_CHUNK];
   ring r = large_ring();
@@ -334,8 +335,9 @@ static bool get_next(ring *r, bool first, gli_shm_record *record) {
                : gli_shm_continues(&r->in, record);
 }
 
-/* Put a message whose memory begins so far behind a line, and take it as it
- * comes. Returns the furthest place in the data part that it had. */
+/* Sends a message whose memory begins `behind` bytes after a cache line, and
+ * receives it chunk by chunk. Returns the largest end offset in the data
+ * part. */
 static size_t pass(ring *r, size_t bytes, size_t behind) {
   static _Alignas(64) uint8_t memory[3 * LONG_DATA + 64];
   uint8_t *payload = memory + behind;
@@ -393,7 +395,7 @@ static void without_pages_for_it_a_ring_is_a_shorter_one(void **state) {
   go_round_without_pages(true);
 }
 
-/* Of pairs that came early, with large rings, and late, with small ones. */
+/* Early pairs have large rings, late ones small rings. */
 static void messages_that_are_taken_at_once_are_one_chunk(void **state) {
   (void)state;
   unsigned sizes = 0;

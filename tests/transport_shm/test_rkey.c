@@ -1,5 +1,5 @@
-/* Reaching the memory of another process: what happens when that is killed, or
- * when the kernel does not help. Linux only. */
+/* Access to the memory of another process that is killed, or when the kernel
+ * refuses. Linux only. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/audit.h>
@@ -23,7 +23,7 @@
 
 enum { BYTES = 300000 };
 
-/* Rank 1 is a process of its own, which does what `run` says. */
+/* Rank 1 is a separate process, which calls `run`. */
 typedef struct scene {
   end ours;
   pid_t pid;
@@ -96,7 +96,7 @@ static void end_other(scene *s, int expected_signal) {
   }
 }
 
-/* Nothing may be left: no descriptor, no mapping of memory from a peer. */
+/* Checks that nothing is left: no descriptor, no mapping of a peer's memory. */
 static void finish(scene *s) {
   end_close(&s->ours);
   close(s->socket);
@@ -119,7 +119,7 @@ static void poll_until_up(end *e) {
   }
 }
 
-/* 0 when it cannot. */
+/* Returns 0 if the memory cannot have an rkey. */
 static uint64_t rkey_to(end *e, const void *memory, size_t bytes, bool write) {
   uint64_t rkey = 0;
   if (!e->ops->rkey_pack(e->pair, memory, bytes, write, &rkey)) return 0;
@@ -134,7 +134,7 @@ static void await_word(end *e, int socket) {
   }
 }
 
-/* References to memory that can be written and to memory that cannot. */
+/* Sends rkeys of writable and of read-only memory. */
 static void show(end *e, int socket) {
   void *shared = NULL;
   uint8_t *plain = malloc(BYTES);
@@ -148,7 +148,7 @@ static void show(end *e, int socket) {
   put(socket, rkeys, sizeof rkeys);
   put(socket, &address, sizeof address);
   await_word(e, socket);
-  /* What was written to it meanwhile? */
+  /* Report whether the other process has written to the memory. */
   put(socket, (uint8_t *)shared + BYTES - 1, 1);
   gloo_free(shared);
   free(plain);
@@ -219,7 +219,7 @@ static void killed_process_takes_its_memory_along(void **state) {
   uint8_t *theirs = reached(s, rkeys[0]);
   assert_int_equal(kill(s->pid, SIGKILL), 0);
   end_other(s, SIGKILL);
-  /* Whoever is in the middle of it comes to its end. */
+  /* The mapping stays readable after the peer's death. */
   assert_true(all(theirs, BYTES, 's'));
   theirs[0] = 0;
   uint8_t *copy = malloc(BYTES);
@@ -235,8 +235,8 @@ static void killed_process_takes_its_memory_along(void **state) {
   finish(s);
 }
 
-/* Killed before its memory was ever looked at: the note is still there, or the
- * error names the rank. */
+/* The process is killed before its memory was used: either the note has still
+ * arrived, or the error names the rank. */
 static void killed_process_may_be_asked_for(void **state) {
   (void)state;
   for (int round = 0; round < 10; round++) {
@@ -263,7 +263,7 @@ static void killed_process_may_be_asked_for(void **state) {
 
 /* ---- a kernel that refuses ----------------------------------------------- */
 
-/* From now on process_vm_readv fails, as in some containers. */
+/* Makes process_vm_readv fail, as in some containers. */
 static void forbid_reading(void) {
   struct sock_filter filter[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
@@ -290,7 +290,7 @@ static void memory_is_not_offered_to_who_cannot_read(void **state) {
   uint8_t *plain = calloc(1, BYTES);
   assert_non_null(plain);
   assert_int_equal(rkey_to(&s->ours, plain, BYTES, false), 0);
-  /* What is mapped needs no such permission. */
+  /* Mapped memory needs no such permission. */
   assert_true(all(reached(s, rkeys[0]), BYTES, 's'));
   void *shared = NULL;
   assert_int_equal(gloo_alloc(BYTES, &shared, NULL), GLOO_OK);
@@ -309,7 +309,7 @@ typedef struct verdict {
   uint32_t mapped, same;
 } verdict;
 
-/* Reach and fetch what the other side shows. */
+/* Reaches and reads what the other side offers. */
 static void judge(end *e, int socket) {
   uint64_t rkey;
   get(socket, &rkey, sizeof rkey);
@@ -357,10 +357,10 @@ static void no_descriptors_left_is_said(void **state) {
   assert_int_equal(v.status, GLOO_ERR_NO_MEMORY);
 }
 
-#if !defined(SANITIZED) /* which need addresses for themselves */
+#if !defined(SANITIZED) /* sanitizers need the addresses themselves */
 static void run_out_of_addresses(end *e, int socket) {
   poll_until_up(e);
-  void *keep = malloc(BYTES); /* so that there is some for `copy` */
+  void *keep = malloc(BYTES); /* leaves room for `copy` */
   free(keep);
   struct rlimit r = {BYTES, BYTES};
   if (setrlimit(RLIMIT_AS, &r) != 0) _exit(43);

@@ -1,5 +1,6 @@
-/* Jobs with a secret: who does not know it, on either side of a socket, opens
- * nothing and is told why. Also where the transport is chosen. Linux only. */
+/* Jobs with a secret: without it, a process on either side of a socket opens
+ * nothing and receives the reason. Also covers the choice of transport. Linux
+ * only. */
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -81,7 +82,7 @@ static void ranks_that_begin_at_once_prove_themselves(void **state) {
   }
 }
 
-/* Rank 0 begins, then rank 1. */
+/* Rank 0 connects first, then rank 1. */
 static void refuse(const gli_transport_ops *ops, const uint8_t *key_0,
                    const uint8_t *key_1, const char *why_0, const char *why_1) {
   scene *s = new_scene(ops, key_0, key_1);
@@ -111,7 +112,7 @@ static void other_secret_and_none_are_refused(void **state) {
   }
 }
 
-/* While this is set no memory can be made, as if there were none. */
+/* Makes creation of shared memory fail, as on a system without it. */
 static void forbid_memory(bool forbid) {
   struct rlimit limit;
   assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
@@ -119,7 +120,7 @@ static void forbid_memory(bool forbid) {
   assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
 }
 
-/* It goes over TCP in the end, when the engine has forgotten its secret. */
+/* The pair falls back to TCP after the engine has erased its secret. */
 static void closed_pair_of_auto_keeps_its_secret(void **state) {
   (void)state;
   scene *s = new_scene(&gli_transport_auto, job_key, job_key);
@@ -140,7 +141,8 @@ static void closed_pair_of_auto_keeps_its_secret(void **state) {
   free_scene(s);
 }
 
-/* Until then it stays as it is, whoever comes over TCP. */
+/* Before the fallback, the pair answers a TCP connection with a challenge, and
+ * changes nothing else. */
 static void closed_pair_of_auto_challenges_its_peer(void **state) {
   (void)state;
   scene *s = new_scene(&gli_transport_auto, job_key, job_key);
@@ -192,7 +194,7 @@ static void sign(const scene *s, const uint8_t *job, gli_shm_say say,
   note->asks = 1;
 }
 
-/* What rank 0 would say to rank 1; without a tag. */
+/* Returns the hello of rank 0 to rank 1, without a tag. */
 static gli_shm_note hello_of(const scene *s) {
   const gli_pair_config *c = &s->ends[0].config;
   return (gli_shm_note){.version = GLI_SHM_VERSION,
@@ -244,9 +246,9 @@ static void greeting_without_the_right_tag_opens_nothing(void **state) {
   assert_refused(s, &hello);
   sign(s, other_key, GLI_SHM_HELLO, &hello);
   assert_refused(s, &hello);
-  sign(s, job_key, GLI_SHM_ACCEPTED, &hello); /* another note's */
+  sign(s, job_key, GLI_SHM_ACCEPTED, &hello); /* tag of another note */
   assert_refused(s, &hello);
-  hello.from = 1, hello.to = 0; /* of the other direction */
+  hello.from = 1, hello.to = 0; /* tag of the opposite direction */
   sign(s, job_key, GLI_SHM_HELLO, &hello);
   hello.from = 0, hello.to = 1;
   assert_refused(s, &hello);
@@ -258,13 +260,14 @@ static void greeting_without_the_right_tag_opens_nothing(void **state) {
   }
   hello.asks = 0;
   assert_refused(s, &hello);
-  hello.asks = 1; /* right, but without memory */
+  hello.asks = 1; /* valid, but without memory */
   assert_int_equal(answer_to(s, &hello).say, GLI_SHM_DECLINED);
   assert_non_null(s->ends[1].pair);
   free_scene(s);
 }
 
-/* What listens where rank 1 should, and its answer. */
+/* A listener in place of rank 1 accepts, with a tag by `key` for a note of kind
+ * `say` (none if `key` is NULL). */
 static void answer_rank_0(const uint8_t *key, gli_shm_say say,
                           const char *why) {
   scene *s = new_scene(&gli_transport_shm, job_key, job_key);

@@ -1,5 +1,5 @@
-/* Claims on pieces of copies, by two threads at once: each piece is somebody's,
- * and nobody's twice. */
+/* Two threads claim pieces of copies at once: each piece is claimed exactly
+ * once. */
 #include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -20,7 +20,7 @@ enum { MESSAGES = 200000 };
 enum { SLOTS = 3, PIECES_MAX = 17 };
 
 static _Alignas(64) gli_shared_copy shares[GLI_SHARED_COPIES];
-static _Atomic uint32_t asked; /* messages, so far */
+static _Atomic uint32_t asked; /* messages so far */
 static _Atomic uint8_t taken[MESSAGES][PIECES_MAX];
 static _Atomic uint32_t copied[MESSAGES]; /* pieces */
 static _Atomic uint32_t lies, shared;
@@ -60,7 +60,7 @@ static void *receive(void *user) {
   return NULL;
 }
 
-/* What was asked last, or before that. */
+/* Helps with the latest copy, or an earlier one. */
 static void *send(void *user) {
   (void)user;
   uint32_t n, back = 0;
@@ -96,7 +96,7 @@ static void each_piece_is_taken_once(void **state) {
   }
 }
 
-/* From both ends, and not of an older round. */
+/* Claims come from both ends; a claim from an earlier round fails. */
 static void pieces_are_claimed_from_both_ends(void **state) {
   (void)state;
   gli_shared_copy *copy = &shares[7];

@@ -1,5 +1,5 @@
-/* Whoever knocks at the socket: strangers, other versions, damaged peers. None
- * may disturb the pair that there is. Linux only. */
+/* Strangers at the socket: other programs, other versions, damaged peers. None
+ * may disturb the existing pair. Linux only. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdlib.h>
@@ -45,7 +45,7 @@ static void assert_undisturbed(scene *s) {
   }
 }
 
-/* A socket that is connected to where rank 1 listens. */
+/* Returns a socket that is connected to the listener of rank 1. */
 static int stranger(scene *s) {
   gli_shm_endpoint endpoint;
   assert_true(gli_shm_endpoint_decode(&s->ends[0].config.address, &endpoint));
@@ -63,7 +63,7 @@ static gli_shm_received answer_on(scene *s, int fd, gli_shm_note *note) {
   return got;
 }
 
-/* What rank 0 would say to rank 1 about a pair of its own. */
+/* Returns rank 0's hello to rank 1 about a separate pair. */
 static gli_shm_note hello_of(scene *s) {
   const gli_pair_config *c = &s->ends[0].config;
   return (gli_shm_note){.version = GLI_SHM_VERSION,
@@ -91,7 +91,7 @@ static void garbage_is_hung_up_on(void **state) {
 }
 
 static void many_silent_strangers_keep_nobody_out(void **state) {
-  enum { STRANGERS = 300 }; /* more than are kept */
+  enum { STRANGERS = 300 }; /* more than rank 1 keeps */
   scene *s = *state;
   int fds[STRANGERS];
   for (int i = 0; i < STRANGERS; i++) fds[i] = stranger(s);
@@ -154,7 +154,7 @@ typedef struct offer {
 
 static const offer good = {0, GLI_SHM_PAGE_BYTES, true, true, 65536, 2048};
 
-/* The answer of a rank that has no pair yet. */
+/* Returns the answer of a rank that has no pair yet. */
 static uint32_t answer_to_offer(const offer *o) {
   scene *s = calloc(1, sizeof *s);
   assert_non_null(s);
@@ -182,7 +182,7 @@ static void descriptors_are_checked_before_they_are_used(void **state) {
   (void)state;
   assert_int_equal(answer_to_offer(&good), GLI_SHM_ACCEPTED);
   offer o = good;
-  o.ring_sealed = false; /* it could be made smaller under our feet */
+  o.ring_sealed = false; /* the peer could shrink it while it is mapped */
   assert_int_equal(answer_to_offer(&o), GLI_SHM_DECLINED);
   o = good;
   o.page_sealed = false;
