@@ -13,7 +13,7 @@
 
 #include "ibv_rank.h"
 
-/* More than all that the library waits for. */
+/* Longer than any timeout of the library. */
 enum { PATIENCE_S = 90 };
 
 static void die(const char *what) {
@@ -38,8 +38,8 @@ void ibv_job_free(ibv_job *job) {
 
 /* ---- the process --------------------------------------------------------- */
 
-/* The last small allocation leaves a region behind for the next, unless a
- * failure has cut that off from other ranks. */
+/* The last small allocation keeps a region for the next one, unless a failure
+ * has separated it from other ranks. */
 static void keep_small_region(void) {
   void *small;
   if (gloo_alloc(1, &small, NULL) == GLOO_OK) gloo_free(small);
@@ -53,7 +53,8 @@ static int count_descriptors(void) {
   return n;
 }
 
-/* The stand-in says what was not destroyed. -1: it is not in use. */
+/* Returns the number of objects that the stand-in still has, or -1 if it is not
+ * in use. */
 static int count_objects(void) {
   void *library = dlopen("libibverbs.so.1", RTLD_NOW | RTLD_NOLOAD);
   if (library == NULL) return -1;
@@ -106,7 +107,7 @@ static void be_the_job(const ibv_job *job) {
   setenv("STANDIN_COUNT",
          job->plan.count_file != NULL ? job->plan.count_file : "", 1);
   run_ranks(job);
-  exit(0); /* and not _exit: sanitizers look for leaks */
+  exit(0); /* not _exit: sanitizers check for leaks at exit */
 }
 
 void ibv_job_begin(ibv_job *job, const ibv_plan *plan) {

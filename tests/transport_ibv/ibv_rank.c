@@ -6,11 +6,11 @@
 
 #include "ranks/sanitized.h"
 
-/* Short messages, some of a few frames, and long ones. */
+/* Short messages, some of several frames, and long ones. */
 static const size_t counts[] = {1, 5000, 262144};
 enum { COUNTS = sizeof counts / sizeof counts[0], LARGEST = 262144 };
 
-/* Ranks that wait in vain for one that has failed give up. */
+/* Timeout after which ranks stop waiting for a failed one. */
 static const int64_t timeout_ns =
     SANITIZED ? INT64_C(8000000000) : INT64_C(2000000000);
 
@@ -25,7 +25,7 @@ static int32_t given(int rank, size_t i) {
   return rank * 1000 + (int32_t)(i % 997);
 }
 
-/* To the next rank, from the one before. */
+/* Sends to the next rank and receives from the previous one. */
 static gloo_status pass_on(const rank_work *w, size_t count) {
   gloo_request *sending;
   int left = (w->rank + w->size - 1) % w->size;
@@ -53,7 +53,7 @@ static gloo_status reduce(const rank_work *w, size_t count) {
   return status;
 }
 
-/* One rank is late, so that the others sleep. */
+/* Delays one rank, so that the others sleep. */
 static void be_late(const rank_work *w, int turn) {
   const struct timespec moment = {.tv_nsec = 5000000};
   if (w->rank == turn % w->size) nanosleep(&moment, NULL);
@@ -85,7 +85,7 @@ static gloo_status use_malloc(rank_work *w) {
   return status;
 }
 
-/* To the part of the next rank, and back from there. */
+/* Puts into the next rank's part, and gets it back. */
 static gloo_status use_window(const rank_work *w, size_t count) {
   gloo_window *window;
   size_t bytes = count * sizeof *w->in;

@@ -1,4 +1,4 @@
-/* What each rank of a job does. */
+/* The program of each rank of a job. */
 #ifndef TESTS_TRANSPORT_IBV_IBV_RANK_H
 #define TESTS_TRANSPORT_IBV_IBV_RANK_H
 

@@ -1,8 +1,7 @@
-/* Every entry point of libibverbs fails once, at several of its calls, and so
- * do work requests and the device: each rank then has right results (by TCP
- * where RDMA cannot be had, and it says why) or an error that says something;
- * nothing crashes, hangs, or is left over. Run with the stand-in in
- * LD_LIBRARY_PATH. */
+/* Each entry point of libibverbs fails once, at several of its calls, and so do
+ * work requests and the device. Every rank then has correct results (over TCP
+ * if RDMA is unavailable, with the reason) or an error with a text. Nothing
+ * crashes, hangs or leaks. Run with the stand-in in LD_LIBRARY_PATH. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -22,11 +21,11 @@ enum { JOBS = 6, DENSE = 3, SPREAD = 4, ROUNDS_MAX = 64, NAME_BYTES = 40 };
 static int n_ranks;
 static bool verbose;
 
-/* One thing that can fail. */
+/* A kind of fault. */
 typedef struct fault_kind {
-  const char *name;   /* as in STANDIN_COUNT */
+  const char *name;   /* as in the file of STANDIN_COUNT */
   const char *format; /* of STANDIN_FAIL */
-  const char *why;    /* part of what is said where it is TCP; NULL: any */
+  const char *why;    /* part of the reason if the pair uses TCP; NULL: any */
 } fault_kind;
 
 static const fault_kind kinds[] = {
@@ -60,7 +59,7 @@ static const fault_kind kinds[] = {
     {"completion", "completion:%lu", NULL},
     {"device_fatal", "event:device_fatal@%lu", NULL},
     {"qp_fatal", "event:qp_fatal@%lu", NULL},
-    /* And all after it. */
+    /* Fails this call and all later ones. */
     {"query_gid_ex", "query_gid_ex:%lu+", NULL},
     {"query_pkey", "query_pkey:%lu+", NULL},
     {"reg_mr", "reg_mr:%lu+", NULL},
@@ -79,7 +78,7 @@ static const fault_kind kinds[] = {
 };
 enum { KINDS = sizeof kinds / sizeof kinds[0] };
 
-/* How often each was called in a run without faults. */
+/* Number of calls of each kind in a run without faults. */
 static unsigned long called[KINDS];
 
 static void nap(void) {
@@ -125,7 +124,7 @@ static void nothing_fails(void **state) {
 
 /* ---- with one ------------------------------------------------------------ */
 
-/* The first few calls, and some of all the others. */
+/* Chooses the first few calls, and some of all others. */
 static int choose_rounds(unsigned long most, unsigned long *rounds) {
   int n = 0;
   for (unsigned long i = 1; i <= DENSE && i <= most; i++) rounds[n++] = i;
@@ -206,8 +205,8 @@ static void one_fails(void **state) {
   assert_int_equal(tally.faults, 0);
 }
 
-/* Arguments: how many ranks; then, if wanted, the name of one kind, of which
- * all is told. */
+/* Arguments: the number of ranks, and optionally the name of one kind, whose
+ * runs are all reported. */
 int main(int argc, char **argv) {
   static const fault_kind *states[KINDS];
   struct CMUnitTest tests[KINDS + 1] = {cmocka_unit_test(nothing_fails)};

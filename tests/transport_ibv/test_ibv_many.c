@@ -1,5 +1,5 @@
-/* A rank that many send to while it is away, and that leave then: all that they
- * have sent arrives before it hears that they have left. */
+/* Many ranks send to one rank while it does not poll, and then leave: it
+ * receives all messages before it sees that they left. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -11,8 +11,8 @@
 
 enum { RANKS = 120, EACH = 12, TURNS = 8 };
 
-/* Whose turn it is: ranks send one after the other, and leave the other way
- * round. */
+/* Orders the ranks: they send one after the other, and leave in reverse
+ * order. */
 typedef struct many_turn {
   uv_mutex_t lock;
   uv_cond_t changed;
@@ -37,7 +37,7 @@ static void send_to_first(rank_env *env) {
     RANK_OK(env, gloo_send(env->context, &i, 1, GLOO_INT32, 0, NULL, NULL));
 }
 
-/* Rank 0 connects to each of the others first. */
+/* Rank 0 first connects to each of the others. */
 static void leave_early(rank_env *env) {
   int32_t word = 0;
   for (int r = 1; r < RANKS; r++) {
@@ -59,7 +59,8 @@ static void leave_early(rank_env *env) {
     return;
   }
   turn_await(env->user, 2 * (RANKS - 1));
-  nanosleep(&(struct timespec){.tv_nsec = 300000000}, NULL); /* they leave */
+  nanosleep(&(struct timespec){.tv_nsec = 300000000},
+            NULL); /* the others leave */
   for (int r = 1; r < RANKS; r++) {
     for (int32_t i = 0; i < EACH; i++) {
       RANK_OK(env,
@@ -80,7 +81,7 @@ static void leave_once(void **state) {
   uv_mutex_destroy(&turn.lock);
 }
 
-/* With one pair that goes by TCP, which has rank 0 look there each time. */
+/* One pair uses TCP, so rank 0 polls TCP each time, too. */
 static _Noreturn void leave_in_child(int turn) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(leave_once)};
   char fail[32];
@@ -90,7 +91,7 @@ static _Noreturn void leave_in_child(int turn) {
   exit(cmocka_run_group_tests(tests, NULL, NULL));
 }
 
-/* What comes first from whom is by chance, so it is tried often. */
+/* The order of arrival is random, so the test runs many times. */
 static void all_arrives_before_they_leave(void **state) {
   (void)state;
   for (int turn = 0; turn < TURNS; turn++) {

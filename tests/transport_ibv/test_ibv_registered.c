@@ -1,6 +1,6 @@
-/* Long messages between memory of malloc: once it is registered nobody copies
- * them, and when it is no longer no device has it. How they travel shows in how
- * many work requests are posted: whole ranges take few, copies one for each
+/* Long messages between memory from malloc: registered memory is sent without
+ * copies, and no device keeps it after deregistration. The number of posted
+ * work requests shows which way was used: whole ranges take few, copies one per
  * buffer. */
 #include <dlfcn.h>
 #include <stdatomic.h>
@@ -15,7 +15,7 @@
 
 enum {
   BYTES = 4 << 20,
-  /* Barriers, questions, and four writes of 1 MiB; a frame is 8 KiB. */
+  /* Barriers, requests, and four writes of 1 MiB; a frame has 8 KiB. */
   FEW = 100,
   MANY = BYTES / 8192
 };
@@ -36,8 +36,8 @@ static void registered_barrier(rank_env *env) {
   RANK_OK(env, gloo_barrier(env->context, NULL, NULL));
 }
 
-/* From rank 0 to rank 1. Returns how many work requests that took, and what
- * else went on. */
+/* Sends from rank 0 to rank 1. Returns the number of work requests posted
+ * meanwhile. */
 static unsigned long pass(rank_env *env, uint8_t *memory, uint8_t seed) {
   registered_barrier(env);
   unsigned long before = calls("post_send");
@@ -60,7 +60,7 @@ static unsigned long pass(rank_env *env, uint8_t *memory, uint8_t seed) {
   return posted;
 }
 
-/* One rank after the other, and nothing else goes on. */
+/* Ranks deregister one after the other, with no other traffic. */
 static void deregister_alone(rank_env *env, uint8_t *memory) {
   for (int r = 0; r < env->size; r++) {
     registered_barrier(env);
@@ -95,7 +95,7 @@ static void registered_memory_is_not_copied(void **state) {
   ranks_run(2, &o, use_registered);
 }
 
-/* One end is enough for that end. */
+/* Registration at one end is enough for that end. */
 static void use_one_sided(rank_env *env) {
   uint8_t *memory = malloc(BYTES);
   RANK_CHECK(env, memory != NULL);
@@ -119,7 +119,7 @@ static void one_end_may_have_it_alone(void **state) {
   ranks_run(2, &o, use_one_sided);
 }
 
-/* The ranks leave, devices and all, with the memory still registered. */
+/* The ranks close their devices while the memory is still registered. */
 static void leave_registered(rank_env *env) {
   uint8_t *memory = env->user;
   memory += env->rank * BYTES;
@@ -139,14 +139,15 @@ static void devices_go_before_the_registration(void **state) {
   free(memory);
 }
 
-/* A child has the registration as well, and not what devices made of it. */
+/* A forked child inherits the registration, but not the devices'
+ * registrations. */
 static int be_a_child(void *memory) {
   gloo_device *own;
   gloo_device_options options = GLOO_DEVICE_OPTIONS_INIT;
   options.transport = "ibv";
   alarm(60);
   if (gloo_memory_deregister(memory, NULL) != GLOO_OK) return 1;
-  if (SANITIZED_THREADS) return 0; /* a child may start no threads then */
+  if (SANITIZED_THREADS) return 0; /* a child cannot start threads then */
   if (gloo_device_create(&options, &own, NULL) != GLOO_OK) return 2;
   gloo_device_destroy(own);
   return 0;
@@ -194,7 +195,7 @@ static void use_refused(rank_env *env) {
   RANK_CHECK(env, pass(env, memory, 1) > MANY);
   unsigned long before = calls("reg_mr");
   RANK_CHECK(env, pass(env, memory, 2) > MANY);
-  RANK_CHECK(env, calls("reg_mr") == before); /* it is asked once */
+  RANK_CHECK(env, calls("reg_mr") == before); /* asked only once */
   RANK_OK(env, gloo_memory_deregister(memory, NULL));
   free(memory);
 }

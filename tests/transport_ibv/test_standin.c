@@ -1,5 +1,5 @@
-/* The stand-in does what the standard says, and notices its callers' mistakes:
- * else what it says of the transport would mean nothing. */
+/* Tests of the stand-in: it follows the standard and detects mistakes of its
+ * callers. Otherwise its results for the transport would mean nothing. */
 #include <errno.h>
 #include <poll.h>
 #include <setjmp.h>
@@ -23,7 +23,7 @@ enum { BYTES = 100000, WAIT_MS = 20000 };
 
 static const gli_verbs *v;
 
-/* Two ends of a connection, each with memory of its own. */
+/* Both ends of a connection, each with separate memory. */
 typedef struct verbs_end {
   struct ibv_cq *cq;
   struct ibv_qp *qp;
@@ -216,7 +216,8 @@ static void inline_data_is_copied(void **state) {
   struct ibv_sge part = {(uintptr_t)text, sizeof text, 0};
   assert_int_equal(post_message(a, part, IBV_SEND_INLINE), 0);
   memset(text, 0, sizeof text);
-  assert_int_equal(post_buffer(b, part_of(b, 0, 8)), 0); /* after it came */
+  assert_int_equal(post_buffer(b, part_of(b, 0, 8)),
+                   0); /* posted after the message came */
   expect(b, 7, IBV_WC_SUCCESS);
   assert_string_equal((char *)b->memory, "inline");
   part.length = 65;
@@ -344,7 +345,8 @@ static void a_peer_that_is_gone_shows(void **state) {
   }
 }
 
-/* Room is there again when a completion that covers it has been polled. */
+/* A slot of a queue is free only after a completion that covers it was
+ * polled. */
 static void queues_have_room_for_so_many(void **state) {
   (void)state;
   verbs_two two;
@@ -382,7 +384,7 @@ static void only_what_comes_later_is_told(void **state) {
   assert_int_equal(to_err(a), 0);
   assert_int_equal(post_buffer(a, part_of(a, 0, 9)), 0);
   expect(a, 7, IBV_WC_WR_FLUSH_ERR);
-  assert_false(is_told(&two, 0)); /* nobody had asked */
+  assert_false(is_told(&two, 0)); /* not armed */
   assert_int_equal(ibv_req_notify_cq(a->cq, 0), 0);
   assert_false(is_told(&two, 20));
   assert_int_equal(post_buffer(a, part_of(a, 0, 9)), 0);
@@ -394,7 +396,7 @@ static void only_what_comes_later_is_told(void **state) {
   v->ack_cq_events(cq, 1);
   expect(a, 7, IBV_WC_WR_FLUSH_ERR);
   expect(a, 7, IBV_WC_WR_FLUSH_ERR);
-  assert_false(is_told(&two, 0)); /* once */
+  assert_false(is_told(&two, 0)); /* only once */
   two_free(&two);
 }
 
@@ -477,7 +479,7 @@ static void mistake_in_child(void (*make)(verbs_two *two), int out) {
   verbs_two two;
   alarm(60);
   dup2(out, STDERR_FILENO);
-  signal(SIGABRT, SIG_DFL); /* no report of a sanitizer's */
+  signal(SIGABRT, SIG_DFL); /* avoids a sanitizer's report */
   two_make(&two);
   make(&two);
   _exit(0);

@@ -1,4 +1,4 @@
-/* Completion queues, and the channels that tell of them. */
+/* Completion queues and completion channels. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -38,7 +38,7 @@ int ibv_destroy_comp_channel(struct ibv_comp_channel *channel) {
   return code;
 }
 
-/* One of those of the channel that has something to tell. */
+/* Returns a completion queue of the channel with a pending event, or NULL. */
 static standin_cq *told_cq(const struct ibv_comp_channel *channel) {
   for (standin_object *o = standin_first; o != NULL; o = o->next) {
     standin_cq *cq = o->self;
@@ -151,7 +151,7 @@ void standin_complete(struct ibv_cq *base, const standin_entry *entry) {
     standin_die("a completion cannot be told");
 }
 
-/* Some drivers take them out, others do not. */
+/* Removes entries of a queue pair, or keeps them, as drivers differ in this. */
 void standin_clean(struct ibv_cq *base, const standin_qp *qp) {
   standin_cq *cq = (standin_cq *)base;
   uint32_t room = (uint32_t)base->cqe, kept = cq->tail;
@@ -167,7 +167,7 @@ void standin_clean(struct ibv_cq *base, const standin_qp *qp) {
   cq->head = kept;
 }
 
-/* Room in the queues of a pair is known to be free when this is polled. */
+/* Frees the queue slots that this completion covers. */
 static void free_work(const standin_entry *entry) {
   if (entry->qp == NULL) return;
   standin_queue *queue = entry->sends ? &entry->qp->send : &entry->qp->receive;

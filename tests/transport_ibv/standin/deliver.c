@@ -1,4 +1,4 @@
-/* What the wire does for a queue pair, one step at a time. */
+/* The steps of the wire for a queue pair. */
 #include <string.h>
 
 #include "standin.h"
@@ -9,8 +9,8 @@ unsigned long standin_delivered, standin_refused;
 
 /* ---- moving bytes -------------------------------------------------------- */
 
-/* The run of a work request's bytes from `at` on: where it lies and how long it
- * is. `mr`: what it is in; NULL: it may not be used so. */
+/* A contiguous run of a work request's bytes from `at` on. `mr` is the region
+ * that it is in; NULL if the access is not allowed. */
 typedef struct byte_run {
   uint8_t *at;
   size_t bytes;
@@ -29,7 +29,8 @@ static byte_run run_at(const standin_qp *qp, const standin_work *work,
                                           part->length, access)};
 }
 
-/* Bytes from `at` on that a sender reads. NULL: it may not. */
+/* Returns the bytes from `at` on that a sender reads, or NULL if it must
+ * not. */
 static const uint8_t *source_at(const standin_qp *qp, const standin_work *work,
                                 size_t at, size_t *bytes) {
   static const uint8_t lost[PIECE_MAX];
@@ -97,7 +98,7 @@ static void complete_receive(standin_qp *qp, enum ibv_wc_status status,
   standin_complete(qp->base.recv_cq, &entry);
 }
 
-/* One of those that are left. */
+/* Flushes one of the remaining work requests. */
 static bool flush_one(standin_qp *qp) {
   bool sends = qp->send.over != qp->send.posted;
   bool receives = qp->receive.over != qp->receive.posted;
@@ -110,15 +111,15 @@ static bool flush_one(standin_qp *qp) {
   return sends || receives;
 }
 
-/* The work request being delivered never will be. Which shows when all before
- * it are over. */
+/* Marks the work request being delivered as failed. The failure shows after all
+ * earlier ones have completed. */
 static void give_up(standin_qp *qp, standin_work *work,
                     enum ibv_wc_status status) {
   work->status = status;
   qp->send.moved++;
 }
 
-/* Later, for a while. */
+/* Retries later, within the retry time. */
 static void try_again(standin_qp *qp, standin_work *work) {
   uint64_t now = standin_now_ns();
   /* A sixteenth of what hardware takes: 4.1 us x 2^timeout, each time. */
@@ -149,7 +150,8 @@ static void break_peer(standin_qp *peer, enum ibv_event_type type) {
   standin_break(peer);
 }
 
-/* Where the next piece of a message goes. NULL: nowhere, and both know. */
+/* Returns the destination of the next piece of a message. NULL: there is none,
+ * and both ends have the error. */
 static uint8_t *place_of_message(standin_qp *qp, standin_qp *peer,
                                  standin_work *work, size_t *bytes,
                                  bool *orphan) {
@@ -172,7 +174,7 @@ static uint8_t *place_of_message(standin_qp *qp, standin_qp *peer,
   return run.at;
 }
 
-/* Of the peer's memory that is written to, or read. */
+/* Returns the part of the peer's memory that is written or read. */
 static uint8_t *place_by_key(standin_qp *qp, standin_qp *peer,
                              standin_work *work, bool *orphan) {
   const standin_mr *mr = NULL;
@@ -190,7 +192,7 @@ static uint8_t *place_by_key(standin_qp *qp, standin_qp *peer,
   return (uint8_t *)(uintptr_t)work->remote + work->moved;
 }
 
-/* A message finds no buffer. */
+/* Rejects a message for which no buffer is posted. */
 static void refuse(standin_qp *qp, standin_work *work) {
   standin_refused++;
   if (standin_is_strict())
@@ -228,7 +230,7 @@ static void deliver_piece(standin_qp *qp, standin_qp *peer,
     complete_receive(peer, IBV_WC_SUCCESS, work->bytes);
 }
 
-/* The next piece that a read fetches. */
+/* Fetches the next piece of an RDMA read. */
 static void fetch_piece(standin_qp *qp, standin_qp *peer, standin_work *work) {
   byte_run run = run_at(qp, work, work->moved, IBV_ACCESS_LOCAL_WRITE);
   bool orphan = false;
@@ -265,11 +267,11 @@ static void deliver(standin_qp *qp, standin_work *work) {
 
 /* ---- acknowledging ------------------------------------------------------- */
 
-/* What is under way may be sent again, so it has to stay as it is until its end
- * is told. */
+/* Dies if the source has changed: data in flight may be sent again, so it must
+ * stay unchanged until its completion. */
 static void check_unchanged(const standin_qp *qp, const standin_work *work) {
   uint64_t sum;
-  if (work->opcode == IBV_WR_RDMA_READ) return; /* which writes to it */
+  if (work->opcode == IBV_WR_RDMA_READ) return; /* a read writes there */
   if (!standin_sum(qp, work, &sum) || sum == work->sum) return;
   standin_die(
       "what a work request of %zu bytes reads was written to before it "
@@ -282,8 +284,7 @@ static void acknowledge(standin_qp *qp) {
   if (work->status == IBV_WC_SUCCESS) {
     standin_qp *peer = standin_find_qp(qp->is.dest_qp_num);
     check_unchanged(qp, work);
-    /* An acknowledgement may be lost, and none comes again of a peer that is no
-     * more. */
+    /* Acknowledgements may be lost, and a destroyed peer sends no others. */
     if (peer == NULL && standin_random(4) == 0)
       work->status = IBV_WC_RETRY_EXC_ERR;
   }
@@ -291,7 +292,8 @@ static void acknowledge(standin_qp *qp) {
   if (work->status != IBV_WC_SUCCESS) standin_break(qp);
 }
 
-/* Nothing moves behind what has failed. */
+/* Returns true if the next work request can move: nothing moves behind a failed
+ * one. */
 static bool can_deliver(standin_qp *qp, uint64_t *due_ns) {
   standin_queue *queue = &qp->send;
   if (queue->moved == queue->posted) return false;

@@ -1,4 +1,4 @@
-/* The device, its port, and contexts. */
+/* Devices, ports and contexts. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -10,7 +10,7 @@
 
 #include "standin.h"
 
-/* Of the wire only (RoCE v1), and of 192.0.2.1. */
+/* GIDs: a link-local one (RoCE v1), and 192.0.2.1. */
 const union ibv_gid standin_gids[] = {
     {.raw = {0xfe, 0x80, [8] = 0x02, [15] = 0x01}},
     {.raw = {[10] = 0xff, [11] = 0xff, 192, 0, 2, 1}},
@@ -108,7 +108,7 @@ struct ibv_context *ibv_open_device(struct ibv_device *device) {
   return context;
 }
 
-/* Of a kind, in this context. */
+/* Returns an object of this kind that is left in the context, or NULL. */
 static void *find_left(const struct ibv_context *context, standin_kind kind) {
   for (standin_object *o = standin_first; o != NULL; o = o->next)
     if (o->context == context && o->kind == kind) return o->self;
@@ -125,8 +125,8 @@ static void free_left(standin_kind kind, void *self) {
   free(self);
 }
 
-/* The kernel takes back what is left. That is a leak, unless the caller was not
- * let do better. */
+/* Releases a context and all objects left in it, as the kernel does. These are
+ * leaks, unless a fault prevented their destruction. */
 static void context_release(standin_context *context) {
   struct ibv_context *base = &context->base;
   for (int kind = STANDIN_QP; kind > STANDIN_CONTEXT; kind--) {
@@ -150,7 +150,7 @@ static void context_release(standin_context *context) {
   free(context);
 }
 
-/* Where it is to fail, it does what it can, as close does. */
+/* Closes the device even if the call is to fail, as close() does. */
 int ibv_close_device(struct ibv_context *context) {
   int code = standin_enter(STANDIN_close_device);
   standin_leave();
@@ -168,7 +168,7 @@ int ibv_close_device(struct ibv_context *context) {
 
 /* ---- the port ------------------------------------------------------------ */
 
-/* The structure as it was at first: its beginning, up to phys_state. */
+/* Fills in the original structure: its beginning, up to phys_state. */
 int ibv_query_port(struct ibv_context *context, uint8_t number,
                    struct _compat_ibv_port_attr *attributes) {
   int code = standin_enter(STANDIN_query_port);

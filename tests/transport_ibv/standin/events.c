@@ -1,4 +1,4 @@
-/* What a device tells of its own accord. */
+/* Asynchronous events of a device. */
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -34,7 +34,8 @@ static bool is_of_qp(const struct ibv_async_event *event) {
          event->event_type == IBV_EVENT_QP_REQ_ERR;
 }
 
-/* Acknowledged ones are counted in handle, taken ones in events_completed. */
+/* `handle` counts acknowledged events, `events_completed` those that were
+ * taken. */
 void standin_purge_events(struct ibv_qp *qp) {
   standin_context *context = (standin_context *)qp->context;
   for (int i = 0; qp->handle != qp->events_completed; i++) {

@@ -1,4 +1,4 @@
-/* Counting calls, and making some fail. */
+/* Counters of calls, and injected faults. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -23,7 +23,7 @@ static unsigned long counts[STANDIN_N_CALLS];
 static struct call_fault {
   standin_call call; /* STANDIN_N_CALLS: none */
   unsigned long n;
-  bool on; /* and all after it */
+  bool on; /* all later calls fail, too */
   int code;
 } fault;
 static uint64_t random_state;
@@ -72,7 +72,7 @@ static void fork_after(void) {
   pthread_mutex_unlock(&standin_lock);
 }
 
-/* What there was is the parent's. */
+/* Existing objects belong to the parent. */
 static void fork_child(void) {
   standin_forget();
   standin_wire_forget();

@@ -40,7 +40,7 @@ int ibv_dealloc_pd(struct ibv_pd *pd) {
   return code;
 }
 
-/* No key comes back soon. */
+/* Returns a key that was not used recently. */
 static uint32_t next_key(void) {
   static uint32_t key = 0x1000;
   return key += 1 + standin_random(0x100);
@@ -72,8 +72,8 @@ struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *memory, size_t bytes,
   return mr != NULL ? &mr->base : NULL;
 }
 
-/* Memory that was not let go stays where it is for a device, but the caller
- * may have unmapped it since. */
+/* A device keeps memory that was not deregistered, but the caller may have
+ * unmapped it since. */
 int ibv_dereg_mr(struct ibv_mr *mr) {
   int code = standin_enter(STANDIN_dereg_mr);
   standin_check(STANDIN_MR, mr, "ibv_dereg_mr");
@@ -87,7 +87,7 @@ int ibv_dereg_mr(struct ibv_mr *mr) {
   return code;
 }
 
-/* 64 bits, and no sum of them runs over. */
+/* Computes with 64 bits, without overflow. */
 static bool lies_within(const struct ibv_mr *mr, uint64_t address,
                         size_t bytes) {
   uint64_t base = (uintptr_t)mr->addr;

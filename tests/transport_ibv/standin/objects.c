@@ -1,4 +1,4 @@
-/* Which objects there are. */
+/* The list of existing objects. */
 #include <stdio.h>
 
 #include "standin.h"

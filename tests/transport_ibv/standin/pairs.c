@@ -1,4 +1,4 @@
-/* Queue pairs, and the states that they go through. */
+/* Queue pairs and their states. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,7 +72,7 @@ standin_work *standin_work_at(standin_queue *queue, uint32_t number) {
 
 /* ---- states -------------------------------------------------------------- */
 
-/* What a change of state takes, and may take besides. */
+/* Required and optional attributes of each state change. */
 static const struct qp_change {
   enum ibv_qp_state from, to;
   int needs, allows;
@@ -109,7 +109,7 @@ static bool change_is_allowed(enum ibv_qp_state from, enum ibv_qp_state to,
 }
 
 static bool address_is_good(const struct ibv_ah_attr *address) {
-  /* RoCE goes by GID, always. */
+  /* RoCE always uses the GID. */
   return address->is_global && address->port_num == 1 && address->sl < 16 &&
          address->grh.sgid_index < STANDIN_GIDS && address->grh.hop_limit > 0;
 }
@@ -128,7 +128,7 @@ static bool attributes_are_good(const struct ibv_qp_attr *to, int mask) {
   return to->min_rnr_timer < 32;
 }
 
-/* Keep what the mask names. */
+/* Stores the attributes that the mask names. */
 static void attributes_take(struct ibv_qp_attr *is,
                             const struct ibv_qp_attr *to, int mask) {
   if (mask & IBV_QP_ACCESS_FLAGS) is->qp_access_flags = to->qp_access_flags;

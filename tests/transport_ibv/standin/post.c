@@ -31,7 +31,7 @@ static void inline_take(standin_work *work) {
 
 /* ---- sending ------------------------------------------------------------- */
 
-/* Faults that come with the nth work request. */
+/* Injects faults that are due with the nth work request. */
 static void meet_faults(standin_qp *qp, standin_work *work) {
   standin_context *context = (standin_context *)qp->base.context;
   work->doomed = standin_happens(STANDIN_completion) != 0;

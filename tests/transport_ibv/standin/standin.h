@@ -1,19 +1,21 @@
-/* A libibverbs for tests: one RDMA device, whose queue pairs are all of this
- * process. A thread is the wire: it moves what was posted in pieces, late, and
- * in a random order of queue pairs; whatever the standard leaves open it does
- * one way or the other. A caller's mistake that real hardware forgives now and
- * then ends the process with a sentence.
+/* A libibverbs for tests: one RDMA device, whose queue pairs all belong to this
+ * process. A thread is the wire: it moves posted data in pieces, late, and in a
+ * random order of queue pairs. Where the standard leaves a choice it chooses at
+ * random. A mistake of the caller that real hardware may forgive ends the
+ * process with a message.
  *
  * Environment:
  *   STANDIN_FAIL=NAME:N[+][:ERRNO]  the Nth call of that name fails (+: and all
- *       after it); "completion": the Nth work request that sends;
- * "event:device_fatal@N" and "event:qp_fatal@N": an event comes after N of
- * those STANDIN_COUNT=FILE  at exit, how often each was called: "NAME N" lines
- *   STANDIN_SEED=N      of what is random
- *   STANDIN_PROMPT=1    what is posted arrives at once, within the call, and no
- *       thread runs: one that drives both ends polls equally often in every run
- *   STANDIN_STRICT=1    no message may find that no buffer is there for it, and
- *       at exit nothing may be left over, and something must have been sent */
+ *       later ones). "completion" is the Nth send work request.
+ *       "event:device_fatal@N" and "event:qp_fatal@N" raise an event after N
+ *       send work requests.
+ *   STANDIN_COUNT=FILE  writes the number of calls at exit: "NAME N" lines
+ *   STANDIN_SEED=N      seeds the random choices
+ *   STANDIN_PROMPT=1    data arrives at once, within the posting call, and no
+ *       thread runs: a thread that drives both ends polls equally often in
+ *       every run
+ *   STANDIN_STRICT=1    every message must find a buffer; at exit nothing may
+ *       be left, and something must have been sent */
 #ifndef TESTS_TRANSPORT_IBV_STANDIN_H
 #define TESTS_TRANSPORT_IBV_STANDIN_H
 
@@ -24,13 +26,13 @@
 
 #include <infiniband/verbs.h>
 
-/* Macros of the header, which stand for what the library has. */
+/* Undefine macros of the header, which hide the library's functions. */
 #undef ibv_query_port
 #undef ibv_reg_mr
 
 /* ---- calls and faults (faults.c) ----------------------------------------- */
 
-/* Names, and how each fails. */
+/* The calls, and how each fails. */
 #define STANDIN_CALLS(_)         \
   _(fork_init, EINVAL)           \
   _(get_device_list, ENOSYS)     \
@@ -73,25 +75,26 @@ typedef enum standin_call {
       STANDIN_N_CALLS
 } standin_call;
 
-/* Take the lock that is over all, and count a call. Other than 0: it is to fail
- * with this. */
+/* Takes the global lock and counts a call. Returns 0, or the code that the call
+ * must fail with. */
 int standin_enter(standin_call call);
 void standin_leave(void);
-/* The same for what happens under the lock anyway. */
+/* Like standin_enter, but for events; the caller holds the lock. */
 int standin_happens(standin_call call);
-/* A call of that name is to fail, or has: what it did not destroy is left. */
+/* Returns true if a call of that name is to fail, or has failed: objects that
+ * it did not destroy are no leaks. */
 bool standin_spares(void);
 bool standin_is_strict(void);
 bool standin_is_prompt(void);
 
-/* For tests, by dlsym: how often that has happened so far. */
+/* Returns the number of calls so far; for tests, through dlsym. */
 unsigned long standin_calls(const char *name);
 
-/* Say it, and abort. */
+/* Prints a message and aborts. */
 _Noreturn void standin_die(const char *format, ...)
     __attribute__((format(printf, 1, 2)));
 
-/* 0 to below - 1. */
+/* Returns a random number from 0 to below - 1. */
 unsigned standin_random(unsigned below);
 uint64_t standin_now_ns(void);
 
@@ -116,26 +119,27 @@ typedef struct standin_object {
 } standin_object;
 
 extern pthread_mutex_t standin_lock;
-extern standin_object *standin_first; /* of all that there are */
+extern standin_object *standin_first; /* list of all objects */
 
 void standin_add(standin_object *object, standin_kind kind, void *self,
                  void *context);
-/* Ends the process if there is none such. */
+/* Ends the process if the object does not exist. */
 void standin_check(standin_kind kind, const void *self, const char *call);
 void standin_remove(standin_kind kind, const void *self);
-/* Something is left that was to be destroyed before. */
+/* Counts an object that should have been destroyed before. */
 void standin_count_leak(standin_kind kind);
 
 void standin_forget(void);
 
-/* For tests, by dlsym: how many there are, or were left. */
+/* Returns the number of objects that exist or were leaked; for tests, through
+ * dlsym. */
 int standin_objects(void);
 
 /* ---- the device ---------------------------------------------------------- */
 
 typedef struct standin_device {
   struct ibv_device base;
-  int users; /* lists and contexts */
+  int users; /* device lists and contexts */
 } standin_device;
 
 typedef struct standin_event {
@@ -159,7 +163,7 @@ typedef struct standin_mr {
   struct ibv_mr base;
   standin_object object;
   int access;
-  bool orphan; /* it was not let go, and the caller has forgotten it */
+  bool orphan; /* not destroyed, and forgotten by the caller */
 } standin_mr;
 
 typedef struct standin_channel {
@@ -170,15 +174,16 @@ typedef struct standin_channel {
 extern const union ibv_gid standin_gids[];
 enum { STANDIN_GIDS = 2, STANDIN_GID_ROOM = 4, STANDIN_PKEYS = 2 };
 
-/* Raise an event; `qp` NULL: of the device. */
+/* Raises an event of `qp`, or of the device if `qp` is NULL. */
 void standin_raise(standin_context *context, enum ibv_event_type type,
                    struct ibv_qp *qp);
-/* No event of that one is to come any more; waits until all are acknowledged.
- */
+/* Waits until all events of `qp` that were taken are acknowledged, and removes
+ * its pending ones. */
 void standin_purge_events(struct ibv_qp *qp);
-/* Take one off an eventfd that counts, if there is one. */
+/* Takes one from an eventfd counter, if it is not 0. */
 void standin_uncount(int fd);
-/* The memory that a key stands for; NULL: not all of this. */
+/* Returns the memory region of a key, or NULL if it does not cover the
+ * range. */
 standin_mr *standin_find_mr(const struct ibv_pd *pd, uint32_t key,
                             uint64_t address, size_t bytes, int access);
 
@@ -190,7 +195,7 @@ typedef struct standin_entry {
   struct ibv_wc wc;
   standin_qp *qp; /* NULL: destroyed */
   bool sends;
-  uint32_t number; /* of the work request */
+  uint32_t number; /* number of the work request */
 } standin_entry;
 
 typedef struct standin_cq {
@@ -203,7 +208,8 @@ typedef struct standin_cq {
 } standin_cq;
 
 void standin_complete(struct ibv_cq *cq, const standin_entry *entry);
-/* The queue pair is going: its entries do, too, or stay without it. */
+/* Called when the queue pair is destroyed: removes its entries, or detaches
+ * them. */
 void standin_clean(struct ibv_cq *cq, const standin_qp *qp);
 
 int standin_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc);
@@ -221,7 +227,7 @@ enum {
 /* A work request. */
 typedef struct standin_work {
   uint64_t id;
-  enum ibv_wr_opcode opcode; /* of those that send */
+  enum ibv_wr_opcode opcode; /* of send requests */
   unsigned flags;
   struct ibv_sge part[STANDIN_PARTS];
   int n_parts;
@@ -230,17 +236,17 @@ typedef struct standin_work {
   uint64_t remote;
   uint32_t rkey;
 
-  uint64_t sum; /* of what it reads, which must stay so */
+  uint64_t sum; /* checksum of the source, which must not change */
   size_t moved;
   bool doomed;
-  uint64_t due_ns;   /* not before; 0: at once */
-  uint64_t until_ns; /* the last try; 0: none has failed */
-  unsigned refused;  /* for want of a buffer */
+  uint64_t due_ns;   /* earliest time; 0: at once */
+  uint64_t until_ns; /* last time to retry; 0: no failure yet */
+  unsigned refused;  /* number of times without a buffer */
   enum ibv_wc_status status;
 } standin_work;
 
-/* In order: all before `free` are polled, before `over` completed, before
- * `moved` delivered, before `posted` posted. */
+/* Counters, in this order: all before `free` are polled, before `over`
+ * completed, before `moved` delivered, before `posted` posted. */
 typedef struct standin_queue {
   standin_work *work;
   uint32_t room, parts;
@@ -253,11 +259,11 @@ struct standin_qp {
   standin_queue send, receive;
   bool signals_all;
   uint32_t inline_max;
-  struct ibv_qp_attr is; /* all that modify_qp was told */
+  struct ibv_qp_attr is; /* all attributes set by modify_qp */
 };
 
 standin_work *standin_work_at(standin_queue *queue, uint32_t number);
-/* Into the error state: what is posted will be flushed. */
+/* Enters the error state: posted work requests will be flushed. */
 void standin_break(standin_qp *qp);
 standin_qp *standin_find_qp(uint32_t number);
 
@@ -268,21 +274,23 @@ int standin_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr,
 
 /* ---- the wire (wire.c, deliver.c) ---------------------------------------- */
 
-/* Not under the lock. 0, or why not. */
+/* Starts the wire, without the lock. Returns 0 or an error code. */
 int standin_wire_start(void);
 void standin_wire_stop(void);
 void standin_wire_forget(void); /* in a forked child */
-/* There is something for it to do. Under the lock. */
+/* Wakes the wire, which has work. The caller holds the lock. */
 void standin_wire_wake(void);
-/* Do now all that it has to do. Under the lock. */
+/* Does all pending work now. The caller holds the lock. */
 void standin_wire_finish(void);
 
-/* One step of the queue pair's: delivers a piece, or tells that one has been.
- * False: there is none now; `due_ns` becomes earlier if there is one later. */
+/* Runs one step of the queue pair: delivers a piece, or completes a work
+ * request. Returns false if there is nothing to do now; `due_ns` becomes
+ * earlier if there will be. */
 bool standin_step(standin_qp *qp, uint64_t *due_ns);
-/* Of what a work request reads. False: it may not. */
+/* Computes the checksum of the source of a work request. Returns false if it
+ * must not be read. */
 bool standin_sum(const standin_qp *qp, const standin_work *work, uint64_t *sum);
-/* Messages that were delivered, and tries that found no buffer. */
+/* Number of delivered messages, and of attempts without a buffer. */
 extern unsigned long standin_delivered, standin_refused;
 
 #endif

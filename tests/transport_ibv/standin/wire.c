@@ -1,18 +1,18 @@
-/* The wire: a thread, while a device is open. */
+/* The wire: a thread that runs while a device is open. */
 #include <errno.h>
 #include <stdlib.h>
 #include <time.h>
 
 #include "standin.h"
 
-/* One in so many steps is followed by a pause, of so long at most. */
+/* One of PAUSE_EVERY steps is followed by a pause of at most PAUSE_NS. */
 enum { PAUSE_EVERY = 16, PAUSE_NS = 100000 };
 
 static pthread_t thread;
 static pthread_cond_t changed;
 static bool running, stops;
 
-/* One step of any queue pair; which one, is random. */
+/* Runs one step of a random queue pair. */
 static bool step_any(uint64_t *due_ns) {
   unsigned n = 0;
   for (standin_object *o = standin_first; o != NULL; o = o->next)
