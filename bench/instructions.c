@@ -1,7 +1,7 @@
 /* Small operations between two ranks that one thread drives in turn, so that
- * no poll is in vain and the number of instructions of an operation is always
- * the same. bench/instructions runs this under callgrind, and counts what is
- * done within measured_operations.
+ * every poll makes progress and the number of instructions of an operation is
+ * constant. bench/instructions runs this under callgrind, and counts the
+ * instructions of measured_operations.
  *
  * usage: instructions TRANSPORT CASE OPERATIONS
  *        instructions --list | --about */
@@ -24,8 +24,8 @@ typedef struct rank_state {
   gloo_status status;
   gloo_error error;
   float in[MAX_COUNT], out[MAX_COUNT];
-  gloo_request *operation; /* persistent, or the one that runs */
-  gloo_request **many;     /* those that are under way together, and */
+  gloo_request *operation; /* persistent, or the current one */
+  gloo_request **many;     /* pending at the same time, and */
   float *values;           /* the one element of each */
   unsigned long tests;
 } rank_state;
@@ -68,7 +68,7 @@ static gloo_status make_message(rank_state *r, gloo_request **operation) {
                         NULL);
 }
 
-/* Of what rank 0 need not wait for. */
+/* Blocking calls, in which rank 0 need not wait for rank 1. */
 static gloo_status call_broadcast(rank_state *r) {
   return gloo_broadcast(r->context, r->in, r->out, 1, GLOO_FLOAT32, 0, NULL,
                         NULL);
@@ -83,14 +83,14 @@ static gloo_status call_message(rank_state *r) {
 
 /* ---- many under way ------------------------------------------------------ */
 
-/* Rank 0 begins all before rank 1 begins any: what comes early is kept, and
- * what does not fit waits to be asked for. */
+/* One rank begins all before the other begins any: early messages are parked,
+ * and those that do not fit wait to be requested. */
 static gloo_status many_broadcasts(rank_state *r, unsigned long i) {
   return gloo_broadcast_start(r->context, GLOO_IN_PLACE, &r->values[i], 1,
                               GLOO_FLOAT32, 0, NULL, &r->many[i], NULL);
 }
 
-/* A tag for each. */
+/* Each message has a tag. */
 static gloo_status many_messages(rank_state *r, unsigned long i) {
   gloo_options options = GLOO_OPTIONS_INIT;
   options.tag = (unsigned)i;
@@ -102,7 +102,7 @@ static gloo_status many_messages(rank_state *r, unsigned long i) {
                          &options, &r->many[i], NULL);
 }
 
-/* Which have numbers of their own. */
+/* The operations are matched by their init calls. */
 static gloo_status many_persistent(rank_state *r, unsigned long i) {
   gloo_options options = GLOO_OPTIONS_INIT;
   options.matched_by_init = 1;
@@ -114,7 +114,8 @@ static gloo_status many_persistent(rank_state *r, unsigned long i) {
   return status == GLOO_OK ? gloo_request_start(r->many[i], NULL) : status;
 }
 
-/* Expected is rank 1's first output, for the inputs 1 and 2. */
+/* A case with many pending operations. `expected`, below, is rank 1's first
+ * output for the inputs 1 and 2. */
 struct many_case {
   gloo_status (*start)(rank_state *r, unsigned long i);
   unsigned long n;
@@ -131,8 +132,8 @@ static const struct test_case {
   make_fn make;
   int persistent;
   float expected;
-  call_fn call;                 /* after the warm-up, instead */
-  const struct many_case *many; /* or that, once; NULL: not so */
+  call_fn call;                 /* called after the warm-up instead */
+  const struct many_case *many; /* instead of both, once; may be NULL */
 } cases[] = {
     {"allreduce_4", make_allreduce, 1, 3, NULL, NULL},
     {"allreduce_4_anew", start_allreduce, 0, 3, NULL, NULL},
@@ -181,8 +182,8 @@ static gloo_status begin(const struct test_case *c, rank_state *r) {
   return status == GLOO_OK ? status : fail(r, status);
 }
 
-/* Test both in turn until they are done. A rank that is done may have to drive
- * what it sent, while the two still connect. */
+/* Tests both ranks in turn until they are done. A completed rank may still have
+ * to send while the two connect. */
 static gloo_status finish(const struct test_case *c, rank_state ranks[RANKS]) {
   int running = RANKS, done[RANKS] = {0};
   for (unsigned long tries = 0; running > 0; tries++) {
@@ -221,7 +222,7 @@ static gloo_status one_call(const struct test_case *c,
   return GLOO_OK;
 }
 
-/* Test those under way, and then destroy them from behind. */
+/* Tests the pending operations, and then destroys them in reverse order. */
 static gloo_status finish_many(rank_state ranks[RANKS], unsigned long n) {
   for (unsigned long i = 0; i < n; i++) {
     int over = 0;
@@ -254,7 +255,7 @@ static gloo_status begin_many(const struct test_case *c, rank_state *r) {
   return GLOO_OK;
 }
 
-/* As a program does that has other work to do. */
+/* Tests each request once, as a program with other work does. */
 static gloo_status look_at_many(const struct test_case *c, rank_state *r) {
   for (unsigned long i = 0; i < c->many->n; i++) {
     gloo_status status = gloo_request_test(r->many[i], NULL);
@@ -284,7 +285,8 @@ static gloo_status measured_operations(const struct test_case *c,
   return GLOO_OK;
 }
 
-/* So that the compiler makes one function of it and no copies. */
+/* The volatile pointer keeps the compiler from inlining or cloning the
+ * function. */
 static gloo_status (*volatile operations)(const struct test_case *,
                                           rank_state *,
                                           unsigned long) = measured_operations;
@@ -379,7 +381,7 @@ static int run(const char *transport, const struct test_case *c,
 
 /* ---- the command --------------------------------------------------------- */
 
-/* What counts depend on. */
+/* Prints the settings that the counts depend on. */
 static int about(void) {
 #ifdef __clang__
   const char *compiler = "clang";

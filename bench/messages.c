@@ -72,7 +72,7 @@ static gloo_status round_trips(const message_job *job, double *figure,
 /* ---- one way ------------------------------------------------------------- */
 
 /* The sender reads one buffer again and again, as perftest does; the receiver
- * has one for each message that is under way. */
+ * has a buffer for each pending message. */
 static gloo_status stream_start(const message_job *job, unsigned long i,
                                 gloo_request **request, gloo_error *error) {
   if (job->rank == 0)

@@ -1,5 +1,5 @@
-/* What the measuring part can do with gloo_c and a peer cannot: ranks that are
- * threads, with a store and devices of their own. */
+/* Functions that the measuring part uses with gloo_c but not with a peer: ranks
+ * as threads, with stores and devices. */
 #include "core/error.h"
 #include "gloo_c/gloo_c.h"
 
@@ -36,7 +36,7 @@ gloo_status gloo_context_create(int rank, int size, gloo_store *store,
   return absent(error);
 }
 
-/* Only for a message from a rank to itself, which nobody compares. */
+/* Used only for a message from a rank to itself, which is not compared. */
 gloo_status gloo_recv_start(gloo_context *context, void *output, size_t count,
                             gloo_dtype dtype, int peer,
                             const gloo_options *options,

@@ -1,4 +1,4 @@
-/* Collectives of gloo_c that Gloo has not got. */
+/* Collectives of gloo_c that Gloo does not have. */
 #include "core/error.h"
 #include "gloo_c/gloo_c.h"
 

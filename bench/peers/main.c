@@ -1,4 +1,4 @@
-/* `gloo bench`, without the rest of the command. */
+/* The measuring part of `gloo bench` as a separate program. */
 #include "tools/bench.h"
 
 #include "bench/peers/peer.h"
@@ -10,6 +10,6 @@ int main(int argc, char **argv) {
     return exit_status;
   }
   gli_peer_choose_meeting();
-  settings.json = true; /* the other form says "gloo_c" */
+  settings.json = true; /* text output would say "gloo_c" */
   return gli_bench_ranks(&settings);
 }

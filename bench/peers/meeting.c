@@ -1,5 +1,5 @@
-/* How ranks of any library wait for each other before a call: see peer.h for
- * why they do not all do it in the same way. */
+/* Synchronization of the ranks of any library before a call: peer.h says why it
+ * differs between libraries. */
 #include <errno.h>
 #include <semaphore.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 
 enum { MAX_RANKS = 256, PATIENCE_S = 60 };
 
-/* A semaphore for each rank, behind the area. */
+/* Returns the semaphores, one per rank, which follow the area. */
 static sem_t *places_of(const gli_meeting *meeting) {
   return (sem_t *)(void *)(meeting->area + 1);
 }

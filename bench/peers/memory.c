@@ -1,4 +1,4 @@
-/* gloo_alloc for a peer, which has no memory of a kind of its own. */
+/* gloo_alloc for a peer, which has no special memory. */
 #include <stdlib.h>
 
 #include "core/error.h"

@@ -1,7 +1,7 @@
-/* gloo_c's functions on top of MPI: compiled once for each MPI that there is.
+/* gloo_c's functions on top of MPI, compiled once for each installed MPI.
  *
- * Which transport the library uses is decided by its own settings, in the
- * environment or on mpirun's command line (scripts/compare chooses them). */
+ * The transport is set in the environment or on mpirun's command line
+ * (scripts/compare chooses the settings). */
 #include <limits.h>
 #include <mpi.h>
 #include <stdlib.h>
@@ -148,7 +148,7 @@ gloo_status gloo_barrier(gloo_context *context, const gloo_options *options,
   return gli_mpi_result(MPI_Barrier(MPI_COMM_WORLD), error);
 }
 
-/* MPI has the form in place only. */
+/* MPI has only the in-place form. */
 gloo_status gloo_broadcast(gloo_context *context, const void *input,
                            void *output, size_t count, gloo_dtype dtype,
                            int root, const gloo_options *options,
@@ -251,7 +251,7 @@ gloo_status gloo_exscan(gloo_context *context, const void *input, void *output,
 
 /* ---- to and from a root -------------------------------------------------- */
 
-/* MPI has the form in place at the root only. */
+/* MPI has the in-place form only at the root. */
 gloo_status gloo_reduce(gloo_context *context, const void *input, void *output,
                         size_t count, gloo_dtype dtype, gloo_op op, int root,
                         const gloo_options *options, gloo_error *error) {

@@ -1,18 +1,18 @@
-/* gloo_c's functions with blocks that differ in length, on top of MPI.
+/* gloo_c's functions with blocks of different lengths, on top of MPI.
  *
- * MPI takes lists of int, so those of the caller are copied for each call; that
- * is a matter of nanoseconds. */
+ * MPI takes arrays of int, so the caller's arrays are copied for each call,
+ * which costs some nanoseconds. */
 #include <limits.h>
 
 #include "bench/peers/mpi_peer.h"
 #include "core/error.h"
 
-/* One list of counts, and where the blocks begin. */
+/* An array of counts and the offsets of the blocks. */
 typedef struct blocks {
   int *counts, *first;
 } blocks;
 
-/* Number 0 or 1 of a call. */
+/* Converts array `number` (0 or 1) of a call. */
 static gloo_status list(gloo_context *context, int number, const size_t *counts,
                         const size_t *displacements, gloo_error *error,
                         blocks *to) {
@@ -32,7 +32,8 @@ static gloo_status list(gloo_context *context, int number, const size_t *counts,
   return GLOO_OK;
 }
 
-/* Without counts, as other ranks than the root may be: without a list. */
+/* Converts the arguments of a call; `counts` is NULL on ranks other than the
+ * root. */
 static gloo_status prepare(gloo_context *context, size_t own,
                            const size_t *counts, const size_t *displacements,
                            gloo_dtype dtype, gloo_op op, gloo_error *error,

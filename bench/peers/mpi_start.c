@@ -1,5 +1,5 @@
-/* What `gloo bench start --link` measures, of an MPI: started by its own
- * launcher, for one start. */
+/* Measures for an MPI what `gloo bench start --link` does for gloo_c: one
+ * start, by MPI's own launcher. */
 #include <dirent.h>
 #include <mpi.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 enum { MET, PASSED, SPLIT, LINKED, POINTS };
 static const char *const names[POINTS] = {"met", "passed", "split", "linked"};
 
-/* By a clock that all processes of a host have in common. */
+/* Returns the time of a clock that all processes of a host share. */
 static double now_ms(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
@@ -25,7 +25,7 @@ static double count_descriptors(void) {
   for (struct dirent *e = readdir(all); e != NULL; e = readdir(all))
     n += e->d_name[0] != '.';
   closedir(all);
-  return n - 1; /* but the one of the folder */
+  return n - 1; /* except that of the folder */
 }
 
 static void greet_all(int rank, int size) {
@@ -41,7 +41,7 @@ static int compare(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-/* At rank 0: the middle of what all have, and the most. */
+/* Sets `found`, at rank 0, to the median and the maximum of all ranks. */
 static void middle_and_most(double mine, int rank, int size, double found[2]) {
   double *all = rank == 0 ? malloc((size_t)size * sizeof *all) : NULL;
   MPI_Gather(&mine, 1, MPI_DOUBLE, all, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD);
@@ -70,7 +70,8 @@ int main(int argc, char **argv) {
     }
     memory[p] = gli_own_memory_kib() - before;
     descriptors[p] = count_descriptors();
-    if (p > MET) MPI_Barrier(MPI_COMM_WORLD); /* the others count, too */
+    if (p > MET)
+      MPI_Barrier(MPI_COMM_WORLD); /* waits until the others have counted */
   }
   if (rank == 0) printf("%d processes\n", size);
   for (int p = 0; p < POINTS; p++) {

@@ -1,4 +1,4 @@
-/* gloo_c itself needs nothing in between. */
+/* gloo_c itself needs no adapter. */
 #include "bench/peers/peer.h"
 
 const bool gli_peer_sleeps = false;

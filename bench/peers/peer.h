@@ -18,18 +18,18 @@
 extern "C" {
 #endif
 
-/* How a rank waits for the others before a call, unless PEER_MEETING says
- * "yield" or "sleep".
+/* Selects how a rank waits for the others before a call, unless PEER_MEETING
+ * says "yield" or "sleep".
  *
- * False: it yields, and calls gli_peer_poke while it does, since an MPI rank
- * that is outside the library moves nothing of what others still want from it.
- * True: it sleeps. Gloo's work is done by a thread of its own, which a rank
- * that spins would keep from running. */
+ * If false, it yields, and calls gli_peer_poke meanwhile, because an MPI rank
+ * outside the library makes no progress on messages that others still wait for.
+ * If true, it sleeps, because Gloo works in a separate thread, and a spinning
+ * rank would take its core. */
 extern const bool gli_peer_sleeps;
 
 void gli_peer_poke(void);
 
-/* Choose how this program's ranks meet (meeting.c). */
+/* Chooses how this program's ranks meet (meeting.c). */
 void gli_peer_choose_meeting(void);
 
 #ifdef __cplusplus

@@ -1,6 +1,5 @@
 /* An allreduce of float32 as a function of Python's limited C API, which takes
- * a buffer as any package would that has no cffi: what call_cost.py compares
- * with. */
+ * a buffer as any package without cffi would. call_cost.py compares with it. */
 #define Py_LIMITED_API 0x030b0000
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
