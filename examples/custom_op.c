@@ -1,17 +1,18 @@
-/* An operation of one's own: number, mean and squared deviations of all ranks'
+/* A custom operation: count, mean and squared deviations of all ranks'
  * measurements, in one allreduce and without cancellation (Chan, Golub and
  * LeVeque 1979).
  * usage: gloo run -n 3 -- custom_op */
 #include <gloo_c/gloo_c.h>
 #include <stdio.h>
 
-enum { MEASUREMENTS = 12 }; /* of all ranks together */
+enum { MEASUREMENTS = 12 }; /* on all ranks together */
 
 typedef struct moments {
-  double n, mean, squares; /* squares: of deviations from the mean, summed up */
+  double n, mean,
+      squares; /* squares: sum of squared deviations from the mean */
 } moments;
 
-/* Bit for bit the same whichever comes first, so it commutes. */
+/* Gives the same bits in either order, so the operation commutes. */
 static moments join(const moments *a, const moments *b) {
   moments both = {.n = a->n + b->n};
   if (both.n == 0) return both;
@@ -32,7 +33,7 @@ static void join_all(const gloo_custom_args *args) {
   for (size_t i = 0; i < count; i++) to[i] = join(&a[i], &b[i]);
 }
 
-/* Ranks take turns at what is measured; some may have nothing. */
+/* Distributes the measurements to the ranks in turn; some may have none. */
 static moments measure(int rank, int ranks) {
   moments own = {.n = 0};
   for (int i = rank; i < MEASUREMENTS; i += ranks) {

@@ -9,7 +9,7 @@
 
 /* ---- the model ---------------------------------------------------------- */
 
-/* Rank 0 chooses the seed; all make the same model of it. */
+/* Rank 0 chooses the seed; all ranks make the same model from it. */
 static bool make_model(trainer *t) {
   gloo_error error;
   uint64_t seed = t->rank == 0 ? 20 : 0;
@@ -24,7 +24,8 @@ static bool make_model(trainer *t) {
     return false;
   }
   mlp_init(t->weights, &seed);
-  t->random = seed + (uint64_t)t->rank; /* each shuffles its own images */
+  t->random =
+      seed + (uint64_t)t->rank; /* each rank shuffles its images differently */
   return true;
 }
 
@@ -38,7 +39,7 @@ static uint64_t hash_weights(const trainer *t) {
   return hash;
 }
 
-/* Do all ranks hold the same weights, to the last bit? */
+/* Returns true if all ranks have bitwise identical weights. */
 static bool compare_weights(const trainer *t) {
   uint64_t mine = hash_weights(t);
   uint64_t *all = calloc((size_t)t->ranks, sizeof *all);

@@ -1,8 +1,9 @@
 /* Data-parallel training on handwritten digits: the parts.
  *
- * Every rank holds the whole model and a part of the images. Per step each
- * computes the gradient of its own few images, gloo_allreduce adds them up, and
- * all ranks make the same step, so that their models stay the same. */
+ * Every rank holds the whole model and a part of the images. In each step a
+ * rank computes the gradient of some of its images, gloo_allreduce adds the
+ * gradients up, and all ranks make the same step, so that their models stay the
+ * same. */
 #ifndef DIGITS_H
 #define DIGITS_H
 
@@ -25,17 +26,19 @@ typedef struct images {
   size_t count;
 } images;
 
-/* Read a file of lines "64 pixels,label". Prints what is wrong and returns
- * false when it cannot be used. Release with free(all->list). */
+/* Reads a file of lines "64 pixels,label". Prints the problem and returns false
+ * if it cannot be used. Release with free(all->list). */
 bool images_load(const char *path, images *all);
 
-/* The file that the user names, or data/digits.csv next to `program`. */
+/* Chooses the file that the user names, or data/digits.csv next to
+ * `program`. */
 void images_find(const char *named, const char *program, char *path,
                  size_t bytes);
 
-/* A random sequence (splitmix64) that is the same everywhere for one seed. */
+/* Returns the next number of a sequence (splitmix64) that is the same
+ * everywhere for one seed. */
 uint64_t random_next(uint64_t *state);
-/* From -1 to 1. */
+/* Returns a number from -1 to 1. */
 float random_uniform(uint64_t *state);
 void random_shuffle(uint64_t *state, size_t *list, size_t count);
 
@@ -47,8 +50,8 @@ enum { HIDDEN = 64, WEIGHTS = HIDDEN * (PIXELS + 1) + CLASSES * (HIDDEN + 1) };
  * Its weights, and their gradients, are one array. */
 void mlp_init(float weights[WEIGHTS], uint64_t *random);
 
-/* Add the gradient of the loss on one image to `gradient`; returns the loss
- * (cross entropy). *right: was it classified correctly? */
+/* Adds the gradient of the loss on one image to `gradient`; returns the loss
+ * (cross entropy). Sets *right if the image was classified correctly. */
 float mlp_learn(const float weights[WEIGHTS], const image *one,
                 float gradient[WEIGHTS], bool *right);
 
@@ -59,9 +62,9 @@ int mlp_classify(const float weights[WEIGHTS], const image *one);
 typedef struct trainer {
   gloo_context *context;
   int rank, ranks;
-  images mine;     /* what this rank trains on */
-  size_t n_train;  /* of all ranks */
-  size_t per_step; /* images of one rank in one step */
+  images mine;     /* training images of this rank */
+  size_t n_train;  /* on all ranks */
+  size_t per_step; /* images per rank and step */
   size_t steps;    /* per epoch, the same on all ranks */
   uint64_t random;
   float *weights, *velocity; /* [WEIGHTS] */
@@ -70,7 +73,7 @@ typedef struct trainer {
 
 typedef struct epoch_result {
   double loss, accuracy;         /* on the training images of all ranks */
-  double seconds, communicating; /* of this rank */
+  double seconds, communicating; /* on this rank */
 } epoch_result;
 
 enum { EPOCHS = 25 };
@@ -78,18 +81,19 @@ enum { EPOCHS = 25 };
 #define RATE_DECAY 0.93f
 #define REQUIRED_ACCURACY 0.95
 
-/* Every fifth image is held out; of the others this rank takes every P-th. And
- * how many of these make a step. False, with a message: out of memory. */
+/* Holds out every fifth image, gives this rank every P-th of the others, and
+ * sets the images per step. Returns false, with a message, if memory runs
+ * out. */
 bool trainer_split(trainer *t, const images *all, images *held_out);
 
 gloo_status train_epoch(trainer *t, float rate, epoch_result *result,
                         gloo_error *error);
-/* The share of `held_out` that is classified correctly; each rank tries its
- * part. */
+/* Computes the fraction of `held_out` that is classified correctly; each rank
+ * tests its part. */
 gloo_status test_accuracy(trainer *t, const images *held_out, double *accuracy,
                           gloo_error *error);
 
-/* End the program with the error's message unless status is GLOO_OK. */
+/* Ends the program with the error's message unless status is GLOO_OK. */
 void check(gloo_status status, const gloo_error *error);
 
 #endif

@@ -6,7 +6,7 @@
 
 /* ---- the file ----------------------------------------------------------- */
 
-/* One number from 0 to `max` and the separator after it. */
+/* Reads a number from 0 to `max` and the separator after it. */
 static bool read_number(const char **at, long max, long *number) {
   char *end;
   *number = strtol(*at, &end, 10);

@@ -21,7 +21,8 @@ static float dot(const float *row, const float *values, size_t count) {
   return sum;
 }
 
-/* `hidden` gets what the hidden units say, `outputs` probabilities. */
+/* Computes the activations of the hidden units in `hidden`, and the class
+ * probabilities in `outputs`. */
 static void forward(const float *weights, const float *pixels, float *hidden,
                     float *outputs) {
   for (size_t h = 0; h < HIDDEN; h++) {

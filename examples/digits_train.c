@@ -20,7 +20,7 @@ void check(gloo_status status, const gloo_error *error) {
   exit(1);
 }
 
-/* All ranks make the same number of steps, also those with an image less. */
+/* All ranks make the same number of steps, even with one image less. */
 static void plan_steps(trainer *t) {
   size_t ranks = (size_t)t->ranks;
   size_t most = (t->n_train + ranks - 1) / ranks;
@@ -50,7 +50,7 @@ bool trainer_split(trainer *t, const images *all, images *held_out) {
   return true;
 }
 
-/* This rank's part of one step: sums over its images. */
+/* Computes this rank's part of a step: sums over its images. */
 static void learn(trainer *t, const size_t *order, size_t first) {
   memset(t->sums, 0, SUMS * sizeof *t->sums);
   size_t end = first + t->per_step;

@@ -1,13 +1,13 @@
-/* Trains as `digits` does, but goes on when ranks die, and takes in new ones:
+/* Trains as `digits` does, but continues when ranks fail, and accepts new ones:
  *
  *   gloo store --port 4000
  *   gloo run -n 4 --min-ranks 1 -- elastic tcp://127.0.0.1:4000
  *   elastic tcp://127.0.0.1:4000 join
  *
- * with one GLOO_JOB_SECRET for all. Before each epoch the ranks take in those
- * that have come. When a call fails, those that are left shrink the context.
- * Either way they share the images anew, and go on from what rank 0 has: a rank
- * that was there before, for newcomers get the numbers after the others. */
+ * with the same GLOO_JOB_SECRET for all. Before each epoch the ranks admit the
+ * newcomers. When a call fails, the surviving ranks shrink the context. In both
+ * cases they distribute the images anew, and continue from the state of rank 0,
+ * which is never a newcomer: these get the last ranks. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,18 +16,18 @@
 
 #include "digits.h"
 
-/* So that a person can see it happen. */
+/* Slow enough to watch. */
 enum { PAUSE_MS = 200 };
 
 typedef struct job {
   trainer t;
   gloo_store *store;
   images all, held_out;
-  int32_t epoch; /* the next one */
-  bool changed;  /* the ranks have */
+  int32_t epoch; /* next epoch */
+  bool changed;  /* the set of ranks has changed */
 } job;
 
-/* What all of them have to have in common. */
+/* Distributes the images, and broadcasts the state of rank 0. */
 static gloo_status share(job *j, gloo_error *error) {
   trainer *t = &j->t;
   t->rank = gloo_context_rank(t->context);
@@ -55,7 +55,7 @@ static void take(job *j, gloo_context *context) {
   j->changed = true;
 }
 
-/* One of them may be gone again: then the others go on. */
+/* Admits newcomers. One may fail meanwhile: the others continue. */
 static gloo_status take_in(job *j, gloo_error *error) {
   gloo_context *more = NULL;
   gloo_status status =
@@ -113,7 +113,8 @@ static void begin(job *j, const char *url, bool joins) {
     exit(1);
   }
   mlp_init(t->weights, &seed);
-  t->random = seed + (uint64_t)getpid(); /* each shuffles its own images */
+  t->random =
+      seed + (uint64_t)getpid(); /* each rank shuffles its images differently */
   j->epoch = 1;
   j->changed = true;
 }

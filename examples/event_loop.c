@@ -1,10 +1,9 @@
-/* Waits with an event loop: three contexts, whose devices each have a
- * descriptor that libuv watches beside everything else that a program does.
- * Each rank runs ROUNDS allreduces on every context, and starts the next when
- * the last is over; a timer of the program ticks meanwhile.
+/* Waits in an event loop: three contexts, whose devices each have a descriptor
+ * that libuv watches along with everything else in the program. Each rank runs
+ * ROUNDS allreduces on every context, and starts the next one when the last has
+ * completed, while a timer of the program ticks.
  *
- *     gloo run -n 2 -- ./event_loop
- */
+ *     gloo run -n 2 -- ./event_loop */
 #include <gloo_c/gloo_c.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,7 +42,8 @@ static void on_tick(uv_timer_t *timer) {
   ticks++;
 }
 
-/* Clear first, then test: what ends in between makes it readable again. */
+/* Clear first, then test: an operation that completes in between makes the
+ * descriptor readable again. */
 static void on_readable(uv_poll_t *poll, int status, int events) {
   channel *c = poll->data;
   gloo_error error;
@@ -64,7 +64,7 @@ static void on_readable(uv_poll_t *poll, int status, int events) {
   uv_close((uv_handle_t *)&ticker, NULL);
 }
 
-/* A context of its own, and a device whose descriptor the loop watches. */
+/* Opens a context, with a device whose descriptor the loop watches. */
 static void open_channel(channel *c, gloo_store *store, const char *prefix,
                          int rank, int ranks) {
   gloo_error error;
@@ -89,7 +89,7 @@ int main(void) {
   gloo_context *world;
   check(gloo_init(NULL, &world, &error), &error);
   int rank = gloo_context_rank(world), ranks = gloo_context_size(world);
-  /* Rank 0 serves a store for them, and says where. */
+  /* Rank 0 serves a store for them, and publishes its address. */
   gloo_store_tcp_options where = GLOO_STORE_TCP_OPTIONS_INIT;
   gloo_store *store = NULL;
   uint16_t port = 0;
@@ -118,7 +118,8 @@ int main(void) {
     gloo_context_destroy(channels[i].context);
     gloo_device_destroy(channels[i].device);
   }
-  check(gloo_barrier(world, NULL, &error), &error); /* the store is in use */
+  check(gloo_barrier(world, NULL, &error),
+        &error); /* the store is in use until then */
   gloo_store_destroy(store);
   printf("rank %d of %d: %d rounds on each of %d contexts\n", rank, ranks,
          ROUNDS, CONTEXTS);

@@ -31,13 +31,14 @@ static gloo_context *meet(int rank, int size, const char *directory,
   return context;
 }
 
-/* Every rank pulls the weights towards a point of its own; the average of the
- * gradients leads to the middle of all points. Returns this rank's loss. */
+/* Every rank pulls the weights towards a different point; the average of the
+ * gradients leads to the mean of all points. Returns this rank's loss. */
 static float train(gloo_context *context, float *weights) {
   gloo_error error;
   float gradient[PARAMETERS], loss = 0;
 
-  /* Gloo: an object of a class such as AllreduceRing, made once, run often. */
+  /* Gloo: an object of a class such as AllreduceRing, created once, run many
+   * times. */
   gloo_request *allreduce;
   check(
       gloo_allreduce_init(context, GLOO_IN_PLACE, gradient, PARAMETERS,

@@ -1,5 +1,5 @@
-/* A rod that is hot at one end: each rank has some of its points, and gets
- * those next to them from its neighbours.
+/* Heat in a rod that is hot at one end: each rank has some of the points, and
+ * receives the adjacent ones from its neighbours.
  * usage: gloo run -n 4 -- from_mpi */
 #include <gloo_c/gloo_c.h>
 #include <math.h>
@@ -15,7 +15,7 @@ static void check(gloo_status status, const gloo_error *error) {
 }
 
 /* MPI_Sendrecv, with MPI_PROC_NULL beyond the ends. The rank's own points are
- * rod[1] to rod[n]; without a neighbour rod[0] or rod[n + 1] stays as it is. */
+ * rod[1] to rod[n]; without a neighbour rod[0] or rod[n + 1] is unchanged. */
 static void exchange(gloo_context *context, double *rod, size_t n) {
   gloo_error error;
   int rank = gloo_context_rank(context), size = gloo_context_size(context);
@@ -29,7 +29,7 @@ static void exchange(gloo_context *context, double *rod, size_t n) {
         &error);
 }
 
-/* Every point becomes the mean of its two neighbours. Returns the largest
+/* Sets every point to the mean of its two neighbours. Returns the largest
  * change of this rank's points. */
 static double relax(double *rod, size_t n) {
   double change = 0, before = rod[0];
@@ -42,7 +42,7 @@ static double relax(double *rod, size_t n) {
   return change;
 }
 
-/* MPI_Gatherv. Blocks that lie one behind the other need no displacements. */
+/* MPI_Gatherv. Contiguous blocks need no displacements. */
 static void gather(gloo_context *context, const double *mine,
                    const size_t *counts, double *all) {
   gloo_error error;

@@ -1,6 +1,6 @@
-/* Data parallel steps: gradients of a layer travel while those of the layer
- * before it are computed. What goes wrong names the rank at fault.
- * usage: gloo run -n 3 -- from_nccl [RANK], where RANK leaves half way */
+/* Data-parallel steps: gradients of a layer are reduced while those of the
+ * previous layer are computed. An error names the rank at fault.
+ * usage: gloo run -n 3 -- from_nccl [RANK], where RANK leaves halfway */
 #include <gloo_c/gloo_c.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,8 +9,8 @@ enum { LAYERS = 3, WIDTH = 1000, STEPS = 30 };
 
 static float weights[LAYERS][WIDTH], gradients[LAYERS][WIDTH];
 
-/* NCCL: ncclCommGetAsyncError, then ncclCommAbort. Here the error says who;
- * and once it is known, nobody touches the buffers any more. */
+/* NCCL: ncclCommGetAsyncError, then ncclCommAbort. Here the error names the
+ * rank, and from then on the library does not touch the buffers. */
 static int give_up(gloo_context *context) {
   gloo_error error;
   gloo_context_error(context, &error);
@@ -22,7 +22,7 @@ static int give_up(gloo_context *context) {
   return 1;
 }
 
-/* NCCL: synchronising with the stream. Waits for all, also after an error. */
+/* NCCL: synchronising with the stream. Waits for all, even after an error. */
 static gloo_status wait_for_all(gloo_request **operations, int n) {
   gloo_status first = GLOO_OK;
   for (int i = 0; i < n; i++) {
@@ -54,7 +54,7 @@ static void backward(int rank, int layer) {
   }
 }
 
-/* NCCL: ncclAllReduce on a stream of its own, beside the computation. */
+/* NCCL: ncclAllReduce on a separate stream, concurrent with the computation. */
 static gloo_status step(gloo_context *context) {
   int rank = gloo_context_rank(context);
   gloo_request *started[LAYERS];

@@ -1,10 +1,10 @@
-/* Ranks as a grid: each row and each column of it is a group of its own, over
- * the connections that are there. Sums go along rows and along columns.
+/* Ranks as a grid: each row and each column is a separate group, over the
+ * existing connections. Sums are computed along rows and along columns.
  * usage: gloo run -n 6 -- groups */
 #include <gloo_c/gloo_c.h>
 #include <stdio.h>
 
-/* The grid is as square as the number of ranks allows. */
+/* Chooses a grid that is as square as the number of ranks allows. */
 static int choose_rows(int ranks) {
   int rows = 1;
   for (int i = 2; i * i <= ranks; i++) {
@@ -13,7 +13,7 @@ static int choose_rows(int ranks) {
   return rows;
 }
 
-/* What the ranks of a line have together. */
+/* Adds the values of the ranks in a row or column. */
 static gloo_status add_up(gloo_context *line, int value, int *sum) {
   int32_t total = value;
   gloo_status status = gloo_allreduce(line, GLOO_IN_PLACE, &total, 1,
@@ -22,7 +22,7 @@ static gloo_status add_up(gloo_context *line, int value, int *sum) {
   return status;
 }
 
-/* Ranks that give the same color are one group, in the order of their keys. */
+/* Ranks with the same color form a group, in the order of their keys. */
 static gloo_status work(gloo_context *grid, gloo_error *error) {
   int rank = gloo_context_rank(grid), size = gloo_context_size(grid);
   int rows = choose_rows(size), columns = size / rows;
