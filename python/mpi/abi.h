@@ -1,12 +1,13 @@
-/* libgloo_c_mpi: what programs that load an MPI by way of MPItrampoline find,
- * by its binary interface (abi.txt). JAX is one: its MPI collectives are these.
+/* libgloo_c_mpi: the MPI that programs load through MPItrampoline, with its
+ * binary interface (abi.txt). JAX does so for its MPI collectives.
  *
- * Only what JAX needs, and a little more, is written here. generate.py adds all
- * constants, and a function that refuses for each one that is not written.
+ * Only the functions that JAX needs, and a few more, are implemented.
+ * generate.py adds all constants, and a stub that returns an error for each
+ * other function.
  *
- * Functions return an error class of MPI, or MPIABI_SUCCESS. None ends the
- * program but MPI_Abort. All are harmless before MPI_Init and after
- * MPI_Finalize. Any thread may call them. */
+ * Functions return an error class of MPI, or MPIABI_SUCCESS. Only MPI_Abort
+ * ends the program. All are harmless before MPI_Init and after MPI_Finalize.
+ * Any thread may call them. */
 #ifndef GLOO_C_MPI_ABI_H
 #define GLOO_C_MPI_ABI_H
 
@@ -19,7 +20,7 @@
 
 typedef uintptr_t mpi_handle;
 
-/* A datatype or operation is the place of its name in a table, from here on. */
+/* A datatype or operation is its index in a table, plus one of these. */
 enum { MPI_FIRST_TYPE = 0x1000, MPI_FIRST_OP = 0x2000 };
 enum { MPI_WORLD = 1, MPI_SELF = 2, MPI_FIRST_COMM = 16 };
 enum { MPI_STRING_BYTES = 1024, MPI_NAME_BYTES = 128 };
@@ -29,7 +30,7 @@ enum { MPI_STRING_BYTES = 1024, MPI_NAME_BYTES = 128 };
 
 typedef struct mpi_meaning {
   const char *name;
-  int meaning; /* a gloo_dtype or gloo_op; -1: the library has none */
+  int meaning; /* a gloo_dtype or gloo_op; -1: not supported */
 } mpi_meaning;
 
 extern const mpi_meaning mpi_types[], mpi_ops[];
@@ -52,7 +53,7 @@ extern const int mpiabi_version_major, mpiabi_version_minor,
     mpiabi_version_patch;
 void mpiwrapper_export_fortran_constants_(void);
 
-/* What is in front of source and tag is the library's own. */
+/* Members before source and tag are private. */
 typedef struct mpi_status {
   int own[4];
   size_t own_size;
@@ -126,9 +127,9 @@ int MPIABI_Test(mpi_handle *request, int *flag, mpi_status *status);
 
 /* ---- inside -------------------------------------------------------------- */
 
-/* A call on a communicator, which stays for as long. Each mpi_take_... checks
- * an argument, and says what is wrong with it; mpi_end returns the class of
- * that, or of what the library returned. */
+/* A call on a communicator, which keeps it alive. Each mpi_take_... checks an
+ * argument and records an error; mpi_end returns the error class of that, or of
+ * the library's status. */
 typedef struct mpi_comm mpi_comm;
 typedef struct mpi_call {
   const char *function;
@@ -144,8 +145,9 @@ bool mpi_take_type(mpi_call *call, mpi_handle type, gloo_dtype *dtype);
 bool mpi_take_op(mpi_call *call, mpi_handle op, gloo_op *reduction);
 int mpi_end(mpi_call *call, gloo_status status);
 
-/* An error of this thread: its sentence is what MPI_Error_string gives next.
- * mpi_refuse also writes it to stderr, for callers that do not ask. */
+/* Record an error of this thread; MPI_Error_string returns its text.
+ * mpi_fail_aloud and mpi_refuse also write it to stderr, for callers that do
+ * not ask. */
 int mpi_fail(int class, const char *function, const char *format, ...)
 #if defined(__GNUC__)
     __attribute__((format(printf, 3, 4)))
@@ -157,7 +159,7 @@ int mpi_fail_aloud(int class, const char *function, const char *format, ...)
 #endif
     ;
 int mpi_refuse(const char *function);
-/* The class of a status, with the sentence of `error`. */
+/* Records `error` and returns the class of the status. */
 int mpi_fail_by(const char *function, gloo_status status,
                 const gloo_error *error);
 

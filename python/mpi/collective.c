@@ -74,7 +74,7 @@ int MPIABI_Reduce_scatter_block(const void *input, void *output, int count,
                                      dtype, reduction, NULL, &call.error));
 }
 
-/* Blocks that differ in length. */
+/* Blocks of different lengths. */
 static gloo_status mpi_reduce_scatterv(mpi_call *call, const void *input,
                                        void *output, const int *counts,
                                        int ranks, gloo_dtype dtype,
@@ -113,8 +113,8 @@ int MPIABI_Reduce_scatter(const void *input, void *output, const int *counts,
                                  dtype, reduction, NULL, &call.error));
 }
 
-/* What is sent is as long as what is received, and of its type: the library
- * would take any other for another call. */
+/* Requires that the sent and received data have the same length and type:
+ * otherwise the library would report a mismatched call. */
 static bool mpi_exchange_begin(mpi_call *call, const char *function,
                                mpi_handle comm, const void *input,
                                int input_count, mpi_handle input_type,

@@ -1,6 +1,6 @@
-/* Communicators: contexts by handle. A handle is a number that is never given
- * twice, so that a communicator that was freed, or a place that was never
- * filled, is told from one that is there. */
+/* Communicators: contexts by handle. A handle is a number that is never reused,
+ * so that a freed communicator, or an uninitialized handle, is distinguished
+ * from a valid one. */
 #include "comm.h"
 
 #include <pthread.h>
@@ -9,7 +9,7 @@
 struct mpi_comm {
   mpi_handle handle;
   gloo_context *context;
-  int users; /* calls, and the handle itself as long as it is valid */
+  int users; /* calls, plus one while the handle is valid */
   mpi_comm *next;
 };
 

@@ -4,17 +4,18 @@
 
 #include "abi.h"
 
-/* Add a context, which is the list's from now on. The handle is a new one, or
- * the one given if that is not 0. Returns 0 when there is no memory. */
+/* Adds a context, which the list then owns. Returns `handle`, a new one if that
+ * is 0, or 0 if memory runs out. */
 mpi_handle mpi_comm_add(gloo_context *context, mpi_handle handle);
 
-/* Take a communicator out; its context goes when no call is on it any more. */
+/* Removes a communicator; its context is destroyed after the last call on
+ * it. */
 bool mpi_comm_drop(mpi_handle handle);
 void mpi_comm_drop_all(void);
 
-/* Why there are no communicators at all; NULL: there are. */
+/* Returns why there are no communicators at all, or NULL. */
 const char *mpi_not_there(void);
-/* What to say of MPI_COMM_NULL. */
+/* Returns the reason of an error about MPI_COMM_NULL. */
 const char *mpi_comm_null_is(void);
 
 #endif

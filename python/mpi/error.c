@@ -1,4 +1,4 @@
-/* Errors, and what a program may ask about this MPI. */
+/* Errors, and the queries about this MPI. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,8 +7,8 @@
 
 #include "abi.h"
 
-/* The last error of a thread. MPI_Error_string is told a class only, and JAX
- * asks it in the thread in which the call failed. */
+/* The last error of a thread. MPI_Error_string receives only a class, and JAX
+ * calls it in the thread in which the call failed. */
 static _Thread_local struct {
   int class;
   char text[MPI_STRING_BYTES];

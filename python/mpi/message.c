@@ -1,13 +1,13 @@
-/* Messages between two ranks, and requests. A message is received with the
- * length that it was sent with; MPI_ANY_TAG is not there. */
+/* Messages between two ranks, and requests. The receiver must pass the length
+ * that was sent; MPI_ANY_TAG is not supported. */
 #include <stdlib.h>
 
 #include "abi.h"
 
-/* What a request handle is the address of. */
+/* The object that a request handle points to. */
 typedef struct mpi_request {
   gloo_request *request;
-  int peer; /* -1: any, which the library tells when it is over */
+  int peer; /* -1: any; the completed request has the source */
   int tag;
 } mpi_request;
 
@@ -37,7 +37,7 @@ static bool mpi_message_begin(mpi_call *call, const char *function,
   return true;
 }
 
-/* Give a request its handle, once it has been started. */
+/* Creates the handle of a request that was started. */
 static int mpi_request_end(mpi_call *call, gloo_status status,
                            gloo_request *request, int peer, int tag,
                            mpi_handle *handle) {
@@ -95,7 +95,7 @@ static int mpi_recv_start(const char *function, void *data, int count,
   return mpi_request_end(&call, status, request, peer, tag, handle);
 }
 
-/* A request that is over: its error class, and its handle is no more. */
+/* Destroys a completed request and its handle. Returns its error class. */
 static int mpi_request_over(const char *function, mpi_handle *handle,
                             gloo_status ended, const gloo_error *error,
                             mpi_status *status) {
@@ -180,8 +180,8 @@ int MPIABI_Wait(mpi_handle *request, mpi_status *status) {
   return mpi_request_wait("MPI_Wait", request, status);
 }
 
-/* Waits for all, also when one has failed, for the caller uses the buffers
- * again. */
+/* Waits for all requests even after an error, because the caller reuses the
+ * buffers. */
 int MPIABI_Waitall(int n, mpi_handle *requests, mpi_status *statuses) {
   int first = MPIABI_SUCCESS;
   for (int i = 0; i < n; i++) {

@@ -1,4 +1,4 @@
-/* MPI_Init to MPI_Finalize, and the making of communicators. */
+/* MPI_Init to MPI_Finalize, and the creation of communicators. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -6,10 +6,10 @@
 #include "comm.h"
 
 #define SECOND INT64_C(1000000000)
-/* What JAX waits for its own collectives. */
+/* The timeout that JAX uses for its own collectives. */
 enum { MPI_TIMEOUT_S = 1800 };
-/* The ranks of a communicator, unlike those of a collective, are not kept from
- * coming by an input that takes long to read. */
+/* Timeout of the creation of a communicator. It is shorter than that of a
+ * collective, where a rank may be late because its input takes long to read. */
 enum { MPI_MEETING_S = 300 };
 
 enum mpi_phase { MPI_BEFORE, MPI_RUNNING, MPI_OVER };
@@ -19,11 +19,11 @@ static struct {
   enum mpi_phase phase;
   int64_t timeout_ns;
   char failure[MPI_STRING_BYTES]; /* why MPI_Init failed */
-  char unmade[MPI_STRING_BYTES];  /* why a communicator was not made */
+  char unmade[MPI_STRING_BYTES];  /* why a communicator could not be created */
 } mpi_world = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* Communicators are made one after the other: MPI matches those of two threads
- * by order, and so does the library. */
+/* Serializes the creation of communicators: MPI matches those of two threads by
+ * order, and so does the library. */
 static pthread_mutex_t mpi_split_lock = PTHREAD_MUTEX_INITIALIZER;
 
 const char *mpi_not_there(void) {
@@ -32,7 +32,7 @@ const char *mpi_not_there(void) {
   if (mpi_world.phase == MPI_OVER) {
     why = "MPI_Finalize was called before";
   } else if (mpi_world.failure[0] != '\0') {
-    why = mpi_world.failure; /* which stays as it is */
+    why = mpi_world.failure; /* never changes again */
   } else if (mpi_world.phase == MPI_BEFORE) {
     why = "MPI_Init was not called";
   }
@@ -40,8 +40,8 @@ const char *mpi_not_there(void) {
   return why;
 }
 
-/* JAX does not look at the result of MPI_Comm_split, and goes on with
- * MPI_COMM_NULL. */
+/* JAX ignores the result of MPI_Comm_split, and continues with MPI_COMM_NULL,
+ * so this text has to explain the failure. */
 const char *mpi_comm_null_is(void) {
   pthread_mutex_lock(&mpi_world.lock);
   bool failed = mpi_world.unmade[0] != '\0';
@@ -65,7 +65,7 @@ static int64_t mpi_meeting_ns(void) {
   return mpi_world.timeout_ns < most ? mpi_world.timeout_ns : most;
 }
 
-/* An empty one is none, as for the library. */
+/* An empty value counts as unset, as in the library. */
 static bool mpi_is_set(const char *value) {
   return value != NULL && value[0] != '\0';
 }
@@ -86,8 +86,8 @@ static bool mpi_timeout_read(gloo_error *error) {
   return true;
 }
 
-/* Without these gloo_init makes a job of one rank, whose sums are wrong when
- * there are others. */
+/* Without these gloo_init creates a job of one rank, and sums are wrong if
+ * there are other processes. */
 static bool mpi_ranks_are_known(gloo_error *error) {
   if (mpi_is_set(getenv("RANK")) && mpi_is_set(getenv("WORLD_SIZE")))
     return true;
@@ -141,7 +141,7 @@ int MPIABI_Init_thread(int *argc, char ***argv, int required, int *provided) {
     if (mpi_world_make(&error)) {
       mpi_world.phase = MPI_RUNNING;
     } else {
-      /* JAX does not look at the result, but at that of its first call. */
+      /* JAX ignores this result; its first call reports the failure. */
       snprintf(mpi_world.failure, sizeof mpi_world.failure,
                "MPI_Init failed: %s", error.message);
       result =
@@ -187,8 +187,8 @@ int MPIABI_Query_thread(int *provided) {
   return MPIABI_SUCCESS;
 }
 
-/* Every thread may do what the main one may. JAX asks, and makes no
- * communicators where it hears otherwise. */
+/* Any thread may act as the main one. JAX asks, and creates no communicators if
+ * the answer is no. */
 int MPIABI_Is_thread_main(int *flag) {
   *flag = 1;
   return MPIABI_SUCCESS;

@@ -37,7 +37,7 @@ static struct timespec xla_contexts_deadline(int64_t patience_ns) {
   return at;
 }
 
-/* The lock is held. */
+/* Called with the lock held. */
 static void xla_context_drain(xla_context *entry, int64_t patience_ns) {
   struct timespec deadline = {0, 0};
   if (patience_ns >= 0) deadline = xla_contexts_deadline(patience_ns);

@@ -8,15 +8,15 @@
 
 typedef struct xla_context xla_context;
 
-/* A number for a context, which must stay until it is taken out; 0 when there
- * is no memory. */
+/* Returns a number for a context, which must exist until it is removed, or 0 if
+ * memory runs out. */
 int64_t xla_context_add(gloo_context *context);
-/* Take it out, and return when no call is on it any more. Those that are still
- * on it after so many nanoseconds (below 0: no limit) are ended by
- * gloo_context_abort. */
+/* Removes a context and returns after the last call on it. After `patience_ns`
+ * (below 0: no limit) gloo_context_abort ends the pending calls. */
 void xla_context_remove(int64_t number, int64_t patience_ns);
 
-/* For the time of a call; NULL when it was taken out. */
+/* Enters a context for the duration of a call. Returns NULL if it was
+ * removed. */
 xla_context *xla_context_enter(int64_t number, gloo_context **context);
 void xla_context_leave(xla_context *context);
 

@@ -1,10 +1,10 @@
-/* As much of XLA's interface for foreign functions (XLA_FFI) as a handler
- * needs, written anew after its C header, xla/ffi/api/c_api.h, version 0.3.
- * That header is part of jaxlib, and a wheel is to be built without it, and for
- * more than one jaxlib. The interface is stable: structs say how long they are,
- * grow at their end only, and a change that breaks this counts up the major
- * version, which XLA compares. tests/python/test_jax_ffi.py compares what is
- * here with the header of the jaxlib that is installed. */
+/* The part of XLA's foreign function interface (XLA_FFI) that a handler needs,
+ * rewritten from its C header, xla/ffi/api/c_api.h, version 0.3. That header is
+ * part of jaxlib, but a wheel must build without jaxlib, and work with more
+ * than one version. The interface is stable: structs contain their size and
+ * only grow at the end, and a breaking change increments the major version,
+ * which XLA compares. tests/python/test_jax_ffi.py compares this file with the
+ * header of the installed jaxlib. */
 #ifndef GLOO_C_XLA_FFI_H
 #define GLOO_C_XLA_FFI_H
 
@@ -13,7 +13,7 @@
 
 enum { XLA_MAJOR = 0, XLA_MINOR = 1 };
 
-/* Extensions of a struct; the only kind asks for the version of the handler. */
+/* Extensions of a struct. The only kind requests the version of the handler. */
 enum { XLA_EXTENSION_METADATA = 1 };
 typedef struct xla_extension {
   size_t struct_size;
@@ -48,7 +48,7 @@ typedef struct xla_error_args {
 } xla_error_args;
 #define XLA_ERROR_ARGS_SIZE (offsetof(xla_error_args, code) + sizeof(int))
 
-/* Codes of errors, which are those of Abseil. */
+/* Error codes, equal to those of Abseil. */
 enum {
   XLA_INVALID_ARGUMENT = 3,
   XLA_DEADLINE_EXCEEDED = 4,
@@ -68,7 +68,7 @@ typedef struct xla_api {
   xla_error *(*error_create)(xla_error_args *args);
 } xla_api;
 
-/* Types of elements. */
+/* Element types. */
 enum {
   XLA_PRED = 1,
   XLA_S8 = 2,
@@ -90,7 +90,7 @@ enum {
   XLA_F8E4M3FN = 20
 };
 
-enum { XLA_BUFFER = 1 }; /* what arguments and results are */
+enum { XLA_BUFFER = 1 }; /* type of arguments and results */
 typedef struct xla_buffer {
   size_t struct_size;
   xla_extension *extensions;
@@ -100,7 +100,7 @@ typedef struct xla_buffer {
   int64_t *dims;
 } xla_buffer;
 
-/* Arguments, or results. */
+/* Arguments or results of a call. */
 typedef struct xla_values {
   size_t struct_size;
   xla_extension *extensions;
@@ -110,11 +110,11 @@ typedef struct xla_values {
 } xla_values;
 
 typedef struct xla_text {
-  const char *characters; /* without an end of their own */
+  const char *characters; /* not NUL-terminated */
   size_t length;
 } xla_text;
 
-enum { XLA_SCALAR = 3 }; /* what attributes are here */
+enum { XLA_SCALAR = 3 }; /* type of the attributes used here */
 typedef struct xla_scalar {
   int dtype;
   void *value;

@@ -1,7 +1,7 @@
-/* One handler for all operations. A call has the number of its context and what
- * it is told as attributes. Arguments and results are an array each (none for a
- * barrier), and a token, by which calls are in order: of XLA's own type, or a
- * number, which comes last and is passed on. */
+/* The handler of all operations. The attributes of a call are the number of its
+ * context and its parameters. Its argument and its result are one array each
+ * (none for a barrier), followed by a token that orders calls: of XLA's token
+ * type, or a number that is passed on. */
 #include "handler.h"
 
 #include <stdbool.h>
@@ -11,7 +11,7 @@
 #include "contexts.h"
 #include "ffi.h"
 
-/* What a call is, as XLA has it. `complaint` says what it cannot be. */
+/* A call with its attributes decoded. `complaint` is the error, if any. */
 typedef struct xla_request {
   int64_t call, context, op, peer, from, timeout_ns;
   const xla_buffer *input, *output;
@@ -86,7 +86,7 @@ static bool xla_dtype_of(int dtype, gloo_dtype *found) {
 
 /* ---- what XLA hands over ------------------------------------------------- */
 
-/* The array at a place among the values, tokens of XLA's type not counted. */
+/* Returns the array at index `place`, not counting tokens of XLA's type. */
 static const xla_buffer *xla_values_array(const xla_values *values,
                                           int64_t place) {
   for (int64_t i = 0; i < values->size; i++) {
@@ -97,7 +97,7 @@ static const xla_buffer *xla_values_array(const xla_values *values,
   return NULL;
 }
 
-/* Pass on the number that is a token. */
+/* Copies the number that serves as a token. */
 static void xla_token_pass(const xla_frame *frame, int64_t place) {
   const xla_buffer *from = xla_values_array(&frame->arguments, place);
   const xla_buffer *to = xla_values_array(&frame->results, place);
@@ -251,7 +251,7 @@ static xla_error *xla_handler(xla_frame *frame) {
   if (extension == NULL || extension->type != XLA_EXTENSION_METADATA) {
     return xla_handler_run(frame);
   }
-  /* XLA asks which version of the interface this was written for. */
+  /* XLA asks for the version of the interface that the handler uses. */
   xla_metadata *metadata = ((xla_metadata_extension *)extension)->metadata;
   metadata->version.major = XLA_MAJOR;
   metadata->version.minor = XLA_MINOR;

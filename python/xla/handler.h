@@ -1,4 +1,4 @@
-/* What XLA calls for the operations of gloo_c.jax. */
+/* The handler that XLA calls for the operations of gloo_c.jax. */
 #ifndef GLOO_C_XLA_HANDLER_H
 #define GLOO_C_XLA_HANDLER_H
 
@@ -13,7 +13,7 @@ enum xla_call {
   XLA_CALL_BARRIER
 };
 
-/* The address of the handler, an XLA_FFI_Handler. */
+/* Returns the address of the handler, an XLA_FFI_Handler. */
 void *xla_handler_address(void);
 
 #endif
