@@ -1,4 +1,4 @@
-"""Collectives for CPUs: allreduce and others between processes, and messages.
+"""Collectives and messages between processes, for CPUs.
 
     import gloo_c
     import numpy
@@ -9,15 +9,17 @@
         print(values)
 
 `gloo run -n 4 -- python program.py` starts four ranks. Every call of the library is a method of
-Context, in four forms: `allreduce`, `allreduce_start` (a Request), `allreduce_async` (asyncio) and
-`allreduce_init` (to be started again and again).
+Context, in four forms: `allreduce` (blocking), `allreduce_start` (returns a Request),
+`allreduce_async` (asyncio) and `allreduce_init` (returns a Request that can be started any number
+of times).
 
-Threads. Any thread may use anything here; calls let other threads run. Operations of one context
-need an order that all ranks share, or a tag for each thread that starts some. A blocking call is
-not interrupted by signals: Python handles them when it returns; Request.wait is.
+Threads. Any thread may use any object; calls release the interpreter lock. Operations of one
+context need an order that all ranks share, or a separate tag for each thread that starts some.
+Signals do not interrupt a blocking call: Python handles them when it returns. They do interrupt
+Request.wait.
 
-The end. Contexts are left when Python ends, if the program has not closed them. In a forked child
-everything that the parent made raises ForkedError, and the child may make its own."""
+Exit. Open contexts are left when Python exits. In a forked child all objects of the parent raise
+ForkedError, and the child may create its own."""
 
 from __future__ import annotations
 

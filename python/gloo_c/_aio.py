@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 class Watcher:
-    """The loops that wait for requests of one device. All of them watch its descriptor; the first
-    that finds it readable looks at the requests of all."""
+    """The event loops that wait for requests of one device. All of them watch its descriptor; the
+    first that finds it readable tests the requests of all."""
 
     def __init__(self, device: Any) -> None:
         fd = ffi.new("int *")
@@ -38,7 +38,7 @@ class Watcher:
             self.loops[loop] = self.loops.get(loop, 0) + 1
         if first and self.device is not None:
             loop.add_reader(self.fd, self._readable)
-        self._look()  # it may have ended before the descriptor could tell
+        self._look()  # it may have completed before the descriptor was watched
         return future
 
     def _readable(self) -> None:
@@ -47,9 +47,9 @@ class Watcher:
         self._look()
 
     def _look(self) -> None:
-        """Tell the futures of requests that are over."""
-        # All stay in the list while they are looked at, for another loop may look meanwhile, of
-        # what ends after this one did.
+        """Completes the futures of requests that have completed."""
+        # Entries stay in the list during the test, because another loop may test them meanwhile,
+        # and find requests that complete after this test.
         with self.lock:
             waiting = list(self.waiting)
         ended = [entry for entry in waiting if entry[2].is_closed() or entry[0].done()]
@@ -63,7 +63,7 @@ class Watcher:
             else:
                 try:
                     loop.call_soon_threadsafe(self._tell, request, future, loop)
-                except RuntimeError:  # that loop was closed
+                except RuntimeError:  # that loop is closed
                     self._left(loop, closed=True)
 
     def _tell(self, request: Request, future: asyncio.Future[Any],
@@ -87,7 +87,7 @@ class Watcher:
             loop.remove_reader(self.fd)
 
     def close(self) -> None:
-        """Before the device may go: nothing watches its descriptor any more."""
+        """Stops watching the descriptor, before the device may be destroyed."""
         with self.lock:
             loops, self.device = list(self.loops), None
         here = asyncio._get_running_loop()
@@ -106,15 +106,15 @@ class Watcher:
                     loop.call_soon_threadsafe(remove)
                 except RuntimeError:
                     continue
-                # A loop that does not run any more watches nothing either.
+                # A loop that is not running does not watch the descriptor either.
                 removed.wait(1 if loop.is_running() else 0)
 
     def closed(self) -> None:
-        """After the context has gone: what was under way is over."""
+        """Completes all futures after the context was destroyed."""
         self._look()
 
 
 def future_of(request: Request) -> asyncio.Future[Any]:
-    """A future of the running loop for a request. To cancel it cancels nothing: the operation
-    goes on, for the other ranks count on it."""
+    """Returns a future of the running loop for a request. Cancelling it does not cancel the
+    operation, because other ranks depend on it."""
     return request._context._watcher().future(request)

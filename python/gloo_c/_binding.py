@@ -1,8 +1,8 @@
-"""The C interface, as cffi sees it: `lib.gloo_allreduce` and all others, `ffi` for memory.
+"""The C interface through cffi: `lib.gloo_allreduce` and all other functions, `ffi` for memory.
 
-For packages that are built on this one; programs use what `gloo_c` itself has. Calls let other
-threads of Python run. All of the library is here under its own names: functions, structs,
-enumerators and numbers, as the headers have them."""
+For packages built on this one; programs use the names in `gloo_c`. Calls release the interpreter
+lock. `lib` has the whole library under its C names: functions, structs, enumerators and constants,
+as in the headers."""
 
 from ._gloo_c import ffi, lib
 

@@ -1,7 +1,7 @@
-"""Memory of arrays of any package, and the types of their elements.
+"""Memory of the arrays of any package, and their element types.
 
-A Memory is (address, elements, type, what keeps it): the address as the C interface takes it,
-and an object that must be kept for as long as an operation uses the memory."""
+A Memory is (address, number of elements, type, owner): the address as the C interface takes it, and
+the object that must stay alive as long as an operation uses the memory."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ IN_PLACE = _InPlace()
 
 
 class Typed(NamedTuple):
-    """An array whose elements are to be taken for something else: see `typed`."""
+    """An array whose elements are treated as another type: see `typed`."""
 
     array: Any
     dtype: int
@@ -43,9 +43,9 @@ class Typed(NamedTuple):
 
 
 def typed(array: Any, dtype: str, element_bytes: int = 0) -> Typed:
-    """The memory of an array with other elements than it says: `typed(bits, "bfloat16")` where
-    `bits` are 16-bit integers. For "opaque", whose elements only a custom operation knows,
-    `element_bytes` says how long each is."""
+    """Returns an array whose elements are treated as `dtype`: `typed(bits, "bfloat16")` where
+    `bits` has 16-bit integers. With "opaque", whose elements only a custom operation understands,
+    `element_bytes` is the size of an element."""
     if dtype == "opaque":
         if integer("element_bytes", element_bytes) < 1:
             raise ValueError(f"element_bytes is {element_bytes}; expected the size of an element of "
@@ -114,12 +114,12 @@ def _numpy(array: Any, writable: bool) -> Memory:
             raise _scattered(array) from None
         if writable and not array.flags.writeable:
             raise _read_only(array) from None
-        # Types that numpy does not know itself, such as bfloat16, have no buffers.
+        # Types from extensions of numpy, such as bfloat16, have no buffers.
         memory = _from_buffer(_CHARS, array.view(f"u{array.dtype.itemsize}"), writable)
     return memory, array.size, dtype, memory
 
 
-# Struct's letters. Their sizes are the system's, so they are asked for.
+# Format characters of the struct module. Their sizes depend on the system, so they are queried.
 _LETTERS = {"?": "bool", "c": "uint", "b": "int", "B": "uint", "h": "int", "H": "uint",
             "i": "int", "I": "uint", "l": "int", "L": "uint", "q": "int", "Q": "uint",
             "n": "int", "N": "uint", "e": "float", "f": "float", "d": "float",
@@ -154,8 +154,9 @@ def _buffer(thing: Any, writable: bool) -> Memory:
 
 
 def _address(view: memoryview) -> Any:
-    """Of memory that a view of our own holds. What cffi makes of a view is not kept: where both are
-    found in a circle of garbage CPython may clear the view first, and crash."""
+    """Returns the address of memory that a view holds. The object that cffi makes from the view is
+    released at once: if garbage collection finds both in a cycle, CPython may clear the view first,
+    and crash."""
     taken = _from_buffer(_CHARS, view)
     address = ffi.cast(_VOID, taken)
     ffi.release(taken)
@@ -188,7 +189,7 @@ def _torch(tensor: Any, writable: bool) -> Memory:
 # ---- __array_interface__ and DLPack ------------------------------------------------------------
 
 def _dense(shape: Sequence[int], strides: Sequence[int] | None, unit: int) -> bool:
-    """Do elements of an array lie one behind the other? Strides are in units of this many."""
+    """Returns true if an array is contiguous in C order. Strides are in units of `unit`."""
     if strides is None or 0 in shape:
         return True
     wanted = unit
@@ -239,7 +240,7 @@ _dl = None
 
 
 def _dl_types() -> Any:
-    """The structs of DLPack, which no header of this library has."""
+    """Returns the structs of DLPack, which no header of this library declares."""
     global _dl
     if _dl is None:
         import ctypes
@@ -267,7 +268,7 @@ def _dl_types() -> Any:
 
 def _dlpack(thing: Any, writable: bool) -> Memory:
     device = thing.__dlpack_device__()
-    if device[0] not in (1, 3, 11):  # memory of the CPU, also where a GPU reaches it
+    if device[0] not in (1, 3, 11):  # CPU memory, including memory that a GPU can access
         raise TypeError(f"this {_kind(thing)} is not in CPU memory; copy it there "
                         "first")
     Tensor, Versioned, pointer, valid = _dl_types()
@@ -275,14 +276,14 @@ def _dlpack(thing: Any, writable: bool) -> Memory:
         capsule = thing.__dlpack__(max_version=(1, 0))
     except TypeError:
         capsule = thing.__dlpack__()
-    # The capsule stays as it is: when it goes, it gives back what it has lent.
+    # The capsule is not consumed: when it is destroyed, it releases the memory.
     if valid(capsule, b"dltensor_versioned"):
         managed = Versioned.from_address(pointer(capsule, b"dltensor_versioned"))
         if managed.major != 1:
             raise TypeError(f"this {_kind(thing)} uses DLPack {managed.major}, not 1")
         tensor, read_only = managed.tensor, bool(managed.flags & 1)
     elif valid(capsule, b"dltensor"):
-        # Which does not tell whether it may be written: arrays that may not say so elsewhere.
+        # This form has no read-only flag: JAX arrays, which are immutable, count as read-only.
         tensor = Tensor.from_address(pointer(capsule, b"dltensor"))
         read_only = type(thing).__module__.partition(".")[0] in ("jax", "jaxlib")
     else:
@@ -344,7 +345,7 @@ _readers: dict[type, Reader] = {bytes: _buffer, bytearray: _buffer, memoryview: 
 
 
 def reads(kind: type) -> Callable[[Callable[[Any, bool], Memory]], Callable[[Any, bool], Memory]]:
-    """A function is the reader of objects of this type."""
+    """Registers a function as the reader of objects of this type."""
 
     def register(reader: Reader) -> Reader:
         _readers[kind] = reader
@@ -354,18 +355,18 @@ def reads(kind: type) -> Callable[[Callable[[Any, bool], Memory]], Callable[[Any
 
 
 def memory(thing: Any, writable: bool) -> Memory:
-    """The memory of an array; refuses what cannot be read, or written."""
+    """Returns the memory of an array; raises an error if it cannot be read, or written."""
     reader = _readers.get(type(thing))
     if reader is None:
         reader = _find_reader(thing)
-        # Whether other types have a buffer may be a matter of each object.
+        # For other types it may depend on the object whether it has a buffer.
         if reader is _numpy or reader is _torch:
             _readers[type(thing)] = reader
     return reader(thing, writable)
 
 
 def element_bytes(thing: Any) -> int:
-    """Of opaque elements, else 0."""
+    """Returns the size of opaque elements, or 0 for other types."""
     if isinstance(thing, Typed) and thing.dtype == lib.GLOO_OPAQUE:
         return thing.element_bytes
     return 0
@@ -383,7 +384,7 @@ def counted(n: int, noun: str) -> str:
 
 
 def sizes(numbers: Iterable[int], n: int, what: str) -> Any:
-    """A list of counts or displacements, one for each rank."""
+    """Converts a list of counts or displacements, one for each rank."""
     values = integers(what, numbers, f"a list of {counted(n, 'whole number')}, one for each rank")
     if len(values) != n:
         raise ValueError(f"the list of {what} has {counted(len(values), 'element')} for {counted(n, 'rank')}: "
@@ -395,7 +396,7 @@ def sizes(numbers: Iterable[int], n: int, what: str) -> Any:
 
 
 def within(count: int, counts: Any, displacements: Any, what: str) -> None:
-    """Do all blocks lie in an array of so many elements?"""
+    """Checks that all blocks lie within an array of `count` elements."""
     end = 0
     for rank, length in enumerate(counts):
         begin = end if displacements is None else displacements[rank]

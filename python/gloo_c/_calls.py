@@ -1,6 +1,6 @@
-"""Calls of the C interface, as _collectives prepares them of arguments, and the options of all.
+"""Calls of the C interface, prepared from arguments by _collectives, and their common options.
 
-`forms` makes four methods of each, that differ in how they wait."""
+`forms` makes four methods from each, which differ in how they wait."""
 
 from __future__ import annotations
 
@@ -28,15 +28,17 @@ _OPTIONS = ffi.typeof("gloo_options *")
 
 
 class Options(TypedDict, total=False):
-    """What every call may be told beside its arguments.
+    """Options of every call, in addition to its arguments.
 
-    timeout: seconds; None is the context's, infinity no limit.
-    tag: orders operations separately per tag; for threads, and of messages the message's.
-    algorithm: by name; None: chosen.
-    ordered: combine in the order of ranks, so that results have the same bits however it is done.
-    factor: of op="scaled_sum": each rank's input is multiplied by its own.
-    matched_by_init: of persistent requests, see the C interface.
-    """
+    timeout: seconds; None is the context's timeout, infinity no limit.
+    tag: operations with the same tag match in the order of their calls. Use a tag per thread; for
+        messages, it is the tag of the message.
+    algorithm: name of an algorithm; None: chosen by size and ranks.
+    ordered: combine inputs in rank order, so that the bits of the result do not depend on the
+        algorithm.
+    factor: factor of this rank's input for op="scaled_sum".
+    matched_by_init: match persistent requests in the order of their creation; see gloo_options of
+        the C interface."""
 
     timeout: float | None
     tag: int
@@ -47,17 +49,17 @@ class Options(TypedDict, total=False):
 
 
 class Call(NamedTuple):
-    """A call of the C interface. Its functions are gloo_NAME, ..._start and ..._init; `arguments`
-    are what they take between context and options."""
+    """A call of the C interface. Its functions are gloo_NAME, gloo_NAME_start and gloo_NAME_init;
+    `arguments` are those between the context and the options."""
 
     name: str
     arguments: tuple[Any, ...]
-    keep: Any  # what must be there as long as the operation uses it
-    result: Any  # what waiting for it returns
+    keep: Any  # must stay alive as long as the operation uses it
+    result: Any  # returned by a wait for the operation
     options: Options
     op: str | CustomOp = "sum"
     opaque_bytes: int = 0
-    receives: bool = False  # the result is the rank that it received from
+    receives: bool = False  # the result is the rank of the sender
 
 
 def op_number(op: str | CustomOp) -> int:
@@ -70,7 +72,7 @@ def op_number(op: str | CustomOp) -> int:
 
 
 def options_of(call: Call) -> tuple[Any, Any]:
-    """gloo_options, and what must be kept while they are read."""
+    """Returns gloo_options, and the objects that must stay alive while they are read."""
     given, custom = call.options, call.op if isinstance(call.op, CustomOp) else None
     if not given and custom is None:
         return NULL, None
@@ -106,8 +108,8 @@ def options_of(call: Call) -> tuple[Any, Any]:
 
 
 def clear(call: Call, problem: Exception) -> Exception:
-    """What cffi raised because of an argument, in words that name it. Of the plain numbers only
-    ranks are the program's."""
+    """Returns an exception that names the argument that cffi refused. Among plain integers only
+    ranks come from the program."""
     for value in call.arguments:
         if not isinstance(value, (int, ffi.CData)):
             return wrong(f"{call.name}: a rank (root or peer)", value, "a whole number")
@@ -115,7 +117,7 @@ def clear(call: Call, problem: Exception) -> Exception:
 
 
 class Caller:
-    """What a Context does with calls that were prepared."""
+    """The part of a Context that runs prepared calls."""
 
     size: int
     rank: int
@@ -134,7 +136,7 @@ def forms(prepare: Callable[Concatenate[C, P], Call]) -> tuple[
         Callable[Concatenate[C, P], Any], Callable[Concatenate[C, P], Request],
         Callable[Concatenate[C, P], asyncio.Future[Any]],
         Callable[Concatenate[C, P], Request]]:
-    """The four forms of a call: blocking, `_start`, `_async` and `_init`."""
+    """Makes the four forms of a call: blocking, `_start`, `_async` and `_init`."""
     name = prepare.__name__.lstrip("_")
     said = prepare.__doc__ or ""
 

@@ -1,4 +1,4 @@
-"""What `python -m gloo_c` tries: every collective in every type, against plain Python."""
+"""The self-test of `python -m gloo_c`: every collective in every type, compared with Python."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Callable
 from ._context import Context
 from ._errors import GlooError
 
-# Letters of array.array, as many as it has of the library's types.
+# Type codes of array.array that the library has a type for.
 LETTERS = "bBhHiIqQfd"
 
 
@@ -86,7 +86,7 @@ CHECKS: dict[str, Callable[[Context, str], bool]] = {
 
 
 def failures(context: Context) -> list[str]:
-    """What went wrong, in words; raises what makes the context unusable."""
+    """Returns descriptions of wrong results; raises errors that make the context unusable."""
     found = []
     for name, check in CHECKS.items():
         for letter in LETTERS:

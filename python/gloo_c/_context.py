@@ -1,4 +1,4 @@
-"""Ranks that work together."""
+"""Contexts: ranks that communicate."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from ._aio import Watcher
 
-# Functions of the library, by the names of calls; to look for one in lib takes longer.
+# Functions of the library by the names of calls, because a look-up in lib takes longer.
 _functions: dict[str, Any] = {}
 _REQUEST = ffi.typeof("gloo_request **")
 
@@ -41,14 +41,14 @@ def _held_by(device: Any) -> Any:
 
 
 class Route(NamedTuple):
-    """Through what messages to a rank go, and why not through something better."""
+    """The transport of messages to a rank, and the reason for it."""
 
-    through: str | None  # None: the two have not connected yet
+    through: str | None  # None: not connected yet
     why: str
 
 
 class Choice(NamedTuple):
-    """The algorithm that a call would use, and what chose it."""
+    """The algorithm that a call would use, and the reason for it."""
 
     algorithm: str
     why: str
@@ -67,15 +67,17 @@ def _context_options(timeout: float | None, host_id: str | None, measure: bool |
 
 
 class Context(Calls):
-    """Some ranks that work together, of which this process (or thread) is one. Made by `init`, from
-    the environment; or of rank, size and a store through which `size` ranks meet; or as a group of
-    another context (`split`, `subset`).
+    """A set of ranks that communicate, one of which is this process (or thread). Created by `init`
+    from the environment, from a rank, a size and a store through which `size` ranks meet, or as a
+    group of another context (`split`, `subset`).
 
-    device: None: one of its own. timeout: seconds for every operation, and for the other ranks to
-    come; None: 30. host_id, measure, shared_buffers: see gloo_context_options of the C interface.
+    device: None: the context owns a device with default options.
+    timeout: default timeout of operations, and the time to wait for the other ranks in this call,
+        in seconds; None: GLOO_TIMEOUT and GLOO_START_TIMEOUT, or 30.
+    host_id, measure, shared_buffers: see gloo_context_options of the C interface.
 
-    Any thread may use it, if operations have an order that all ranks share, or a tag for each
-    thread. Leaving a `with` block leaves the context, and so does dropping it."""
+    Any thread may use it, if operations have an order that all ranks share, or a separate tag for
+    each thread. The context is left at the end of a `with` block, or with its last reference."""
 
     _rank: int
     _size: int
@@ -91,7 +93,7 @@ class Context(Calls):
         store._checked(lib.gloo_context_create, integer("rank", rank), integer("size", size),
                        store._pointer,
                        held.pointer if held is not None else NULL, options, place)
-        # Other ranks may still need the store.
+        # Other ranks may still need the store, so the handle keeps it.
         slot = device._slot if device is not None else WatchSlot()
         self._made(ContextHandle(place[0], held, store), slot, owner=device is None)
 
@@ -175,14 +177,14 @@ class Context(Calls):
                     handle.state)
 
     def _future(self, call: Call) -> asyncio.Future[Any]:
-        watcher = self._watcher()  # its descriptor first, so that it tells of this end
+        watcher = self._watcher()  # first, so that its descriptor reports this end
         return watcher.future(self._begin(call, "_start"))
 
     def _watcher(self) -> Watcher:
         return self._slot.watched(lib.gloo_context_device(self._held().pointer))
 
     def _gave_up(self, raised: BaseException) -> GlooError:
-        """A custom operation has raised: no rank can have a result."""
+        """Aborts after an exception in a custom operation: no rank can have a result."""
         reason = f"{type(raised).__name__} in a custom operation: {raised}"
         handle, error = self._handle, new_error()
         if handle is not None:
@@ -196,21 +198,21 @@ class Context(Calls):
 
     @property
     def rank(self) -> int:  # type: ignore[override]
-        """The number of this rank, from 0."""
+        """Number of this rank, from 0."""
         return self._rank
 
     @property
     def size(self) -> int:  # type: ignore[override]
-        """How many ranks there are."""
+        """Number of ranks."""
         return self._size
 
     @property
     def hosts(self) -> int:
-        """How many hosts the ranks are on."""
+        """Number of hosts of the ranks."""
         return int(lib.gloo_context_hosts(self._held().pointer))
 
     def host(self, rank: int) -> int:
-        """On which of the hosts a rank is, from 0."""
+        """Returns the number of a rank's host, from 0."""
         found = int(lib.gloo_context_host(self._held().pointer, integer("rank", rank)))
         if found < 0:
             raise ValueError(f"rank {rank} does not exist")
@@ -218,25 +220,26 @@ class Context(Calls):
 
     @property
     def transport(self) -> str:
-        """The name of its device's transport."""
+        """Name of the transport of its device."""
         return text(lib.gloo_device_transport(lib.gloo_context_device(self._held().pointer)))
 
     def root_rank(self, rank: int) -> int:
-        """The rank that `rank` has in the context that groups were made of."""
+        """Returns the number of `rank` in the root context."""
         found = int(lib.gloo_context_world_rank(self._held().pointer, integer("rank", rank)))
         if found < 0:
             raise ValueError(f"rank {rank} does not exist")
         return found
 
     def translate(self, rank: int, other: Context) -> int | None:
-        """The rank that `rank` of this context has in another one; None when it is not there."""
+        """Returns the rank that `rank` of this context has in `other`, or None if it is not a
+        member."""
         an("other", other, Context, "a Context")
         found = int(lib.gloo_context_translate(self._held().pointer, integer("rank", rank),
                                                other._held().pointer))
         return found if found >= 0 else None
 
     def route(self, peer: int) -> Route:
-        """Through what messages to a rank go, and why."""
+        """Returns the transport of messages to a rank, and the reason for it."""
         answer, error = ffi.new("gloo_answer *"), new_error()
         status = lib.gloo_context_route(self._held().pointer, integer("peer", peer), answer, error)
         if status < 0:
@@ -246,7 +249,7 @@ class Context(Calls):
 
     def choice(self, collective: str, count: int, dtype: str = "float32", *,
                op: str | CustomOp = "sum", root: int = 0, **options: Unpack[Options]) -> Choice:
-        """The algorithm that a call would use, and what chooses it. Nothing is sent."""
+        """Returns the algorithm that a call would use, and the reason for it. Sends nothing."""
         answer = ffi.new("gloo_answer *")
         told, _kept = options_of(Call("choice", (), None, None, options, op))
         checked(lib.gloo_context_choice, self._held().pointer, encoded("collective", collective),
@@ -258,8 +261,8 @@ class Context(Calls):
 
     def split(self, color: int | None, key: int = 0, *, timeout: float | None = None,
               tag: int = 0) -> Context | None:
-        """Divide it: ranks of the same color form a group, in the order of their keys. All ranks
-        call it. None for a rank that gives no color (None, or below 0)."""
+        """Divides the context: ranks with the same color form a group, in the order of their keys.
+        All ranks must call it. Returns None for a rank without a color (None, or negative)."""
         place = ffi.new("gloo_context **")
         handle = self._held()
         checked(lib.gloo_context_split, handle.pointer,
@@ -269,7 +272,8 @@ class Context(Calls):
 
     def subset(self, ranks: Sequence[int], *, timeout: float | None = None,
                tag: int = 0) -> Context:
-        """A group of these ranks, in that order. Only they call it, all with the same list."""
+        """Creates a group of the listed ranks, in that order. Only these ranks call it, all with
+        the same list."""
         place = ffi.new("gloo_context **")
         handle = self._held()
         members = integers("ranks", ranks, "a list of ranks")
@@ -290,10 +294,16 @@ class Context(Calls):
         return made
 
     def shrink(self, *, timeout: float | None = None, ranks_min: int = 0) -> Context:
-        """Go on with the ranks that are left: all that are call it when their calls fail, and get
-        a context of those that have called, numbered anew (`old.translate(rank, new)`). This one
-        is to be closed. timeout: seconds to wait for ranks that are there, and do not call.
-        StaleError: the others go on without this rank."""
+        """Creates a successor of a failed context from the surviving ranks, numbered from 0 in the
+        order of their old ranks (`old.translate(rank, new)`). All surviving ranks call it after one
+        of their calls has failed. Close the old context before or after the call.
+
+        timeout: seconds to wait for live ranks that do not call; None: the timeout of the context.
+        ranks_min: minimum number of surviving ranks. After a network partition both halves would
+            continue; set this above size/2 to prevent it.
+
+        Raises StaleError if the other ranks continue without this rank, and PeerError if fewer than
+        `ranks_min` ranks are left."""
         place, options = ffi.new("gloo_context **"), ffi.new("gloo_shrink_options *")
         lib.py_gloo_shrink_options_init(options)
         options.timeout_ns = nanoseconds(timeout)
@@ -304,15 +314,19 @@ class Context(Calls):
 
     def grow(self, store: Store, *, newcomers: int = 0, ranks_max: int = 0,
              wait: float | None = None, timeout: float | None = None) -> Context | None:
-        """Take in ranks that have called `Context.join` with the same store. All ranks call it.
-        Returns a context of all of them, in which these ranks keep their numbers; None where
-        nobody has come. All ranks get it, or none does. newcomers: wait until so many have come,
-        for `wait` seconds (None: GLOO_START_TIMEOUT, or 30). ranks_max: no more in all; 0: no
-        limit. timeout: of the new context, as for `Context`.
-        PeerError, and this context has not failed (`error()`): one that came is gone again, and
-        these ranks go on, or call it again. PeerError, and it has: a rank is gone, and the context
-        is to be shrunk. StaleError: the store failed at the last moment, and this rank cannot know
-        whether the others have gone on without it; start it again."""
+        """Admits ranks that have called `Context.join` with the same store. All ranks call it.
+        Returns a context of old and new ranks, in which these ranks keep their numbers, or None if
+        no newcomer arrived. Either all ranks get the context or none does.
+
+        newcomers: number of newcomers to wait for, for `wait` seconds (None: GLOO_START_TIMEOUT, or
+            30).
+        ranks_max: maximum number of ranks of the new context; 0: no limit.
+        timeout: as for `Context`, of the new context.
+
+        Raises PeerError if a newcomer died and this context has not failed (`error()`): continue,
+        or call it again. If this context has failed, a rank died: call `shrink`. Raises StaleError
+        if the store failed at the last moment, so that this rank cannot tell whether the others
+        continue in the new context: restart the process."""
         place, options = ffi.new("gloo_context **"), ffi.new("gloo_grow_options *")
         made, _kept = _context_options(timeout, None, None, None)
         lib.py_gloo_grow_options_init(options)
@@ -327,12 +341,14 @@ class Context(Calls):
     @classmethod
     def join(cls, store: Store, *, device: Device | None = None, wait: float | None = None,
              timeout: float | None = None) -> Context:
-        """Come to ranks that are there already, and wait, `wait` seconds at most (None:
-        GLOO_START_TIMEOUT, or 30), until they call `grow` with the same store, and all have met.
-        Returns once every rank that was there goes on with this one; where another newcomer is gone
-        meanwhile, it waits for the next `grow`. device, timeout: as for `Context`.
-        TimeoutError: no ranks have called `grow`, or they had no room. PeerError: this rank was
-        not taken in, for one that was there failed at the last moment; call it again."""
+        """Joins a running job: waits until its ranks call `grow` with the same store, for at most
+        `wait` seconds (None: GLOO_START_TIMEOUT, or 30). Returns when all ranks of the job have
+        admitted this one. If another newcomer dies meanwhile, waits for the next `grow`.
+
+        device, timeout: as for `Context`.
+
+        Raises TimeoutError if no ranks called `grow`, or they had no room, and PeerError if this
+        rank was not admitted because a rank died at the last moment: call it again."""
         catch_up()
         options, _kept = _context_options(timeout, None, None, None)
         place = ffi.new("gloo_context **")
@@ -349,16 +365,17 @@ class Context(Calls):
     # ---- what happens to it ----------------------------------------------------------------------
 
     def set_timeout(self, timeout: float | None) -> None:
-        """The time, in seconds, that calls have from now on which are given none."""
+        """Sets the timeout, in seconds, of later calls without a timeout. None: GLOO_TIMEOUT, or
+        30."""
         checked(lib.gloo_context_set_timeout, self._held().pointer, nanoseconds(timeout))
 
     def abort(self, reason: str = "") -> None:
-        """Give up: all operations of all ranks fail, with a sentence that has the reason. Any
-        thread may call it, also while others wait."""
+        """Aborts all operations of all ranks. They fail with a message that has `reason`. Any
+        thread may call it, even while others wait."""
         checked(lib.gloo_context_abort, self._held().pointer, encoded("reason", reason))
 
     def error(self) -> GlooError | None:
-        """The first error of this context; None when all is well. Does not wait."""
+        """Returns the first error of this context, or None. Does not wait."""
         error = new_error()
         status = lib.gloo_context_error(self._held().pointer, error)
         if status:
@@ -371,8 +388,9 @@ class Context(Calls):
         return self._handle is None
 
     def close(self) -> None:
-        """Leave. What is under way is cancelled, and ranks that need this one hear that it left. A
-        thread that is in a call keeps the context until that returns."""
+        """Leaves the context. Pending operations are cancelled, and ranks that need this one get an
+        error that says that it left. A thread that is in a call keeps the context until the call
+        returns."""
         handle = self._handle
         if handle is None:
             return
@@ -380,7 +398,7 @@ class Context(Calls):
         self._handle = None
         for closer in handle.closers:
             closer()
-        del handle  # here it ends
+        del handle  # destroyed here
         if self._slot.watcher is not None:
             self._slot.watcher.closed()
 
@@ -393,7 +411,7 @@ class Context(Calls):
 
 
 class _Receipt(Request):
-    """A receive whose result is the rank that it has received from."""
+    """A receive whose result is the rank of the sender."""
 
     __slots__ = ()
 
@@ -406,9 +424,9 @@ def init(*, transport: str | None = None, host: str | None = None, interface: st
          port: int = 0, streams: int = 0, helper: bool = True, checksum: bool | None = None,
          timeout: float | None = None, host_id: str | None = None, measure: bool | None = None,
          shared_buffers: bool | None = None) -> Context:
-    """A context from the environment: RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, as `gloo run`
-    and torchrun set them. With none of these the job is one rank. What can be passed is what a
-    Device and a Context take."""
+    """Creates a context from the environment: RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, as
+    `gloo run` and torchrun set them, or the variables of another launcher. Without any of them the
+    job has one rank. Arguments are those of Device and Context."""
     catch_up()
     device, _kept = device_options(transport, host, interface, port, streams, helper, checksum)
     context, _text = _context_options(timeout, host_id, measure, shared_buffers)

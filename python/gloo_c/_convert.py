@@ -1,5 +1,5 @@
-"""Plain values of Python for the C interface. What cannot be converted is a TypeError that names the
-argument, what was given, and what is expected."""
+"""Conversion of plain Python values for the C interface. A value that cannot be converted raises
+TypeError with the argument, the value, and the expected type."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NEVER = (1 << 63) - 1
 
 
 def shown(value: Any) -> str:
-    """A value and its type, for a message."""
+    """Returns a value and its type, for a message."""
     return f"{value!r:.60} ({type(value).__name__})"
 
 
@@ -22,8 +22,8 @@ def wrong(name: str, value: Any, expected: str) -> TypeError:
 
 
 def nanoseconds(seconds: Any, name: str = "timeout") -> int:
-    """A time to wait as the C interface takes it: None is the default, infinity and what is
-    below 0 no limit, and 0 not to wait."""
+    """Returns a timeout as the C interface takes it: None is the default, infinity and negative
+    numbers are no limit, and 0 does not wait."""
     if seconds is None:
         return int(lib.GLOO_TIMEOUT_DEFAULT)
     try:
@@ -64,12 +64,12 @@ def encoded(name: str, value: Any) -> bytes:
 
 
 def string(name: str, value: Any) -> Any:
-    """A string of C, which is to be kept while it is used."""
+    """Returns a C string, which the caller must keep as long as it is used."""
     return ffi.new("char[]", encoded(name, value))
 
 
 def buffer(name: str, value: Any) -> Any:
-    """The bytes of a value."""
+    """Returns the bytes of a value."""
     try:
         return ffi.from_buffer(value)
     except TypeError:

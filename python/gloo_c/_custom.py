@@ -1,4 +1,4 @@
-"""Operations of the program's own."""
+"""Custom operations of the program."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _operations: dict[int, CustomOp] = {}
 def py_custom(args: Any) -> None:
     operation = _operations.get(int(ffi.cast("uintptr_t", args.user)))
     if operation is None or operation._raised is not None:
-        return  # the call has failed already
+        return  # the call has already failed
     length = args.count * args.element_bytes
     left, right, result = (memoryview(ffi.buffer(ffi.cast("char *", pointer), length))
                            for pointer in (args.left, args.right, args.result))
@@ -36,17 +36,17 @@ def py_custom_release(user: Any) -> None:
 
 
 class CustomOp:
-    """An operation for the collectives that reduce: pass it as `op`.
+    """A custom operation for collectives that reduce: pass it as `op`.
 
-    function: called as function(left, right, result, dtype) with memory (of bytes) of equal
-        length, to set result = left op right element by element; `numpy.frombuffer(left, dtype)`
-        and `out=` do. `result` may be the memory of `left` or `right`. It must be associative, must
-        not keep what it is given, and must not use this package. When it raises, this rank gives up
-        (Context.abort), and the call raises that.
-    name: tells operations apart between ranks.
-    commutative: left op right is right op left; without it inputs are combined in rank order.
-    element_bytes: of elements that the library knows nothing of, see `typed`; 0: it works on the
-        types of the library."""
+    function: called as function(left, right, result, dtype) with memory (of bytes) of equal length,
+        to set result = left op right element by element, for example with `numpy.frombuffer(left,
+        dtype)` and `out=`. `result` may be the memory of `left` or `right`. The function must be
+        associative, must not keep its arguments, and must not use this package. If it raises, this
+        rank aborts (Context.abort), and the call raises that exception.
+    name: identifies the operation; must be the same on all ranks.
+    commutative: left op right equals right op left; otherwise inputs are combined in rank order.
+    element_bytes: size of elements that the library does not know, see `typed`; 0: the operation
+        works on the types of the library."""
 
     def __init__(self, function: Combine, *, name: str = "python", commutative: bool = False,
                  element_bytes: int = 0) -> None:
@@ -62,13 +62,13 @@ class CustomOp:
         options.user, options.release = ffi.cast("void *", key), lib.py_custom_release
         place = ffi.new("gloo_custom_op **")
         checked(lib.gloo_custom_op_create, lib.py_custom, options, place)
-        # Alive until the library needs it no more, which py_custom_release says.
+        # py_custom_release drops this reference when the library no longer needs the operation.
         _operations[key] = self
         self._pointer: Any = place[0]
 
     def close(self) -> None:
-        """Let go of it; operations under way keep it. It stays as long as Python runs if this is
-        not called."""
+        """Releases the operation; pending calls keep it. Without this call it stays until Python
+        exits."""
         pointer, self._pointer = self._pointer, None
         if pointer is not None:
             lib.gloo_custom_op_destroy(pointer)

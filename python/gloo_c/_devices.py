@@ -1,4 +1,4 @@
-"""How bytes travel."""
+"""Devices: the endpoints of transports."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class WatchSlot:
-    """The one Watcher of a device, for all that share it; it ends with the last of them."""
+    """The one Watcher of a device, shared by all its users; the last of them closes it."""
 
     __slots__ = ("watcher", "users")
 
@@ -28,7 +28,7 @@ class WatchSlot:
     def watched(self, device: Any) -> Watcher:
         from ._aio import Watcher
 
-        with _handles.lock:  # two would take the news of the descriptor from each other
+        with _handles.lock:  # two would consume each other's events from the descriptor
             if self.watcher is None:
                 self.watcher = Watcher(device)
             return self.watcher
@@ -47,7 +47,7 @@ class WatchSlot:
 
 def device_options(transport: str | None, host: str | None, interface: str | None, port: int,
                    streams: int, helper: bool, checksum: bool | None) -> tuple[Any, list[Any]]:
-    """gloo_device_options, and what must be kept while they are read."""
+    """Returns gloo_device_options, and the objects that must stay alive while they are read."""
     options, kept = ffi.new("gloo_device_options *"), []
     lib.py_gloo_device_options_init(options)
     for name, value in (("transport", transport), ("host", host), ("interface", interface)):
@@ -65,18 +65,19 @@ def tristate(value: bool | None) -> int:
 
 
 class Device:
-    """The end point of a transport in this process, and the thread that drives it.
+    """The transport endpoint in this process, and its progress thread.
 
-    transport: "auto" (shared memory between ranks of one host, RDMA or TCP between others), "tcp", "shm", "ibv" or
-        "inproc" (ranks are threads); None: GLOO_TRANSPORT, or "auto".
-    host, interface, port: where TCP listens; interface: as GLOO_SOCKET_IFNAME.
-    streams: connections per pair of ranks over TCP.
+    transport: "auto" (shared memory between ranks on one host, RDMA or TCP between hosts), "tcp",
+        "shm", "ibv" (RDMA) or "inproc" (ranks are threads); None: GLOO_TRANSPORT, or "auto".
+    host, interface, port: address, interfaces and port for TCP; interface: as in
+        GLOO_SOCKET_IFNAME.
+    streams: TCP connections per pair of ranks.
     helper: without a helper thread operations advance only while a thread is in a call, and asyncio
         cannot be used.
-    checksum: whether all messages carry checksums; None: GLOO_CHECKSUM, or no.
+    checksum: checksums for all messages; None: GLOO_CHECKSUM, or off.
 
-    Several contexts may share a device; threads that use them take turns, so give busy threads
-    devices of their own."""
+    Several contexts may share a device; threads that use contexts of one device take turns, so give
+    each busy thread its own device."""
 
     def __init__(self, transport: str | None = None, *, host: str | None = None,
                  interface: str | None = None, port: int = 0, streams: int = 0,
@@ -95,16 +96,16 @@ class Device:
 
     @property
     def transport(self) -> str:
-        """The name of its transport."""
+        """Name of the transport."""
         return text(lib.gloo_device_transport(self._held().pointer))
 
     @property
     def waiting(self) -> str:
-        """How its threads wait, in words for people."""
+        """Description of how its threads wait, as text."""
         return text(lib.gloo_device_waiting(self._held().pointer))
 
     def close(self) -> None:
-        """Let go of it. It ends with the last context on it."""
+        """Releases the device. It is destroyed with the last context on it."""
         if self._handle is not None:
             self._slot.left()
             self._handle = None

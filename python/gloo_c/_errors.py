@@ -1,4 +1,4 @@
-"""What calls raise, and how it is made of a gloo_error."""
+"""The exceptions of the package, and their construction from a gloo_error."""
 
 from __future__ import annotations
 
@@ -11,16 +11,14 @@ STATUS_NAMES: dict[int, str] = dict(ffi.typeof("gloo_status").elements)
 
 
 class GlooError(Exception):
-    """A call failed. All errors of the library are of this class, and of one below it.
+    """Base class of all errors of the library.
 
-    status, status_name: the number and the name, such as "GLOO_ERR_PEER", of what failed.
-    cause, cause_name: what to decide by; differs from the status where that is
-        GLOO_ERR_POISONED: then it says what made the context unusable.
-    rank: the rank at fault, as this context numbers it; None when no single one is.
-    root_rank: the same rank in the context that groups were made of, which is what the
-        message speaks of.
-    message: one sentence that says what was wrong, where, and what can be done.
-    """
+    status, status_name: number and name, such as "GLOO_ERR_PEER", of the error.
+    cause, cause_name: the status to decide by. It differs from `status` if that is
+        GLOO_ERR_POISONED: then it is the status of the error that made the context unusable.
+    rank: the rank at fault, as this context numbers it; None if there is no single one.
+    root_rank: the same rank in the root context, which messages refer to.
+    message: one sentence with the failure, its cause and the remedy."""
 
     def __init__(self, message: str, status: int = lib.GLOO_ERR_INVALID, cause: int | None = None,
                  rank: int | None = None, root_rank: int | None = None) -> None:
@@ -44,31 +42,31 @@ class GlooError(Exception):
 
 
 class ArgumentError(GlooError, ValueError):
-    """The call cannot be used like this: nothing was sent, and the context is as good as before."""
+    """The call cannot be used like this: nothing was sent, and the context remains usable."""
 
 
 class UnsupportedError(GlooError, NotImplementedError):
-    """The library, the type or the algorithm does not do this."""
+    """The library, the type or the algorithm does not support this."""
 
 
 class NotFoundError(GlooError, LookupError):
-    """There is no algorithm, transport, interface or key of that name."""
+    """No algorithm, transport, interface or key has this name."""
 
 
 class NoMemoryError(GlooError, MemoryError):
-    """There is not enough memory."""
+    """Memory is exhausted."""
 
 
 class SystemFailure(GlooError, OSError):
-    """A file, descriptor, thread or address could not be had."""
+    """A file, descriptor, thread or address is not available."""
 
 
 class TimeoutError(GlooError, builtins.TimeoutError):
-    """A deadline has passed. The context cannot be used any more."""
+    """A deadline has passed. The context is no longer usable."""
 
 
 class InProgressError(GlooError, builtins.TimeoutError):
-    """Request.wait waited as long as it was told to. The operation goes on: wait again."""
+    """The timeout of Request.wait has passed. The operation continues: wait again."""
 
 
 class PeerError(GlooError, ConnectionError):
@@ -76,11 +74,11 @@ class PeerError(GlooError, ConnectionError):
 
 
 class MismatchError(GlooError):
-    """Ranks disagree about a call; the message has both."""
+    """Ranks disagree about a call; the message names both calls."""
 
 
 class ProtocolError(GlooError, ConnectionError):
-    """What came from a rank or a store makes no sense, or was damaged on its way."""
+    """Data from a rank or a store is invalid, or was corrupted in transit."""
 
 
 class StaleError(GlooError):
@@ -88,7 +86,7 @@ class StaleError(GlooError):
 
 
 class BusyError(GlooError):
-    """Something is in use already."""
+    """A resource is already in use."""
 
 
 class CancelledError(GlooError):
@@ -96,27 +94,27 @@ class CancelledError(GlooError):
 
 
 class PoisonedError(GlooError):
-    """An earlier error has made the context unusable; `cause` says which."""
+    """An earlier error made the context unusable; `cause` is its status."""
 
 
 class CompareError(GlooError):
-    """compare_and_set found another value."""
+    """compare_and_set found a different value."""
 
 
 class ForkedError(GlooError):
-    """This belongs to the process that the present one was forked from."""
+    """The object belongs to the parent process of a fork."""
 
 
 class AbortedError(GlooError):
-    """A rank gave up, see Context.abort; the message has its reason."""
+    """A rank called Context.abort; the message has its reason."""
 
 
 class AuthError(GlooError):
-    """A peer, or this process, does not know the job's secret."""
+    """A peer, or this process, does not have the job's secret."""
 
 
 class InternalError(GlooError):
-    """A mistake of the library: please report it."""
+    """A bug in the library: please report it."""
 
 
 KINDS: dict[int, type[GlooError]] = {
@@ -153,7 +151,7 @@ _pool: list[Any] = []
 
 
 def new_error() -> Any:
-    """A place for a gloo_error. Give it back with `_pool.append` when nothing failed."""
+    """Returns a gloo_error. Return it with `give_back` if the call did not fail."""
     try:
         return _pool.pop()
     except IndexError:
@@ -164,13 +162,13 @@ give_back = _pool.append
 
 
 def text(characters: Any) -> str:
-    """A string of the library, which is UTF-8 where it repeats what a program gave it."""
+    """Decodes a string of the library: UTF-8 where it repeats text of the program."""
     found: bytes = ffi.string(characters)
     return found.decode("utf-8", "replace")
 
 
 def failure(status: int, error: Any) -> GlooError:
-    """The exception that says what the library said."""
+    """Returns the exception for a status and its gloo_error."""
     kind = KINDS.get(status, GlooError)
     made = kind(text(error.message) or text(lib.gloo_status_string(status)), status, error.cause,
                 error.rank if error.rank >= 0 else None,
@@ -180,7 +178,7 @@ def failure(status: int, error: Any) -> GlooError:
 
 
 def checked(function: Callable[..., int], *arguments: Any) -> None:
-    """Call a function of the library that takes a gloo_error last."""
+    """Calls a function of the library whose last argument is a gloo_error."""
     error = new_error()
     status = function(*arguments, error)
     if status:

@@ -1,11 +1,11 @@
-"""Who destroys what of the library, and when.
+"""Ownership and destruction of the library's objects.
 
-What Python objects hold of the library is destroyed when the last of them lets go, and threads
-that are in a call hold what they use: so nothing is destroyed under a running call. A request that
-is dropped while it is under way stays, with its memory, until it is over.
+An object is destroyed with the last Python reference to its handle, and threads in a call hold
+references to what they use, so nothing is destroyed during a call. A pending request that is
+dropped stays, with its memory, until it has completed.
 
-Threads of the library call functions of the program, in which nothing may be destroyed; and
-Python may collect garbage at any place. So what is found there is put off."""
+Threads of the library call functions of the program, in which nothing may be destroyed, and Python
+may collect garbage anywhere. Such destructions are deferred."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from typing import Any, Callable
 
 from ._binding import ffi, lib
 
-# For whatever more than one thread may change. Garbage that is collected while a thread has it
-# makes the same thread take it again.
+# Protects state that several threads may change. It is recursive because garbage collection while a
+# thread holds it makes the same thread take it again.
 lock = threading.RLock()
 put_off: deque[tuple[Callable[[Any], None], Any]] = deque()
 _contexts: weakref.WeakSet[ContextHandle]
@@ -36,7 +36,7 @@ _thread = _Thread()
 
 
 class called_back:
-    """While a thread is in here the library has called it."""
+    """Marks a thread as called by the library."""
 
     def __enter__(self) -> None:
         _thread.calls += 1
@@ -57,7 +57,7 @@ def _destroy(function: Callable[[Any], None], pointer: Any) -> None:
 
 
 def catch_up() -> None:
-    """Destroy what was put off. Cheap when nothing was."""
+    """Destroys deferred objects. Cheap if there are none."""
     while put_off and not _thread.calls:
         try:
             function, pointer = put_off.popleft()
@@ -67,7 +67,7 @@ def catch_up() -> None:
 
 
 class DeviceHandle:
-    """A gloo_device; it is destroyed after all contexts on it, whatever collects them first."""
+    """A gloo_device, destroyed after all contexts on it, in whatever order they are collected."""
 
     __slots__ = ("pointer", "contexts", "dropped", "__weakref__")
 
@@ -101,18 +101,18 @@ class DeviceHandle:
 
 
 class ContextState:
-    """What requests know of their context without keeping it."""
+    """The state of a context that its requests use without keeping the context alive."""
 
     __slots__ = ("gone", "orphans")
 
     def __init__(self) -> None:
-        self.gone = False  # destroyed: its requests can be looked at and destroyed by anyone
+        self.gone = False  # destroyed: any thread may test and destroy its requests
         self.orphans: list[RequestHandle] = []
 
 
 class ContextHandle:
-    """A gloo_context. Threads that are in a call with it hold it meanwhile; so may parts of this
-    package, which let go of it in a function among `closers`."""
+    """A gloo_context. Threads in a call with it hold a reference, and so may parts of this package,
+    which release it in a function in `closers`."""
 
     __slots__ = ("pointer", "device", "keep", "state", "process", "closers", "__weakref__")
 
@@ -147,7 +147,7 @@ class ContextHandle:
             self.device.lost()
 
     def look_after_orphans(self) -> None:
-        """Free those requests that were dropped and are over by now."""
+        """Destroys dropped requests that have completed."""
         with lock:
             orphans, self.state.orphans = self.state.orphans, []
         going_on = [orphan for orphan in orphans
@@ -171,8 +171,8 @@ class RequestHandle:
         self.pointer = pointer
         self.keep = keep
         self.state = state
-        self.over = False  # for good, and whoever lets go of it holds the context
-        self.token = 0  # of its function in _requests
+        self.over = False  # completed for good; the holder also holds the context
+        self.token = 0  # of its callback in _requests
 
     def __del__(self) -> None:
         if self.over or self.pointer is None:
@@ -197,7 +197,7 @@ _closers: list[Callable[[], None]] = []
 
 
 def at_exit(function: Callable[[], None]) -> None:
-    """Called before contexts are ended when Python ends."""
+    """Registers a function to call before contexts are destroyed at exit."""
     _closers.append(function)
 
 
@@ -208,7 +208,7 @@ _FOLDER = os.path.dirname(__file__) + os.sep
 
 
 def _called_by_others() -> bool:
-    """Are other threads in this package?"""
+    """Returns true if another thread is in this package."""
     own = threading.get_ident()
     for thread, running in sys._current_frames().items():
         frame: FrameType | None = running
@@ -220,15 +220,16 @@ def _called_by_others() -> bool:
 
 
 def _leave() -> None:
-    """Leave all contexts while Python can still run the program's functions."""
+    """Leaves all contexts while Python can still run the program's functions."""
     for closer in _closers:
         closer()
     for context in list(open_contexts):
         context.close()
     process, deadline, told = os.getpid(), time.monotonic() + 2, False
     while True:
-        # Those that are left are in use by threads that Python will not wait for, or by an exception
-        # that has ended the program, or is kept elsewhere: it has the frames that it went through.
+        # The remaining contexts are used by threads that Python does not wait for, or kept by an
+        # exception, which has the frames that it passed: the one that ended the program, or one
+        # stored elsewhere.
         busy = [handle for handle in list(_contexts)
                 if handle.pointer is not None and handle.process == process]
         if not busy or (told and time.monotonic() > deadline):
@@ -242,7 +243,7 @@ def _leave() -> None:
             for handle in busy:
                 lib.gloo_context_abort(handle.pointer, b"the program ends", ffi.NULL)
             del handle
-        del busy  # or they would stay for this list
+        del busy  # drop the list's references
         time.sleep(0.005)
     catch_up()
     for handle in list(_contexts):

@@ -1,4 +1,4 @@
-"""What the library has, its memory and its log."""
+"""Names and limits of the library, its memory and its log."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ def _names(function: Callable[..., Any], *arguments: Any) -> list[str]:
 
 
 def version() -> str:
-    """Of the library, which is this package's too."""
+    """Returns the version of the library, which is also that of this package."""
     return text(lib.gloo_version())
 
 
 def transports() -> list[str]:
-    """The transports that there are."""
+    """Returns the names of the available transports."""
     return _names(lib.gloo_transport_name)
 
 
 def collectives() -> list[str]:
-    """The names of all collectives."""
+    """Returns the names of all collectives."""
     return _names(lib.gloo_collective_name)
 
 
 def algorithms(collective: str) -> list[str]:
-    """The algorithms of a collective; none where there is no such collective."""
+    """Returns the algorithms of a collective; an empty list if the collective does not exist."""
     return _names(lib.gloo_algorithm_name, ffi.new("char[]", collective.encode()))
 
 
 def usable(transport: str) -> GlooError | None:
-    """Why a transport cannot be used here; None when it can."""
+    """Returns why a transport cannot be used here, or None if it can."""
     try:
         checked(lib.gloo_transport_usable, transport.encode())
     except GlooError as error:
@@ -53,14 +53,14 @@ def usable(transport: str) -> GlooError | None:
 
 
 def cores() -> int:
-    """How many cores this process may use."""
+    """Returns the number of cores that this process may use."""
     return int(lib.gloo_cores())
 
 
 def alloc(size: int) -> memoryview:
-    """Memory of so many bytes, filled with zeros, that ranks of one host reach directly:
-    `numpy.frombuffer(alloc(4 * n), "float32")`. For large arrays that are kept; it is freed with
-    the last array that uses it."""
+    """Returns zeroed memory that ranks on the same host access directly: `numpy.frombuffer(alloc(4
+    * n), "float32")`. Use it for large arrays that are kept; it is freed with the last array that
+    uses it."""
     if size < 0:
         raise ValueError("a negative number of bytes")
     place = ffi.new("void **")
@@ -83,16 +83,15 @@ def py_log(level: int, line: Any, _user: Any) -> None:
 
 
 def set_log_level(level: str) -> None:
-    """The lowest level that is written: debug, info, warn, error, off."""
+    """Sets the lowest level that is logged: debug, info, warn, error, off."""
     if level not in LEVELS:
         raise ValueError(f"unknown level {level!r}; valid: {', '.join(LEVELS)}")
     lib.gloo_log_set_level(LEVELS[level])
 
 
 def set_log(sink: Callable[[str, str], object] | None) -> None:
-    """Have lines handed to sink(level, line) instead of being written to standard error; None
-    restores that. Any thread may call it, and it must not use this package. To be set before there
-    are contexts."""
+    """Passes log lines to sink(level, line) instead of standard error; None restores the default.
+    Any thread may call the sink, which must not use this package. Call it before contexts exist."""
     global _sink
     _sink = sink
     lib.gloo_log_set_sink(ffi.NULL if sink is None else lib.py_log, ffi.NULL)

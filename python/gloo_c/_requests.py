@@ -1,4 +1,4 @@
-"""Calls that were started and not waited for."""
+"""Requests: calls that were started, and can be waited for."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from ._context import Context
     from ._custom import CustomOp
 
-# So often does a thread that waits for a request look for signals (Ctrl-C).
+# Interval at which a thread that waits for a request checks for signals (Ctrl-C), in ns.
 _SLICE = 100_000_000
 
 
-# Functions that are called when requests are over, by what the library hands back. The handle is
-# there so that the function's thread is the last to let go of it: destroying it elsewhere waits for
-# the function, with whatever locks the program has taken.
+# Callbacks of requests by token. The handle is included so that the callback's thread drops its
+# last reference: destroying the request elsewhere waits for the callback, whatever locks the
+# program holds.
 _functions: dict[int, tuple[Callable[[Request], object], Request, RequestHandle]] = {}
-# Persistent requests with such a function, which they hold themselves; and those of them that are
-# under way, which stay until it was called, with the number of calls to come.
+# Persistent requests with a callback, which they hold themselves, and those of them that are
+# pending, with the number of calls to come: they stay until then.
 _repeated: weakref.WeakValueDictionary[int, Request] = weakref.WeakValueDictionary()
 _under_way: dict[int, tuple[Request, int]] = {}
 _tokens = itertools.count(1)
@@ -51,12 +51,12 @@ def py_request_done(user: Any, _pointer: Any, _status: int) -> None:
 def _call(function: Callable[[Request], object], request: Request) -> None:
     try:
         function(request)
-    except BaseException:  # there is no caller that it could go to
+    except BaseException:  # there is no caller to raise it to
         _report(function)
 
 
 def _count(token: int, request: Request, change: int) -> None:
-    """Counts the calls to come of the function of a persistent request."""
+    """Counts the pending calls of a persistent request's callback."""
     with _handles.lock:
         calls = _under_way.pop(token, (request, 0))[1] + change
         if calls > 0:
@@ -64,8 +64,8 @@ def _count(token: int, request: Request, change: int) -> None:
 
 
 def _report(function: Callable[[Request], object]) -> None:
-    """Tells sys.unraisablehook of the exception of a function. Python's own hook takes only what the
-    interpreter makes, so in its place the exception is printed here."""
+    """Reports the exception of a callback to sys.unraisablehook. Python's own hook accepts only
+    arguments that the interpreter creates, so in its place the exception is printed here."""
     said = "Exception ignored in a completion callback"
     if sys.unraisablehook is sys.__unraisablehook__:
         print(f"{said}: {function!r}\n{traceback.format_exc()}", end="", file=sys.stderr)
@@ -76,12 +76,13 @@ def _report(function: Callable[[Request], object]) -> None:
 
 
 class Request:
-    """An operation under way, or one that can be started again and again (`..._init`).
+    """A pending operation, or a persistent one (`..._init`), which can be started any number of
+    times.
 
-    It keeps its arrays for as long as the operation uses them. It may be dropped: the operation
-    then goes on all the same, and what it uses is freed when it is over.
+    It keeps its arrays alive as long as the operation uses them. It may be dropped: the operation
+    continues, and its memory is freed when it has completed.
 
-    Any thread may use it, several at once too. `await request` waits for it in asyncio."""
+    Any thread may use it, and several at once. `await request` waits for it in asyncio."""
 
     __slots__ = ("_handle", "_context", "_result", "_custom", "_persistent", "_ended", "_source",
                  "_function", "_begun", "__weakref__")
@@ -95,8 +96,8 @@ class Request:
         self._persistent = persistent
         self._ended: tuple[GlooError | None] | None = None
         self._source: int | None = None
-        self._function: Callable[[Request], object] | None = None  # of a persistent one
-        self._begun = False  # has a persistent one run?
+        self._function: Callable[[Request], object] | None = None  # of a persistent request
+        self._begun = False  # true once a persistent request was started
         if persistent:
             self._ended = (None,)
 
@@ -105,29 +106,30 @@ class Request:
         state = "under way" if ended is None else "over" if ended[0] is None else "failed"
         return f"<gloo_c.Request: {state}>"
 
-    # Whatever runs here has a request that no one destroys meanwhile, and a context that is there,
-    # or is gone for good.
+    # Code in here has a request that no other thread destroys meanwhile, and a context that is
+    # alive or destroyed for good.
     def _look(self, function: Callable[..., int], *arguments: Any) -> int | None:
-        """Ask the library about the request. None: it is over, and `_ended` says how."""
+        """Calls a function of the library on the request. Returns None if it has completed, with
+        the outcome in `_ended`."""
         handle = self._handle
         if handle is None or self._ended is not None:
             return None
-        context = self._context._handle  # held, so that it stays
+        context = self._context._handle  # a reference, so that it stays
         while context is None and not handle.state.gone:
-            time.sleep(0.0005)  # another thread leaves the context
+            time.sleep(0.0005)  # another thread is leaving the context
         error = new_error()
         status: int = function(handle.pointer, *arguments, error)
         if status == lib.GLOO_IN_PROGRESS:
             give_back(error)
             return status
         self._end(handle, status, error)
-        del handle  # it may go here, and only then the context
+        del handle  # dropped before the context
         del context
         return None
 
     def _end(self, handle: RequestHandle, status: int, error: Any) -> None:
         if status == lib.GLOO_ERR_INVALID and _handles.in_callback():
-            raise failure(status, error)  # not the operation's: it is called in the wrong place
+            raise failure(status, error)  # this call is in a callback: not the operation's error
         source = lib.gloo_request_source(handle.pointer)
         self._source = source if source >= 0 else None
         handle.over = not self._persistent
@@ -138,7 +140,7 @@ class Request:
             self._ended = (None,)
         if not self._persistent:
             handle.keep = None
-            self._handle = None  # whoever uses it at the moment holds it
+            self._handle = None  # current users hold a reference
         if self._custom is not None:
             raised = self._custom._take_raised()
             if raised is not None:
@@ -152,16 +154,17 @@ class Request:
         return self._result
 
     def test(self) -> bool:
-        """Is it over? Raises what it has failed of. Does not wait."""
+        """Returns true if the operation has completed. Raises its error. Does not wait."""
         if self._look(lib.gloo_request_test) is not None:
             return False
         self._outcome()
         return True
 
     def wait(self, timeout: float | None = None) -> Any:
-        """Wait until it is over, for so many seconds at most, and return the result: the output,
-        or for a receive from any rank that rank. Raises what it has failed of; and InProgressError
-        when the time has passed, after which it goes on and can be waited for again."""
+        """Waits until the operation has completed, for at most `timeout` seconds, and returns the
+        result: the output, or the rank of the sender for a receive from any rank. Raises the error
+        of the operation, or InProgressError if the time has passed: the operation continues, and
+        can be waited for again."""
         limit = 0 if timeout is None else nanoseconds(timeout)
         if limit <= 0:
             while self._look(lib.gloo_request_wait, _SLICE) is not None:
@@ -176,34 +179,34 @@ class Request:
         return self._outcome()
 
     def done(self) -> bool:
-        """Is it over? Raises nothing that it has failed of."""
+        """Returns true if the operation has completed or failed. Does not raise its error."""
         return self._look(lib.gloo_request_test) is None
 
     def exception(self) -> GlooError | None:
-        """What it has failed of; None as long as it is under way, and when all went well."""
+        """Returns the error of the operation, or None if it is pending or has succeeded."""
         return self._ended[0] if self.done() and self._ended else None
 
     @property
     def result(self) -> Any:
-        """What `wait` returns, of a request that is over."""
+        """The result of a completed operation, as returned by `wait`."""
         if not self.done():
             raise InProgressError("the operation is still pending", lib.GLOO_IN_PROGRESS)
         return self._outcome()
 
     @property
     def source(self) -> int | None:
-        """The rank that a receive which is over got its message from."""
+        """The rank whose message a completed receive got."""
         return self._source
 
     def start(self) -> Request:
-        """Start a persistent request once more. Returns itself."""
+        """Starts a persistent request again. Returns the request."""
         handle, context = self._handle, self._context._handle
         if not self._persistent or handle is None:
             raise ValueError("only requests from ..._init can be started again")
         if context is None:
             raise self._context._closed()
         if self._ended is None:
-            self.done()  # it may be over by now
+            self.done()  # it may have completed
         (ended, self._ended), begun = (self._ended, None), self._begun
         self._begun, token = True, handle.token
         if token:
@@ -211,7 +214,7 @@ class Request:
         error = new_error()
         status = lib.gloo_request_start(handle.pointer, error)
         if status:
-            # Under way already, when nothing was known of its end.
+            # It is still pending, if its end was not known.
             self._ended, self._begun = ended, begun
             if token:
                 _count(token, self, -1)
@@ -220,16 +223,17 @@ class Request:
         return self
 
     def cancel(self) -> None:
-        """Give up. A receive that no message has reached is withdrawn, and so is a send of which
-        nothing has left; anything else makes the context unusable, on all ranks."""
+        """Cancels the operation. A receive without a message is withdrawn, and so is a send of
+        which nothing was sent; cancelling any other operation makes the context unusable on all
+        ranks."""
         handle, context = self._handle, self._context._handle
         if handle is not None and context is not None and self._ended is None:
             checked(lib.gloo_request_cancel, handle.pointer)
 
     def on_done(self, function: Callable[[Request], object]) -> None:
-        """Have `function` called with this request when it is over; at once where it is already.
-        It is called by a thread of the library, and should be short: no other such function is
-        called meanwhile. What it raises is printed."""
+        """Registers `function`, to be called with this request when it has completed; calls it at
+        once if it already has. A thread of the library calls it, and no other callback meanwhile,
+        so it should be short. Exceptions are printed."""
         if not callable(function):
             raise wrong("on_done: function", function, "a function of one argument, the request")
         handle, context = self._handle, self._context._handle
@@ -254,8 +258,8 @@ class Request:
             raise
 
     def release(self) -> None:
-        """Let go of it: it goes on, and is freed with what it uses when it is over. The same as
-        dropping the last reference."""
+        """Releases the request: the operation continues, and its memory is freed when it has
+        completed. Equivalent to dropping the last reference."""
         self._handle = None
         if self._ended is None:
             self._ended = (InProgressError("this request was released", lib.GLOO_IN_PROGRESS),)
@@ -269,7 +273,7 @@ class Request:
 # ---- several -----------------------------------------------------------------------------------
 
 def _pointers(requests: Sequence[Request | None]) -> tuple[Any, list[Any]]:
-    """A list of handles as C takes it, and what must be held while it is used."""
+    """Returns a list of handles as C takes it, and the references to hold while it is used."""
     held: list[Any] = []
     pointers = ffi.new("gloo_request *[]", max(len(requests), 1))
     for index, request in enumerate(requests):
@@ -289,9 +293,9 @@ def _check(name: str, requests: Any) -> None:
 
 
 def wait_any(requests: Sequence[Request | None], timeout: float | None = None) -> int | None:
-    """Wait until one of several requests is over, and return its place in the list; None where
-    there is none. Entries that are None are left out: put None where one was found. Does not raise
-    what it has failed of: ask it. InProgressError when the time has passed."""
+    """Waits until one of several requests has completed, and returns its index, or None if there
+    are no requests. Entries that are None are skipped: set completed ones to None. Does not raise
+    the error of the request. Raises InProgressError if the time has passed."""
     _check("wait_any", requests)
     limit = nanoseconds(timeout)
     end = time.monotonic_ns() + limit if limit > 0 else None
@@ -313,9 +317,8 @@ def wait_any(requests: Sequence[Request | None], timeout: float | None = None) -
 
 
 def wait_all(requests: Sequence[Request | None], timeout: float | None = None) -> list[Any]:
-    """Wait until all requests are over, and return their results. Raises what the first of them
-    has failed of that has; and InProgressError when the time (for all of them together) has
-    passed."""
+    """Waits until all requests have completed, and returns their results. Raises the error of the
+    first failed request, or InProgressError if the timeout for all of them has passed."""
     _check("wait_all", requests)
     limit = nanoseconds(timeout)
     end = time.monotonic() + limit / 1e9 if limit > 0 else None
@@ -327,5 +330,5 @@ def wait_all(requests: Sequence[Request | None], timeout: float | None = None) -
             except InProgressError:
                 raise
             except GlooError:
-                break  # told below, when all are over
+                break  # raised below, after all have completed
     return [request._outcome() if request is not None else None for request in requests]

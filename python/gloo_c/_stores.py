@@ -1,4 +1,4 @@
-"""Where ranks find each other before they are connected."""
+"""Stores, through which ranks find each other before they are connected."""
 
 from __future__ import annotations
 
@@ -11,46 +11,46 @@ from ._convert import an, buffer, encoded, integer, nanoseconds, string
 from ._errors import GlooError, checked, text
 from ._handles import called_back, catch_up
 
-Bytes = Any  # bytes, or what has a buffer of bytes
+Bytes = Any  # bytes, or an object with a buffer of bytes
 
 
 class Store:
-    """A map of keys (text) to values (bytes) that all ranks reach: see MemoryStore, FileStore,
+    """A map of keys (text) to values (bytes) that all ranks can access: see MemoryStore, FileStore,
     TcpStore, PrefixStore and CallbackStore.
 
-    A store serves one context only; give each a PrefixStore of its own. Any thread may use it.
-    Times are in seconds; None is 30."""
+    A store serves only one context; give each a separate PrefixStore. Any thread may use it.
+    Timeouts are in seconds; None is 30."""
 
     def __init__(self, pointer: Any, keep: Any = None) -> None:
-        self._keep = keep  # before what frees the pointer, which may need it
+        self._keep = keep  # set before the destructor of the pointer, which may need it
         self._pointer = ffi.gc(pointer, _Destroyer(keep))
 
     def set(self, key: str, value: Bytes) -> None:
-        """Set a key, whatever it held."""
+        """Sets the value of a key."""
         data = buffer("value", value)
         self._checked(lib.gloo_store_set, self._pointer, encoded("key", key), data, len(data))
 
     def get(self, key: str, timeout: float | None = None) -> bytes:
-        """Wait until a key exists, and return its value."""
+        """Waits until a key exists, and returns its value."""
         value = ffi.new("gloo_value *")
         self._checked(lib.gloo_store_get, self._pointer, encoded("key", key), nanoseconds(timeout), value)
         return _taken(value)
 
     def wait(self, keys: Sequence[str], timeout: float | None = None) -> None:
-        """Wait until all of these keys exist."""
+        """Waits until all of these keys exist."""
         names, _kept = _keys(keys)
         self._checked(lib.gloo_store_wait, self._pointer, names, len(keys), nanoseconds(timeout))
 
     def add(self, key: str, amount: int) -> int:
-        """Add to the number that a key holds (0 when it is absent), and return the sum."""
+        """Adds to the number that a key holds (0 if it is absent), and returns the sum."""
         result = ffi.new("int64_t *")
         self._checked(lib.gloo_store_add, self._pointer, encoded("key", key),
                       integer("amount", amount, -(1 << 63), (1 << 63) - 1), result)
         return int(result[0])
 
     def compare_and_set(self, key: str, expected: Bytes, desired: Bytes) -> bytes:
-        """If a key holds `expected` (nothing: is absent), set it. Returns what it holds then;
-        CompareError when it holds something else."""
+        """Sets a key to `desired` if it holds `expected` (empty: if it is absent). Returns the new
+        value. Raises CompareError if it holds a different value."""
         old, new = buffer("expected", expected), buffer("desired", desired)
         value = ffi.new("gloo_value *")
         self._checked(lib.gloo_store_compare_and_set, self._pointer, encoded("key", key), old, len(old),
@@ -58,16 +58,16 @@ class Store:
         return _taken(value)
 
     def append(self, key: str, value: Bytes) -> None:
-        """Append to what a key holds."""
+        """Appends to the value of a key."""
         data = buffer("value", value)
         self._checked(lib.gloo_store_append, self._pointer, encoded("key", key), data, len(data))
 
     def delete(self, key: str) -> None:
-        """Delete a key; NotFoundError when it does not exist."""
+        """Deletes a key. Raises NotFoundError if it does not exist."""
         self._checked(lib.gloo_store_delete, self._pointer, encoded("key", key))
 
     def multi_get(self, keys: Sequence[str], timeout: float | None = None) -> list[bytes]:
-        """Wait for several keys, and return their values."""
+        """Waits for several keys, and returns their values."""
         names, _kept = _keys(keys)
         values = ffi.new("gloo_value[]", max(len(keys), 1))
         self._checked(lib.gloo_store_multi_get, self._pointer, names, len(keys),
@@ -75,7 +75,7 @@ class Store:
         return [_taken(ffi.addressof(values, index)) for index in range(len(keys))]
 
     def multi_set(self, items: dict[str, Bytes]) -> None:
-        """Set several keys."""
+        """Sets several keys."""
         names, _kept = _keys(list(items))
         values, held = ffi.new("gloo_value[]", max(len(items), 1)), []
         for value, data in zip(values, items.values()):
@@ -90,12 +90,12 @@ class Store:
             raise error from self._raised()
 
     def _raised(self) -> BaseException | None:
-        """What a function of the program raised in the call that has just failed."""
+        """Returns the exception that the program's function raised in the failed call, if any."""
         return None
 
 
 class _Destroyer:
-    """Ends a store while what it is made of is still there."""
+    """Destroys a store while its parts still exist."""
 
     def __init__(self, keep: Any) -> None:
         self.keep = keep
@@ -118,7 +118,7 @@ def _taken(value: Any) -> bytes:
 
 
 class MemoryStore(Store):
-    """In this process, for ranks that are threads of it."""
+    """A store in this process, for ranks that are threads of it."""
 
     def __init__(self) -> None:
         place = ffi.new("gloo_store **")
@@ -127,8 +127,8 @@ class MemoryStore(Store):
 
 
 class FileStore(Store):
-    """In a directory that all ranks reach, which is made where it is absent. One that another job
-    or epoch (attempt) has made is refused."""
+    """A store in a directory that all ranks can access; it is created if absent. A directory of
+    another job or epoch (attempt) is refused."""
 
     def __init__(self, directory: str | os.PathLike[str], job: str = "", epoch: int = 0) -> None:
         options = ffi.new("gloo_store_file_options *")
@@ -142,8 +142,8 @@ class FileStore(Store):
 
 
 class TcpStore(Store):
-    """Kept by one process (`serve`) and reached over TCP by all others. The server binds `host`
-    only; `port` 0 takes a free one, which the attribute of that name tells."""
+    """A store that one process serves (`serve`), and all others access over TCP. The server binds
+    only `host`; with `port` 0 it uses a free port, see the attribute `port`."""
 
     def __init__(self, host: str, port: int = 0, *, serve: bool = False, job: str = "",
                  epoch: int = 0, timeout: float | None = None) -> None:
@@ -163,9 +163,9 @@ class TcpStore(Store):
 
 
 class UrlStore(Store):
-    """By its URL: file:///folder, tcp://host:port (a TcpStore that serves, or `gloo store`),
-    c10d://host:port/prefix (a TCPStore of PyTorch), redis://user:password@host:port/prefix, or env:,
-    which is what the launcher offers."""
+    """A store by its URL: file:///folder, tcp://host:port (a TcpStore that serves, or `gloo
+    store`), c10d://host:port/prefix (a TCPStore of PyTorch),
+    redis://user:password@host:port/prefix, or env: for the store of the launcher."""
 
     def __init__(self, url: str, timeout: float | None = None) -> None:
         place = ffi.new("gloo_store **")
@@ -190,11 +190,11 @@ class PrefixStore(Store):
 # ---- stores of the program ---------------------------------------------------------------------
 
 class StoreFunctions(Protocol):
-    """What a CallbackStore needs. Times are in seconds, None for no limit; what has not come until
-    then is a TimeoutError. It may also have add(key, amount) -> int, append(key, value),
-    delete(key), compare_and_set(key, expected, desired) -> (bool, bytes), which tells whether it
-    set the key and what that holds now, and for several keys at once multi_get(keys, timeout) ->
-    list[bytes] and multi_set(keys, values). Any thread may call them."""
+    """The interface that a CallbackStore requires. Timeouts are in seconds, None for no limit;
+    raise TimeoutError when one has passed. Optional functions: add(key, amount) -> int, append(key,
+    value), delete(key), compare_and_set(key, expected, desired) -> (bool, bytes), which returns
+    whether it set the key and the current value, and for several keys at once multi_get(keys,
+    timeout) -> list[bytes] and multi_set(keys, values). Any thread may call them."""
 
     def set(self, key: str, value: bytes) -> None: ...
 
@@ -203,7 +203,7 @@ class StoreFunctions(Protocol):
     def wait(self, keys: list[str], timeout: float | None) -> None: ...
 
 
-# What an exception is for the library; others are GLOO_ERR_IO.
+# The status for each kind of exception; for others, GLOO_ERR_IO.
 _STATUSES: list[tuple[type[BaseException], int]] = [
     (TimeoutError, lib.GLOO_ERR_TIMEOUT),
     (KeyError, lib.GLOO_ERR_NOT_FOUND),
@@ -233,7 +233,7 @@ class _Called:
 
 
 def _handed(value: Any, data: Bytes) -> None:
-    """Put bytes where the library takes them from, and frees them."""
+    """Copies bytes to memory that the library frees."""
     held = ffi.from_buffer(data)
     if len(held):
         memory = lib.malloc(len(held))
@@ -256,7 +256,7 @@ def _seconds(timeout_ns: int) -> float | None:
 
 
 def _callback(body: Any) -> Any:
-    """Make one of the functions that the library calls."""
+    """Makes one of the functions that the library calls."""
 
     def called(user: Any, *arguments: Any) -> int:
         store = ffi.from_handle(user)
@@ -329,13 +329,13 @@ def _multi_set(functions: Any, keys: Any, values: Any, n: int) -> None:
 
 @ffi.def_extern()  # type: ignore[untyped-decorator]
 def py_store_destroy(_user: Any) -> None:
-    """Nothing to do: the object goes with the CallbackStore."""
+    """Does nothing: the object is freed with the CallbackStore."""
 
 
 class CallbackStore(Store):
-    """A store that is the program's: an object with set, get and wait (see StoreFunctions), and
-    whatever else of them it has. What its functions raise makes the call fail that needed it, and
-    is the `__cause__` of its exception."""
+    """A store of the program: an object with set, get and wait, and optionally other functions of
+    StoreFunctions. If one raises, the call of the library fails, and its error has that exception
+    as `__cause__`."""
 
     def __init__(self, functions: StoreFunctions) -> None:
         self._called = _Called(functions)
