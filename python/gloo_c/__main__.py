@@ -21,7 +21,7 @@ def features() -> None:
 
 
 def routes(context: gloo_c.Context) -> None:
-    """What each rank tells of its way to the others, printed in turn by rank 0."""
+    """Gathers each rank's routes to the others; rank 0 prints them in turn."""
     lines = []
     for peer in range(context.size):
         route = context.route(peer)

@@ -1,8 +1,7 @@
-"""From the arguments of Python to those of the C interface, for every collective and message.
+"""Conversion of the arguments of collectives and messages to those of the C interface.
 
-Each method of Calls prepares one: it checks its arrays, and says which function of the library
-takes which arguments. One long class, for it is a list of 25 calls that have little to do with each
-other."""
+Each method of Calls prepares a call: it checks its arrays, and returns the name and the arguments
+of the library's function. One long class, because it is a list of 25 mostly independent calls."""
 
 from __future__ import annotations
 
@@ -30,7 +29,8 @@ def _many(array: Any) -> bool:
 
 
 def _mixed(name: str, *given: Arrays) -> TypeError:
-    """Of an array and a list: a list of numbers is no list of arrays."""
+    """Returns the error for a mix of an array and a list. A list of numbers gets a different one:
+    it is not a list of arrays."""
     for arrays in given:
         for array in arrays if _many(arrays) else ():
             memory(array, False)
@@ -38,7 +38,8 @@ def _mixed(name: str, *given: Arrays) -> TypeError:
 
 
 def _pair(input: Array, output: Array | None) -> tuple[Any, Memory, Any, int]:
-    """Where the input is, the output, what to keep, and how many elements the input has."""
+    """Returns the input's address, the output, the objects to keep, and the number of elements of
+    the input."""
     if output is None or output is input or input is IN_PLACE:
         if output is None and input is IN_PLACE:
             raise TypeError("IN_PLACE needs an output, which holds the input")
@@ -55,7 +56,7 @@ def _equal(name: str, given: int, output: Memory) -> None:
 
 
 def _share(name: str, what: str, count: int, ranks: int) -> int:
-    """The length of a block, of an array that has one for each rank."""
+    """Returns the length of a block of an array that has one for each rank."""
     each, rest = divmod(count, ranks)
     if rest:
         raise ValueError(f"{name}: the {what} has {counted(count, 'element')}, which cannot be divided among "
@@ -65,7 +66,8 @@ def _share(name: str, what: str, count: int, ranks: int) -> int:
 
 def _blocks(name: str, what: str, arrays: Sequence[Array], writable: bool, ranks: int,
             ) -> tuple[Any, int, int, list[Any]]:
-    """A block for each rank that lie apart: pointers, elements of each, type, what to keep."""
+    """Returns pointers to separate blocks, one for each rank, their length and type, and the
+    objects to keep."""
     if len(arrays) != ranks:
         raise ValueError(f"{name}: got {counted(len(arrays), what)} for {counted(ranks, 'rank')}: pass one for each rank")
     return _list(name, what, arrays, writable)
@@ -91,18 +93,18 @@ def _input(array: Array) -> tuple[Any, Memory]:
 
 
 class Calls(Caller):
-    """All collectives and messages; what a Context is made of."""
+    """All collectives and messages; the base class of Context."""
 
     # ---- between all ranks ---------------------------------------------------------------------
 
     def _barrier(self, **options: Unpack[Options]) -> Call:
-        """Wait until all ranks have called it."""
+        """Waits until every rank has entered the barrier."""
         return Call("barrier", (), None, None, options)
 
     def _broadcast(self, input: Array, output: Array | None = None, *, root: int = 0,
                    **options: Unpack[Options]) -> Call:
-        """Copy root's elements to every rank. Without `output` each rank's `input` is both; with
-        it, `input` is read at the root only, and may be None elsewhere."""
+        """Copies root's elements to every rank. Without `output`, each rank's `input` is also its
+        output; otherwise `input` is read only at the root, and may be None elsewhere."""
         if output is not None and self.rank != root and input is not output:
             into = memory(output, True)
             return Call("broadcast", (NULL, into[0], into[1], into[2], root), into[3], output,
@@ -122,8 +124,8 @@ class Calls(Caller):
 
     def _allreduce(self, input: Arrays, output: Arrays | None = None, *,
                    op: str | CustomOp = "sum", **options: Unpack[Options]) -> Call:
-        """Combine all ranks' inputs element by element; every rank gets the result. In place
-        without `output`. Lists of arrays are one vector in pieces."""
+        """Combines all ranks' inputs element by element; every rank gets the result. Without
+        `output` it is in place. Lists of arrays are treated as one vector."""
         if not _many(input) and not _many(output):
             return self._reducing("allreduce", input, output, op, options)
         place = input if output is None else output
@@ -147,8 +149,8 @@ class Calls(Caller):
 
     def _reduce(self, input: Array, output: Array | None = None, *, root: int = 0,
                 op: str | CustomOp = "sum", **options: Unpack[Options]) -> Call:
-        """Combine all ranks' inputs element by element; the root gets the result, in its input
-        without `output`. Other ranks' outputs are left alone, and need not be given."""
+        """Combines all ranks' inputs element by element; the root gets the result, in its input
+        without `output`. Other ranks' outputs may be None, and are not written."""
         if self.rank == root:
             return self._reducing("reduce", input, output, op, options, root)
         pointer, from_ = _input(input if input is not IN_PLACE else output)
@@ -157,20 +159,20 @@ class Calls(Caller):
 
     def _scan(self, input: Array, output: Array | None = None, *,
               op: str | CustomOp = "sum", **options: Unpack[Options]) -> Call:
-        """Combine the inputs of this rank and of those below it. In place without `output`."""
+        """Combines the inputs of ranks 0 to r, at each rank r. Without `output` it is in place."""
         return self._reducing("scan", input, output, op, options)
 
     def _exscan(self, input: Array, output: Array | None = None, *,
                 op: str | CustomOp = "sum", **options: Unpack[Options]) -> Call:
-        """Combine the inputs of the ranks below this one; rank 0's output is left alone. In place
-        without `output`."""
+        """Combines the inputs of ranks 0 to r - 1, at each rank r. Rank 0's output is not written.
+        Without `output` it is in place."""
         return self._reducing("exscan", input, output, op, options)
 
     def _reduce_scatter(self, input: Arrays, output: Array | None = None, *,
                         op: str | CustomOp = "sum", **options: Unpack[Options]) -> Call:
-        """Combine all ranks' inputs; rank r gets block r of the result. In place without `output`:
-        the result is then the first block of `input`, and the rest is undefined. A list of inputs
-        has the blocks apart."""
+        """Combines all ranks' inputs element by element; rank r gets block r of the result. Without
+        `output` it is in place: the result is the first block of `input`, and the rest is
+        undefined. The input may be a list of blocks."""
         if _many(input):
             if output is None:
                 raise TypeError("reduce_scatter: a list of inputs needs an output")
@@ -195,8 +197,9 @@ class Calls(Caller):
                     element_bytes(input if output is None else output))
 
     def _allgather(self, input: Array, output: Arrays, **options: Unpack[Options]) -> Call:
-        """Every rank gets all inputs, in rank order. `output` has room for all, or is a list of an
-        array for each rank. IN_PLACE: this rank's input is in its block of the output."""
+        """Every rank gets all inputs, in rank order. `output` has room for all, or is a list with
+        an array for each rank. IN_PLACE: this rank's input is already in its block of the
+        output."""
         return self._gathering("allgather", input, output, options)
 
     def _gathering(self, name: str, input: Array, output: Arrays, options: Options,
@@ -219,8 +222,9 @@ class Calls(Caller):
 
     def _gather(self, input: Array, output: Arrays | None = None, *, root: int = 0,
                 **options: Unpack[Options]) -> Call:
-        """The root gets all inputs, in rank order; `output`, an array or a list of them, is needed
-        there only. IN_PLACE, at the root: its input is in its block of the output."""
+        """The root gets all inputs, in rank order; `output`, an array or a list with an array for
+        each rank, is needed only there. IN_PLACE, at the root: its input is already in its block of
+        the output."""
         if self.rank == root:
             if output is None:
                 raise TypeError("gather: the root needs an output")
@@ -230,9 +234,9 @@ class Calls(Caller):
 
     def _scatter(self, input: Arrays | None, output: Array | None = None, *, root: int = 0,
                  **options: Unpack[Options]) -> Call:
-        """Rank r gets block r of root's input, which is an array or a list of them; other ranks
-        pass None. At the root, with IN_PLACE or without `output`: that holds the input, and its own
-        block stays where it is."""
+        """Rank r gets block r of root's input, which is an array or a list of blocks; other ranks
+        pass None. At the root, with IN_PLACE or without `output`, the output or input holds the
+        input, and its own block stays where it is."""
         if self.rank != root:
             if output is None:
                 raise TypeError("scatter: a rank other than the root needs an output")
@@ -260,8 +264,9 @@ class Calls(Caller):
 
     def _alltoall(self, input: Arrays, output: Arrays | None = None,
                   **options: Unpack[Options]) -> Call:
-        """Every rank sends a block to every rank. In place without `output`. Arrays that have a
-        block for each rank, or lists of such blocks."""
+        """Every rank sends a block to every rank: block j of rank i's input becomes block i of rank
+        j's output. Arrays have a block for each rank, or are lists of blocks. Without `output` it
+        is in place."""
         if not _many(input) and not _many(output):
             from_, into, keep, given = _pair(input, output)
             _equal("alltoall", given, into)
@@ -284,8 +289,8 @@ class Calls(Caller):
     def _allgatherv(self, input: Array, output: Array, counts: Iterable[int],
                     displacements: Iterable[int] | None = None,
                     **options: Unpack[Options]) -> Call:
-        """`allgather` of inputs that differ in length: rank r's has counts[r] elements, and goes to
-        element displacements[r] of the output; without them blocks lie one behind the other."""
+        """`allgather` of inputs of different lengths: rank r's has counts[r] elements, and goes to
+        element displacements[r] of the output; without displacements blocks are contiguous."""
         lengths, places, into = self._lists("output", output, True, counts, displacements)
         pointer, keep = _PLACE, None
         if input is not IN_PLACE:
@@ -315,8 +320,8 @@ class Calls(Caller):
     def _reduce_scatterv(self, input: Array, output: Array | None = None, *,
                          counts: Iterable[int], op: str | CustomOp = "sum",
                          **options: Unpack[Options]) -> Call:
-        """`reduce_scatter` in blocks that differ in length. In place without `output`: the result
-        is then the first counts[r] elements of `input`."""
+        """`reduce_scatter` with blocks of different lengths. Without `output` it is in place: the
+        result is the first counts[r] elements of `input`."""
         lengths = sizes(counts, self.size, "counts")
         from_, into, keep, given = _pair(input, output)
         if given != sum(lengths):
@@ -331,8 +336,8 @@ class Calls(Caller):
     def _gatherv(self, input: Array, output: Array | None = None,
                  counts: Iterable[int] | None = None, displacements: Iterable[int] | None = None, *,
                  root: int = 0, **options: Unpack[Options]) -> Call:
-        """`gather` of inputs that differ in length. `output` and the lists are needed at the root
-        only."""
+        """`gather` of inputs of different lengths. `output` and the lists are needed only at the
+        root."""
         if self.rank != root:
             pointer, from_ = _input(input)
             return Call("gatherv", (pointer, from_[1], NULL, NULL, NULL, from_[2], root), from_[3],
@@ -352,8 +357,9 @@ class Calls(Caller):
     def _scatterv(self, input: Array | None, output: Array | None = None,
                   counts: Iterable[int] | None = None, displacements: Iterable[int] | None = None,
                   *, root: int = 0, **options: Unpack[Options]) -> Call:
-        """`scatter` in blocks that differ in length. `input` and the lists are needed at the root
-        only. At the root, with IN_PLACE or without `output`: that holds the input."""
+        """`scatter` with blocks of different lengths. `input` and the lists are needed only at the
+        root. At the root, with IN_PLACE or without `output`, the output or input holds the
+        input."""
         if self.rank != root:
             if output is None:
                 raise TypeError("scatterv: a rank other than the root needs an output")
@@ -377,8 +383,9 @@ class Calls(Caller):
                    input_displacements: Iterable[int] | None = None,
                    output_displacements: Iterable[int] | None = None,
                    **options: Unpack[Options]) -> Call:
-        """`alltoall` in blocks that differ in length: rank i's input_counts[j] elements go to rank
-        j, which expects output_counts[i]. IN_PLACE: what is sent is where what comes in goes."""
+        """`alltoall` with blocks of different lengths: rank i's input_counts[j] elements go to rank
+        j, where output_counts[i] must be the same. IN_PLACE: the output holds the input, and each
+        block is replaced by the received one."""
         lengths, places, into = self._lists("output", output, True, output_counts,
                                             output_displacements)
         if input is IN_PLACE:
@@ -394,7 +401,7 @@ class Calls(Caller):
     def _several(self, name: str, inputs: Sequence[Array] | None,
                  outputs: Sequence[Array], times: int, op: str | CustomOp, options: Options,
                  *root: int) -> Call:
-        """A reduction of lists; `times` as many elements of inputs as of outputs."""
+        """Prepares a reduction of lists; inputs have `times` as many elements as outputs."""
         if not isinstance(outputs, (list, tuple)):
             raise wrong(f"{name}: outputs", outputs, "a list of arrays")
         n_inputs, pointers, keep = 0, NULL, None
@@ -413,22 +420,22 @@ class Calls(Caller):
 
     def _allreduce_multi(self, inputs: Sequence[Array] | None, outputs: Sequence[Array], *,
                          op: str | CustomOp = "sum", **options: Unpack[Options]) -> Call:
-        """`allreduce` of several inputs of each rank together; each output gets the result. None:
-        the outputs hold the inputs."""
+        """`allreduce` of all inputs of all ranks; each output gets the result. None: the outputs
+        hold the inputs."""
         return self._several("allreduce_multi", inputs, outputs, 1, op, options)
 
     def _reduce_multi(self, inputs: Sequence[Array] | None, outputs: Sequence[Array] = (),
                       *, root: int = 0, op: str | CustomOp = "sum",
                       **options: Unpack[Options]) -> Call:
-        """`reduce` of several inputs of each rank together; each output of the root gets the
-        result."""
+        """`reduce` of all inputs of all ranks; each output of the root gets the result. None: the
+        outputs hold the inputs."""
         return self._several("reduce_multi", inputs, outputs, 1, op, options, root)
 
     def _reduce_scatter_multi(self, inputs: Sequence[Array] | None,
                               outputs: Sequence[Array], *, op: str | CustomOp = "sum",
                               **options: Unpack[Options]) -> Call:
-        """`reduce_scatter` of several inputs of each rank together. None: the outputs hold the
-        inputs, and get the result in their first block."""
+        """`reduce_scatter` of all inputs of all ranks. None: the outputs hold the inputs, and get
+        the result in their first block."""
         return self._several("reduce_scatter_multi", inputs, outputs, self.size, op, options)
 
     def _broadcast_multi(self, input: Array | None, outputs: Sequence[Array], *,
@@ -447,8 +454,8 @@ class Calls(Caller):
 
     def _allgather_multi(self, inputs: Sequence[Array] | int, outputs: Sequence[Array],
                          **options: Unpack[Options]) -> Call:
-        """`allgather` of several inputs of each rank, all of the same number. A number instead of
-        inputs: so many are in the first output, where they belong."""
+        """`allgather` of several inputs from each rank, the same number on all. An integer instead
+        of a list: the first output already holds this number of inputs, in their blocks."""
         places, held, dtype, keep = _list("allgather_multi", "output", outputs, True)
         if isinstance(inputs, int):
             if inputs < 1:
@@ -465,20 +472,20 @@ class Calls(Caller):
     # ---- messages ------------------------------------------------------------------------------
 
     def _send(self, input: Array, peer: int, **options: Unpack[Options]) -> Call:
-        """Send to a rank. Done when the array may be used again, which may be before it has come.
-        `tag` is the message's."""
+        """Sends a message to a rank. Completes when the array may be reused, which may be before
+        the message has arrived. Messages with the same `tag` match in the order of their calls."""
         pointer, from_ = _input(input)
         return Call("send", (pointer, from_[1], from_[2], peer), from_[3], input, options)
 
     def _recv(self, output: Array, peer: int, **options: Unpack[Options]) -> Call:
-        """Receive a message of just this length and type from a rank."""
+        """Receives a message from a rank; its length and type must be those of the output."""
         into = memory(output, True)
         return Call("recv", (into[0], into[1], into[2], peer), into[3], output, options)
 
     def _recv_any(self, output: Array, peers: Sequence[int] | None = None,
                   **options: Unpack[Options]) -> Call:
-        """Receive from whichever of these ranks (None: of all) sends first. The result is that
-        rank."""
+        """Receives a message from the first of these ranks that sends one (None: of all). The
+        result is that rank."""
         into = memory(output, True)
         ranks = [] if peers is None else integers("recv_any: peers", peers, "a list of ranks")
         if peers is not None and not ranks:
@@ -489,8 +496,8 @@ class Calls(Caller):
 
     def _sendrecv(self, input: Array | None, to: int, output: Array | None, source: int,
                   **options: Unpack[Options]) -> Call:
-        """Send to one rank and receive from another at the same time. Either may be NO_RANK, with
-        None for its array. IN_PLACE: `output` holds what is sent."""
+        """Sends to one rank and receives from another at the same time. Either may be NO_RANK, with
+        None for its array. IN_PLACE: `output` holds the data to send."""
         into = memory(output, True) if output is not None else None
         if input is IN_PLACE and into is not None:
             return Call("sendrecv", (_PLACE, into[1], to, into[0], into[1], source, into[2]),

@@ -21,7 +21,7 @@ UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 class Result(NamedTuple):
     collective: str
-    size: int  # bytes of a rank's array
+    size: int  # bytes of each rank's array
     seconds: float
 
 
@@ -30,7 +30,7 @@ def _floats(length: int) -> Any:
 
 
 def prepared(context: gloo_c.Context, collective: str, length: int) -> Callable[[], Any]:
-    """A call with arrays of so many float32 at each rank."""
+    """Prepares a call with arrays of `length` float32 at each rank."""
     ranks = context.size
     each = -(-length // ranks)
     data = _floats(length)
@@ -60,7 +60,7 @@ def _median(times: list[float]) -> float:
 
 
 def measure(context: gloo_c.Context, collective: str, size: int, seconds: float) -> Result:
-    """Calls for about so many seconds; all ranks make as many."""
+    """Measures calls for about this many seconds; all ranks make the same number."""
     call = prepared(context, collective, max(1, size // 4))
     for _ in range(3):
         call()
@@ -107,7 +107,7 @@ def table(results: list[Result]) -> str:
 
 
 def draw(results: list[Result], ranks: int, path: str) -> None:
-    """A picture of times by sizes."""
+    """Draws times by sizes."""
     try:
         importlib.import_module("matplotlib").use("Agg")
         pyplot = importlib.import_module("matplotlib.pyplot")

@@ -13,14 +13,14 @@ import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
-# Of the layout that is written.
+# Version of the layout that is written.
 VERSION = "2.4"
 
-# As many as a job has at most.
+# Maximum number of ranks of a job.
 RANKS_MAX = 65536
 
-# The analyzer's names; at any other it stops. What it has none for is called as what is like it, with
-# its own name behind.
+# Names that the analyzer knows; it stops at any other. An operation without a name there gets that
+# of a similar one, followed by its own name.
 NAMES = {
     "allreduce": "all_reduce", "broadcast": "broadcast", "reduce": "reduce", "barrier": "barrier",
     "allgather": "_all_gather_base", "allgatherv": "_all_gather_base allgatherv",
@@ -32,17 +32,18 @@ NAMES = {
 
 
 class UnreadableError(Exception):
-    """What is wrong with a file."""
+    """A file cannot be read."""
 
 
 class Stream(NamedTuple):
-    """Operations that are numbered one by one, a process group to the analyzer: those of a group with
-    a tag, the turns of a persistent one that is matched by its making, the messages from a rank to another."""
+    """A sequence of numbered operations, which is a process group to the analyzer: those of a group
+    with one tag, the starts of a persistent request that is matched by init, or the messages from
+    one rank to another."""
 
     group: str
     tag: int
     request: int
-    ends: tuple[int, ...]  # of messages: from, to
+    ends: tuple[int, ...]  # of messages: sender and receiver
 
     def name(self) -> str:
         parts = [self.group]
@@ -56,7 +57,8 @@ class Stream(NamedTuple):
 
 
 class Operation:
-    """One that a rank remembers. Times are nanoseconds since 1970; of one under way, `ended` is None."""
+    """An operation in a rank's trace. Times are in nanoseconds since 1970; `ended` is None if it is
+    pending."""
 
     def __init__(self, fields: dict[str, Any], rank: int, epoch: int) -> None:
         self.call, self.state, self.sequence = str(fields["call"]), str(fields["state"]), int(fields["sequence"])
@@ -68,8 +70,8 @@ class Operation:
         self.stream = Stream(str(fields["group"]), int(fields.get("tag", 0)), int(fields.get("request", -1)), ends)
 
     def shown(self) -> bool:
-        """Not what ranks say to each other to make groups, for which those of odd numbers are, and no message of
-        which the other end is not known yet, or is the same rank."""
+        """Returns false for internal messages that create groups, which have odd numbers, and for
+        messages whose other end is unknown, or the same rank."""
         group, ends = self.stream.group, self.stream.ends
         if group != "world" and int(group.rpartition(".")[2]) % 2:
             return False
@@ -77,7 +79,7 @@ class Operation:
 
 
 class Rank:
-    """A rank's file."""
+    """The file of a rank."""
 
     def __init__(self, path: Path) -> None:
         try:
@@ -87,7 +89,7 @@ class Rank:
                 raise ValueError(f"format {file['gloo_trace']}, rank {self.rank} of {self.size}")
             self.groups = {str(group["group"]): [int(rank) for rank in group["ranks"]] for group in file["groups"]}
             epoch = self.now - int(file["monotonic_ns"])
-            # A group that is being made is listed without a number, and belongs to none.
+            # A group that is being created is listed without a number, and has no operations.
             operations = [Operation(fields, self.rank, epoch) for fields in file["operations"]
                           if fields["call"] != "group"]
             for rank in {end for one in operations for end in one.stream.ends}.union(*self.groups.values()):
@@ -102,7 +104,7 @@ class Rank:
 
 
 def read(paths: list[Path]) -> dict[int, Rank]:
-    """By rank; of several of a rank the newest."""
+    """Returns files by rank; of several of a rank, the newest."""
     ranks: dict[int, Rank] = {}
     size = None
     for path in paths:
@@ -116,7 +118,8 @@ def read(paths: list[Path]) -> dict[int, Rank]:
 
 
 def members(ranks: dict[int, Rank]) -> dict[Stream, list[int]]:
-    """Of the streams of which somebody knows them. A group that all have left is none of these."""
+    """Returns the members of the streams that a rank still knows. A group that all ranks have left
+    is not included."""
     groups: dict[str, list[int]] = {}
     for one in ranks.values():
         groups.update(one.groups)
@@ -126,7 +129,8 @@ def members(ranks: dict[int, Rank]) -> dict[Stream, list[int]]:
 
 
 def forgotten(ranks: dict[int, Rank], streams: dict[Stream, list[int]]) -> set[tuple[Stream, int]]:
-    """What a rank has done and remembers no longer. The analyzer would take it for missing."""
+    """Returns the operations that a rank has completed and no longer remembers. The analyzer would
+    take them for missing."""
     done: dict[tuple[Stream, int], dict[int, bool]] = {}
     last: dict[tuple[Stream, int], int] = {}
     for one in ranks.values():
@@ -139,7 +143,8 @@ def forgotten(ranks: dict[int, Rank], streams: dict[Stream, list[int]]) -> set[t
 
 
 def lengths(o: Operation, rank: int, ranks: list[int]) -> tuple[int, int]:
-    """Elements of its input and output, as far as they are the same on all ranks."""
+    """Returns the number of elements of the input and the output, if they are the same on all
+    ranks."""
     whole = o.count * len(ranks)
     is_root = 0 <= o.root < len(ranks) and ranks[o.root] == rank
     if o.call in ("barrier", "alltoallv", "gatherv", "scatterv"):
@@ -162,7 +167,8 @@ def entry(o: Operation, number: int, rank: int, ranks: list[int]) -> dict[str, A
         "collective_seq_id": o.sequence, "p2p_seq_id": o.sequence if message else 0,
         "input_sizes": [[taken]], "input_dtypes": [o.dtype],
         "output_sizes": [[given]], "output_dtypes": [o.dtype],
-        # What failed has begun and is not complete: so the analyzer says of what ran into a deadline.
+        # A failed operation has started and is not complete: the analyzer treats a timeout in this
+        # way.
         "state": "started" if o.state == "failed" else o.state,
         "time_created_ns": o.started,
         "time_discovered_started_ns": None if o.state == "scheduled" else o.started,
@@ -172,7 +178,7 @@ def entry(o: Operation, number: int, rank: int, ranks: list[int]) -> dict[str, A
 
 
 def convert(ranks: dict[int, Rank]) -> dict[int, dict[str, Any]]:
-    """By rank, what its file is to have."""
+    """Returns the contents of the file of each rank."""
     streams = members(ranks)
     lost = forgotten(ranks, streams)
     dumps = {}

@@ -1,22 +1,22 @@
-"""The names of mpi4py, for programs that come from there.
+"""The names of mpi4py, for programs that use it.
 
     from gloo_c import mpi as MPI
 
     comm = MPI.COMM_WORLD
     comm.Allreduce(MPI.IN_PLACE, array, op=MPI.SUM)
 
-Methods whose names begin with a capital letter take arrays, or a list of array and count
-(`[array, n]`), array and type (`[array, MPI.FLOAT]`), or array, counts, displacements and type
-(`[array, counts, displacements, type]`, or `[array, (counts, displacements), type]`). A type, where
-one is given, must be that of the array.
+Methods with a capital letter take arrays, or a list of array and count (`[array, n]`), array and
+type (`[array, MPI.FLOAT]`), or array, counts, displacements and type (`[array, counts,
+displacements, type]`, or `[array, (counts, displacements), type]`). The type, if given, must be
+that of the array.
 
-Those with small letters, which send any object, are not here: they unpickle what other ranks send,
-and to unpickle is to run what the sender wishes. Programs that trust all ranks get them by name:
-`comm = MPI.with_pickle(MPI.COMM_WORLD)`.
+The methods in small letters, which send any object, are not available by default: they unpickle
+data from other ranks, and unpickling executes code that the sender chooses. Programs that trust all
+ranks can enable them: `comm = MPI.with_pickle(MPI.COMM_WORLD)`.
 
-What is different from MPI. COMM_WORLD is made of the environment when it is first used. Errors are
-exceptions (of gloo_c) in every communicator. A message has the very length that is received. There
-is no ANY_TAG, and no one-sided communication, topologies, files or derived types."""
+Differences from MPI. COMM_WORLD is created from the environment on first use. Errors are exceptions
+(of gloo_c) in every communicator. The receiver of a message must pass its exact length. ANY_TAG,
+one-sided communication, topologies, files and derived types are not supported."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ __all__ = [
     "UNSIGNED_LONG_LONG", "UNSIGNED_SHORT", "with_pickle",
 ]
 
-COMM_WORLD: Comm  # made when it is first used: see __getattr__
+COMM_WORLD: Comm  # created on first use: see __getattr__
 PROC_NULL: int = NO_RANK
 ANY_SOURCE = -2
 UNDEFINED = -32766
@@ -61,11 +61,11 @@ FLOAT, DOUBLE = "float32", "float64"
 C_FLOAT_COMPLEX, C_DOUBLE_COMPLEX = "complex64", "complex128"
 BOOL = C_BOOL = "bool"
 
-Spec = Any  # an array, or a list that begins with one
+Spec = Any  # an array, or a list that begins with an array
 
 
 class Status:
-    """Who a message came from."""
+    """The sender of a message."""
 
     def __init__(self) -> None:
         self.source: int = PROC_NULL
@@ -108,7 +108,7 @@ class Request:
             self._request.cancel()
 
     def Free(self) -> None:
-        """Let go of it; the operation goes on."""
+        """Releases the request; the operation continues."""
         self._request = None
 
     def wait(self, status: Status | None = None) -> Any:
@@ -131,7 +131,7 @@ class Request:
 
 
 class _Part(NamedTuple):
-    """What a list with an array says."""
+    """The contents of a list with an array."""
 
     array: Any
     counts: list[int] | None
@@ -139,7 +139,7 @@ class _Part(NamedTuple):
 
 
 def _elements(array: Any, first: int, count: int) -> Typed:
-    """Some elements of an array, in one piece."""
+    """A contiguous range of an array's elements."""
     address, held, dtype, _keep = memory(array, False)
     if first < 0 or count < 0 or first + count > held:
         raise ValueError(f"elements {first} to {first + count} of an array of {held}")
@@ -147,7 +147,7 @@ def _elements(array: Any, first: int, count: int) -> Typed:
 
 
 class _Slice(NamedTuple):
-    """Bytes of an array from one place on."""
+    """The bytes of an array from an offset on."""
 
     array: Any
     begin: int
@@ -167,7 +167,7 @@ def _numbers(value: Any) -> list[int] | None:
 
 
 def _part(spec: Spec) -> _Part:
-    """Array, counts and displacements of what mpi4py calls a buffer specification."""
+    """Returns array, counts and displacements of an mpi4py buffer specification."""
     if not isinstance(spec, (list, tuple)) or isinstance(spec, Typed):
         return _Part(spec, None, None)
     if not 1 <= len(spec) <= 4:
@@ -188,8 +188,8 @@ def _part(spec: Spec) -> _Part:
 
 
 def _plain(spec: Spec) -> Any:
-    """The array that a list without counts for each rank is about; IN_PLACE and None as they
-    are."""
+    """Returns the array of a list without counts for each rank; IN_PLACE and None are returned
+    unchanged."""
     if spec is None or spec is IN_PLACE:
         return spec
     part = _part(spec)
@@ -206,12 +206,12 @@ def _pair(sendbuf: Spec, recvbuf: Spec) -> tuple[Any, Any]:
 
 
 class Comm:
-    """A communicator: a Context by mpi4py's names."""
+    """A communicator: a Context with the methods of mpi4py."""
 
     def __init__(self, context: Context) -> None:
         self.context = context
 
-    # Who is there.
+    # Ranks and groups.
     def Get_rank(self) -> int:
         return self.context.rank
 
@@ -275,7 +275,7 @@ class Comm:
         self.context.alltoall(*_pair(sendbuf, recvbuf))
 
     def _counted(self, spec: Spec) -> _Part:
-        """Counts for each rank; those that are not said share the array."""
+        """Returns counts for each rank; unspecified ones divide the array equally."""
         part = _part(spec)
         if part.counts is not None and len(part.counts) == self.size:
             return part
@@ -315,7 +315,7 @@ class Comm:
         self.context.alltoallv(from_.array, into.array, from_.counts, into.counts or [],
                                from_.displacements, into.displacements)
 
-    # Started collectives, as far as programs often have them.
+    # Nonblocking collectives, those that programs use often.
     def Ibarrier(self) -> Request:
         return Request(self.context.barrier_start())
 
@@ -362,7 +362,8 @@ class Comm:
 
     # Communicators.
     def Split(self, color: int = 0, key: int = 0) -> Comm | None:
-        """A communicator of the ranks of a color; None (not COMM_NULL) for UNDEFINED."""
+        """Returns a communicator of the ranks with the same color, or None (not COMM_NULL) for
+        UNDEFINED."""
         group = self.context.split(None if color == UNDEFINED else color, key)
         return None if group is None else type(self)(group)
 
@@ -375,13 +376,13 @@ class Comm:
         self.context.close()
 
     def Abort(self, errorcode: int = 0) -> None:
-        """Have all calls of all ranks fail, and end this process."""
+        """Makes all calls of all ranks fail, and ends this process."""
         self.context.abort(f"Abort({errorcode})")
         raise SystemExit(errorcode)
 
 
 class PickleComm(Comm):
-    """A communicator that also sends objects: made by `with_pickle`, whose warning counts."""
+    """A communicator that also sends objects: created by `with_pickle`, whose warning applies."""
 
     @staticmethod
     def _dumps(thing: Any) -> bytes:
@@ -488,11 +489,11 @@ def _combine(op: str | Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
 
 
 def with_pickle(comm: Comm) -> PickleComm:
-    """The same communicator, with the methods in small letters, which send any object.
+    """Returns the same communicator with the methods in small letters, which send any object.
 
-    They unpickle what other ranks have sent, and unpickling runs what the sender wishes. So every
-    rank, and whoever can write to its connections, has control of this process: use it only where
-    all of them, and the network between them, are trusted."""
+    They unpickle data from other ranks, and unpickling executes code that the sender chooses. Any
+    rank, and anyone who can write to its connections, can take control of this process: use it only
+    if all of them, and the network between them, are trusted."""
     return PickleComm(comm.context)
 
 
@@ -500,7 +501,7 @@ _world: list[Comm] = []
 
 
 def __getattr__(name: str) -> Any:
-    """COMM_WORLD is made when it is first used."""
+    """Creates COMM_WORLD on first use."""
     if name == "COMM_WORLD":
         if not _world:
             _world.append(Comm(init()))
@@ -513,7 +514,7 @@ def Is_initialized() -> bool:
 
 
 def Finalize() -> None:
-    """Leave COMM_WORLD. Not needed: it is left when Python ends."""
+    """Leaves COMM_WORLD. Optional: it is left when Python exits."""
     for comm in _world:
         comm.Free()
 

@@ -1,19 +1,20 @@
 """JAX on CPUs, over gloo_c.
 
-Two ways. JAX's own collectives (psum and the others, in jit, shard_map and all that is built on
-them) go through gloo_c when JAX finds its library in place of an MPI:
+There are two ways to use it. JAX's own collectives (psum and others, in jit, shard_map and everything
+built on them) use gloo_c when JAX finds its library in place of an MPI:
 
     import gloo_c.jax
     gloo_c.jax.use()  # before jax is imported; or in the shell: eval "$(python -m gloo_c.jax)"
     import jax
 
-And there are operations on a gloo_c.Context that can be called within jitted functions:
+And jitted functions can call operations on a gloo_c.Context:
 
     context = gloo_c.init()
     total = jax.jit(lambda x: gloo_c.jax.allreduce(x, context))(x)
 
-The first needs RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT beside jax.distributed.initialize, the
-second nothing of jax.distributed. JAX is imported when the first operation is used."""
+The first needs RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT in addition to
+jax.distributed.initialize; the second does not need jax.distributed. JAX is imported when the first
+operation is used."""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ __all__ = ["allgather", "allreduce", "alltoall", "barrier", "broadcast", "enviro
 
 
 def __getattr__(name: str) -> Any:
-    # The first operation that is used imports JAX.
+    # The first use of an operation imports JAX.
     if name not in _OPERATIONS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     found = getattr(importlib.import_module("gloo_c.jax._operations"), name)
@@ -44,7 +45,7 @@ def __getattr__(name: str) -> Any:
 
 
 def library() -> str:
-    """The path of the library that JAX loads in place of an MPI."""
+    """Returns the path of the library that JAX loads in place of an MPI."""
     found = Path(str(resources.files("gloo_c"))) / "libgloo_c_mpi.so"
     if not found.is_file():
         raise FileNotFoundError(f"{found} does not exist: this gloo_c was installed without it")
@@ -52,13 +53,13 @@ def library() -> str:
 
 
 def environment() -> dict[str, str]:
-    """The variables by which JAX finds that library, and uses it."""
+    """Returns the variables that make JAX find and use that library."""
     return {"MPITRAMPOLINE_LIB": library(), "JAX_CPU_COLLECTIVES_IMPLEMENTATION": "mpi"}
 
 
 def use() -> None:
-    """Set the variables in this process. JAX reads them when it is imported, so this comes first:
-    RuntimeError when jax is there already, without them."""
+    """Sets the variables in this process. Call it before jax is imported, because JAX reads them
+    then. Raises RuntimeError if jax is already imported, without them."""
     wanted = environment()
     if all(os.environ.get(name) == value for name, value in wanted.items()):
         return

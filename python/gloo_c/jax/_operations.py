@@ -1,13 +1,13 @@
 """Operations on a context within functions that JAX compiles.
 
-XLA runs them by calling the library, one after the other, in an order that ranks agree about.
-There are two ways to have one, a primitive of JAX for each:
+XLA runs them by calling the library, one after the other, in the same order on all ranks. A call
+can get its order in two ways, each with a JAX primitive:
 
-- An ordered effect, which all calls have. JAX runs them in the order in which the program has them,
-  in and across compiled functions, in loops and branches. It starts functions with effects by a
-  slower way than others.
-- A token that the program hands from call to call: a number, which a call takes and returns. For
-  JAX such a call is like any other function."""
+- By an ordered effect, which is the default. JAX runs such calls in program order, within and
+    across compiled functions, in loops and branches. It starts functions with effects on a slower
+    path than others.
+- By a token that the program passes from call to call: a number, which a call takes and returns. To
+    JAX such a call is like any other function."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from gloo_c._collectives import NO_RANK
 from gloo_c._context import Context
 from gloo_c._convert import nanoseconds
 
-# Without types: JAX need not be there when this package is checked.
+# Untyped: JAX may be absent when this package is type-checked.
 jax: Any = importlib.import_module("jax")
 jnp: Any = importlib.import_module("jax.numpy")
 np: Any = importlib.import_module("numpy")
@@ -32,7 +32,7 @@ _ad: Any = importlib.import_module("jax.interpreters.ad")
 _batching: Any = importlib.import_module("jax.interpreters.batching")
 _mlir: Any = importlib.import_module("jax.interpreters.mlir")
 try:
-    # What JAX does not promise to keep, and has no other name for.
+    # JAX does not guarantee these names, but has no others for them.
     _token: Any = importlib.import_module("jax._src.core").abstract_token
     _effects: Any = importlib.import_module("jax._src.effects")
     _ordered = (_effects.ordered_effects, _effects.lowerable_effects,
@@ -42,7 +42,7 @@ except (ImportError, AttributeError) as error:
     raise ImportError(f"gloo_c.jax does not support JAX {jax.__version__}: its "
                       f"ordered effects have moved since 0.10 ({error})") from error
 
-# The enum of python/xla/handler.h.
+# The same values as the enum in python/xla/handler.h.
 ALLREDUCE, ALLGATHER, REDUCE_SCATTER, ALLTOALL, BROADCAST, SENDRECV, BARRIER = range(7)
 _NAMES = ("allreduce", "allgather", "reduce_scatter", "alltoall", "broadcast", "sendrecv", "barrier")
 _LINEAR = (OPS["sum"], OPS["average"])
@@ -62,21 +62,21 @@ for _kinds in _ordered:
 # ---- contexts ----------------------------------------------------------------------------------
 
 class Key(NamedTuple):
-    """A context, for a compiled function, which must not keep it."""
+    """The key of a context in a compiled function, which must not keep the context alive."""
 
-    number: int  # in python/xla/contexts.c
+    number: int  # as in python/xla/contexts.c
     rank: int
     size: int
 
 
 _keys: weakref.WeakKeyDictionary[Context, Key] = weakref.WeakKeyDictionary()
 _held: dict[int, Any] = {}  # handles of contexts, by number
-# How long calls may go on when Python ends.
+# Seconds that calls may continue when Python exits.
 _PATIENCE_NS = 2_000_000_000
 
 
 def _let_go(number: int, patience_ns: int = -1) -> None:
-    """Refuse calls on a context from now on, and wait for those that are under way."""
+    """Refuses further calls on a context, and waits for pending ones."""
     if number in _held:
         lib.xla_context_remove(number, patience_ns)
         _held.pop(number, None)
@@ -94,7 +94,7 @@ def _key(context: Context) -> Key:
     found = _keys.get(context)
     if found is not None and found.number in _held:
         return found
-    handle = context._held()  # raises when it was closed
+    handle = context._held()  # raises an error if it is closed
     number = int(lib.xla_context_add(handle.pointer))
     if number == 0:
         raise MemoryError("out of memory for a context")
@@ -146,7 +146,7 @@ def _register() -> None:
 
 def _attributes(call: int, key: Key, op: int, peer: int, from_: int,
                 timeout_ns: int) -> dict[str, Any]:
-    """What python/xla/handler.c is told."""
+    """Returns the attributes that python/xla/handler.c reads."""
     values = {"call": call, "context": key.number, "op": op, "peer": peer, "from": from_,
               "timeout_ns": timeout_ns}
     return {name: np.int64(value) for name, value in values.items()}
@@ -164,7 +164,7 @@ def _lower(ctx: Any, *arrays: Any, **params: Any) -> Any:
 
 _mlir.register_lowering(_primitive, _lower, platform="cpu")
 
-# With a token behind the array (a barrier has nothing else), and no effect.
+# Variants with a token after the array (for a barrier, alone), and without the effect.
 _chained = _core.Primitive("gloo_c_chained")
 _chained.multiple_results = True
 _TOKEN = np.dtype("uint32")
@@ -220,8 +220,8 @@ _batching.primitive_batchers[_chained] = _chained_batch
 
 # ---- derivatives -------------------------------------------------------------------------------
 #
-# What is differentiated is the sum of what all ranks differentiate: then the derivative of a sum
-# is the sum of the cotangents of all ranks, and every rank takes part in it.
+# The differentiated function is the sum of those of all ranks: so the derivative of a sum is the sum
+# of the cotangents of all ranks, and every rank takes part in it.
 
 def _jvp(primals: Any, tangents: Any, **params: Any) -> Any:
     results = _primitive.bind(*primals, **params)
@@ -230,7 +230,7 @@ def _jvp(primals: Any, tangents: Any, **params: Any) -> Any:
     if params["call"] in (ALLREDUCE, REDUCE_SCATTER) and params["op"] not in _LINEAR:
         raise NotImplementedError(
             f"gloo_c.jax.{_NAMES[params['call']]}: only \"sum\" and \"average\" have derivatives")
-    # Ranks must agree about calls, so what is known to be zero here is sent all the same.
+    # All ranks must make the same calls, so even a known zero is sent.
     dense = [_ad.instantiate_zeros(tangent) for tangent in tangents]
     if dense[0].dtype == jax.dtypes.float0:
         return results, [_ad.Zero.from_primal_value(result) for result in results]
@@ -264,8 +264,8 @@ def _transpose(cotangents: Any, x: Any, *, call: int, key: Key, op: int, peer: i
 
 
 def _batched(call: int, x: Any, dim: int) -> tuple[Any, int]:
-    """All of a batch in one call, behind the axis that ranks share, or in front: the array, and
-    where the batch is in the result."""
+    """Runs a batch as one call, with the batch axis behind the axis that ranks share, or in front.
+    Returns the array, and the position of the batch axis in the result."""
     place = 1 if call in (REDUCE_SCATTER, ALLTOALL) else 0
     return jnp.moveaxis(x, dim, place), 1 if call == ALLGATHER else place
 
@@ -283,15 +283,15 @@ _batching.primitive_batchers[_primitive] = _batch
 # ---- for programs ------------------------------------------------------------------------------
 
 def token() -> Any:
-    """The first token of a chain of calls, which are in an order by that alone: each takes the one
-    that the one before it has returned. Calls with tokens and calls without have no order among
-    each other."""
+    """Returns the first token of a chain of calls, whose order is that of their tokens: each takes
+    the token that the previous one returned. Calls with tokens and calls without have no order
+    among each other."""
     return jnp.zeros((), _TOKEN)
 
 
 def _each(tree: Any, context: Context, call: int, chain: Any, *, check: bool = False,
           op: int = 0, peer: int = 0, from_: int = 0, timeout: float | None) -> Any:
-    """A call for each array; what it returns, and the last token where there was one."""
+    """Makes a call for each array; returns their results, and the last token if there is one."""
     leaves, shape = jax.tree.flatten(tree)
     found, key, size = [], _key(context), context.size
     params = {"call": call, "key": key, "op": op, "peer": peer, "from_": from_,
@@ -327,48 +327,51 @@ def _rank_of(rank: int | None, size: int) -> int:
 
 def allreduce(x: Any, context: Context, op: str = "sum", *, token: Any = None,
               timeout: float | None = None) -> Any:
-    """Combine the arrays of all ranks element by element; every rank gets the result. x is an
-    array or a tree of them, here and in all other calls; timeout is in seconds. op: see
-    Context.allreduce; derivatives are there for "sum" and "average". With a token, the result and
-    the next token are returned."""
+    """Combines the arrays of all ranks element by element; every rank gets the result.
+
+    x: an array or a tree of arrays, here and in all other calls.
+    op: see Context.allreduce; "sum" and "average" can be differentiated.
+    timeout: seconds.
+    token: with a token, the result and the next token are returned."""
     return _each(x, context, ALLREDUCE, token, op=_number_of(op), timeout=timeout)
 
 
 def allgather(x: Any, context: Context, *, token: Any = None, timeout: float | None = None) -> Any:
-    """The arrays of all ranks, along a new first axis."""
+    """Returns the arrays of all ranks, along a new first axis."""
     return _each(x, context, ALLGATHER, token, timeout=timeout)
 
 
 def reduce_scatter(x: Any, context: Context, op: str = "sum", *, token: Any = None,
                    timeout: float | None = None) -> Any:
-    """Combine the arrays of all ranks, and give each rank its part of the first axis."""
+    """Combines the arrays of all ranks; each rank gets its part of the first axis."""
     return _each(x, context, REDUCE_SCATTER, token, check=True, op=_number_of(op), timeout=timeout)
 
 
 def alltoall(x: Any, context: Context, *, token: Any = None, timeout: float | None = None) -> Any:
-    """Part j of the first axis goes to rank j, and becomes part r of what that rank gets, where r
-    is this rank."""
+    """Sends part j of the first axis to rank j, where it becomes part r of the result, r being this
+    rank."""
     return _each(x, context, ALLTOALL, token, check=True, timeout=timeout)
 
 
 def broadcast(x: Any, context: Context, root: int = 0, *, token: Any = None,
               timeout: float | None = None) -> Any:
-    """The array of one rank, on all. The others pass one of the same shape and type."""
+    """Returns the array of one rank on all ranks. The others pass an array of the same shape and
+    type."""
     return _each(x, context, BROADCAST, token, peer=_rank_of(root, context.size), timeout=timeout)
 
 
 def sendrecv(x: Any, context: Context, to: int | None, from_: int | None, *, token: Any = None,
              timeout: float | None = None) -> Any:
-    """Send the array to one rank, and return what another one has sent: an array of the same
-    shape and type. None: there is no such rank; what would have come is zeros."""
+    """Sends the array to one rank, and returns the array from another one, of the same shape and
+    type. None: no such rank; the result without a sender is zeros."""
     return _each(x, context, SENDRECV, token, peer=_rank_of(to, context.size),
                  from_=_rank_of(from_, context.size), timeout=timeout)
 
 
 def permute(x: Any, context: Context, pairs: Sequence[tuple[int, int]], *, token: Any = None,
             timeout: float | None = None) -> Any:
-    """Send along pairs (from, to), in which each rank is there once on either side at most, as
-    jax.lax.ppermute does: whom nothing is sent to gets zeros. All ranks pass the same pairs."""
+    """Sends along pairs (from, to), in which each rank occurs at most once on either side, as
+    jax.lax.ppermute does: a rank without a sender gets zeros. All ranks pass the same pairs."""
     givers, takers = [a for a, _ in pairs], [b for _, b in pairs]
     for ranks in (givers, takers):
         if len(set(ranks)) < len(ranks):
@@ -380,8 +383,8 @@ def permute(x: Any, context: Context, pairs: Sequence[tuple[int, int]], *, token
 
 
 def barrier(context: Context, *, token: Any = None, timeout: float | None = None) -> Any:
-    """Wait until all ranks have come here, as far as their operations are concerned. Returns the
-    next token, if there was one."""
+    """Waits until all ranks have entered the barrier, in the order of their operations. Returns the
+    next token, if one was passed."""
     params = {"call": BARRIER, "key": _key(context), "op": 0, "peer": 0, "from_": 0,
               "timeout_ns": nanoseconds(timeout)}
     if token is not None:
