@@ -159,8 +159,8 @@ def forms(prepare: Callable[Concatenate[C, P], Call]) -> tuple[
     for form, ending, how in (
             (blocking, "", "Blocks until this rank is done, and returns the output."),
             (start, "_start", "Returns a Request at once."),
-            (in_asyncio, "_async", "Starts it, and returns a future of the running loop; to "
-                                   "cancel that does not cancel the operation."),
+            (in_asyncio, "_async", "Starts the call and returns a future of the running loop; "
+                                   "cancelling the future does not cancel the operation."),
             (init, "_init", "Returns a Request that can be started any number of times.")):
         form.__name__ = name + ending
         form.__qualname__ = f"Context.{name}{ending}"
