@@ -1,11 +1,11 @@
-"""The C source of gloo_c._gloo_c, made of the public headers, so that no declaration is
+"""Generates the C source of gloo_c._gloo_c from the public headers, so that no declaration is
 written twice.
 
 usage: cdef.py INCLUDE_FOLDER OUTPUT DEPFILE C_COMPILER...
 
-The compiler's preprocessor reads gloo_c.h with empty stand-ins for the headers of the system;
-what is left is C that cffi understands. Of macros those are taken that are whole numbers, and the
-initialisers of option structs, which become functions."""
+The compiler's preprocessor reads gloo_c.h with empty stand-ins for the system headers; the result
+is C that cffi parses. Included are macros that are integers, and the initialisers of option
+structs, as functions."""
 
 import re
 import subprocess
@@ -15,7 +15,8 @@ from pathlib import Path
 
 import cffi
 
-# What Python gives to the library. Bodies are in gloo_c/_stores.py and _requests.py.
+# Functions that Python provides to the library. Their bodies are in gloo_c/_stores.py and
+# _requests.py.
 CALLBACKS = """
 extern "Python" {
   void py_request_done(void *, gloo_request *, gloo_status);
@@ -37,35 +38,35 @@ extern "Python" {
 void *malloc(size_t);
 void free(void *);
 """
-# Of xla/, which the extension module has in it for gloo_c.jax.
+# Functions of xla/, which the extension module contains for gloo_c.jax.
 XLA = """
 void *xla_handler_address(void);
 int64_t xla_context_add(gloo_context *);
 void xla_context_remove(int64_t, int64_t);
 """
-# Names that are not whole numbers, or none for a program.
+# Macros that are not integers, or not for programs.
 NOT_NUMBERS = re.compile(r"_(?:H|LIST|INIT|ENUM|API)$|^GLOO_(?:DEPRECATED|IN_PLACE|VERSION_OF)$")
 
 
 def preprocess(compiler, include, *options):
-    """gloo_c.h as the preprocessor leaves it, without what is not of this library."""
+    """Returns gloo_c.h as preprocessed, without declarations from other headers."""
     with tempfile.TemporaryDirectory() as folder:
         for name in ("stddef.h", "stdint.h"):
             (Path(folder) / name).touch()
-        # __GNUC__ would bring attributes, which cffi does not read.
+        # __GNUC__ would bring attributes, which cffi does not parse.
         command = [*compiler, "-E", "-P", "-nostdinc", "-U__GNUC__", f"-I{folder}",
                    f"-I{include}", *options, str(include / "gloo_c/gloo_c.h")]
         return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
 def macros(compiler, include):
-    """Those that headers of the library define: name and arguments, in order."""
+    """Returns the macros that the library's headers define: name and arguments, in order."""
     text = preprocess(compiler, include, "-dM")
     return sorted(set(re.findall(r"^#define (GLOO_\w+)(?= )", text, re.M)))
 
 
 def source(names):
-    """C that is compiled behind the headers, and what of it cffi is told."""
+    """Returns the C code that is compiled after the headers, and the declarations for cffi."""
     told, code = [], ["#include <gloo_c/gloo_c.h>", "#include <stdlib.h>"]
     for name in names:
         if name.endswith("_OPTIONS_INIT") or name == "GLOO_OPTIONS_INIT":

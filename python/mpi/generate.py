@@ -1,5 +1,5 @@
-"""The C source of what MPItrampoline looks for and the C files beside this one do not have: all
-constants, and for each other function one that refuses.
+"""Generates the C source of the symbols that MPItrampoline requires and the other C files here do
+not define: all constants, and stubs that return an error.
 
 usage: generate.py ABI_LIST OUTPUT C_FILE..."""
 
@@ -9,9 +9,9 @@ from pathlib import Path
 
 C_TYPES = {"int": "int", "error": "int", "type": "mpi_handle", "op": "mpi_handle",
            "handle": "mpi_handle", "pointer": "mpi_handle", "offset": "int64_t"}
-# What constants without a value begin at, so that no two of them are taken for each other.
+# First value of constants without a value, so that no two of them are equal.
 FIRST = {"int": 100, "error": 1, "handle": 0x100}
-# Of functions that do not return an error class: what they return, and what there is to return.
+# Functions that do not return an error class: their type and their result.
 RESULTS = {"int": ("int", None), "handle": ("mpi_handle", "0"), "aint": ("ptrdiff_t", "0")}
 VERSIONS = """const int mpiwrapper_version_major = 2;
 const int mpiwrapper_version_minor = 10;
@@ -23,16 +23,16 @@ const int mpiabi_version_patch = 0;
 
 
 def abi_name(name):
-    """MPI_Send is MPIABI_Send there, and MPIX_... is MPIXABI_..."""
+    """Returns the name in the ABI: MPI_Send is MPIABI_Send there, and MPIX_... is MPIXABI_..."""
     return re.sub("^(MPIX?)_", r"\1ABI_", name)
 
 
 def constants(lines):
-    """C for each, and the tables of types and operations."""
+    """Returns the definitions of the constants, and the tables of types and operations."""
     numbers, tables, code = dict(FIRST), {"type": [], "op": []}, []
     for kind, name, *value in lines:
         if kind in tables:
-            # A handle is where the constant is in its table.
+            # A handle is the constant's index in its table.
             number = f"MPI_FIRST_{kind.upper()} + {len(tables[kind])}"
             tables[kind].append((name, value[0] if value else "-1"))
         elif value:
@@ -49,7 +49,7 @@ def constants(lines):
 
 
 def refusals(lines, written):
-    """C for each function that is not written."""
+    """Returns a stub for each function that is not defined elsewhere."""
     code = []
     for _, result, name in lines:
         if abi_name(name) in written:
@@ -71,9 +71,8 @@ def main(abi_list, output, *sources):
     unknown = written - {abi_name(name) for _, _, name in functions}
     if unknown:
         sys.exit(f"not in {abi_list}: {', '.join(sorted(unknown))}")
-    # Whoever calls a function that refuses passes arguments that it does not have. That is
-    # undefined in C, and harmless in the calling conventions that MPItrampoline is for, in which
-    # the caller takes its arguments away.
+    # Callers pass arguments that a stub does not have. That is undefined in C, but harmless in the
+    # calling conventions that MPItrampoline supports, where the caller removes the arguments.
     code = ['#include "abi.h"', '#pragma GCC visibility push(default)', VERSIONS,
             "void mpiwrapper_export_fortran_constants_(void) {}",
             *constants([line for line in lines if line[0] != "function"]),

@@ -5,22 +5,22 @@
 
     dist.init_process_group(backend="gloo_c")
 
-Everything that works with backend "gloo" is meant to work, for the same calls: DDP, FSDP, ZeRO,
-tensor parallelism, DTensor, object collectives, checkpoints. Tensors may be of any type, and of any
-strides; those of other devices go through copies in host memory.
+It supports the same calls as backend "gloo": DDP, FSDP, ZeRO, tensor parallelism, DTensor, object
+collectives, checkpoints. Tensors may have any type and any strides; tensors on other devices are
+copied through host memory.
 
-Each process group is a context of its own, which meets through the group's own store and fails
-alone; all of them share one device, and so one helper thread. `pg_options` may be a
-gloo_c.Device to use instead, or a gloo_c.Context that the group then has as its own. GLOO_TRANSPORT
-and the other variables apply.
+Each process group is a separate context, which is created through the group's store and fails
+independently; all of them share one device, and so one helper thread. `pg_options` may be a
+gloo_c.Device to use instead, or a gloo_c.Context that the group then owns. GLOO_TRANSPORT and the
+other variables apply.
 
-What fails raises BackendError, which is a torch.distributed.DistBackendError and a
-gloo_c.GlooError: it has the rank, the status and the cause. Through a future, or a backward pass,
-PyTorch makes a RuntimeError of it that has its text. `error` tells what has broken the group, and
-`shrink` makes a new default group of the ranks that are left.
+Errors are BackendError, which is a torch.distributed.DistBackendError and a gloo_c.GlooError: it
+has the rank, the status and the cause. In a future, or a backward pass, PyTorch turns it into a
+RuntimeError with its text. `error` returns the error that broke the group, and `shrink` creates a
+new default group of the surviving ranks.
 
-Calls that are not asynchronous return when this rank is done, and no thread but the caller's takes
-part in them. Futures are completed, and their callbacks called, by threads of this module."""
+Synchronous calls return when this rank is done, and only the calling thread takes part in them.
+Futures are completed, and their callbacks called, by threads of this module."""
 
 from ._calls import BACKEND
 from ._errors import ArgumentError, BackendError

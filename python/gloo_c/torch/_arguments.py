@@ -1,4 +1,5 @@
-"""Checks of the arguments of operations. Each raises what gloo would, with a sentence of its own."""
+"""Checks of the arguments of operations. Each raises the exception that gloo would, with its own
+message."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ def check_alike(what: str, tensors: Sequence[Tensor], model: Tensor, sizes: bool
 
 
 def one_type(what: str, tensors: Sequence[Tensor]) -> None:
-    """Tensors of one type and one layout."""
+    """Checks that tensors have the same type and layout."""
     first = tensors[0]
     for place, tensor in enumerate(tensors):
         if tensor.layout is not first.layout:
@@ -32,7 +33,7 @@ def one_type(what: str, tensors: Sequence[Tensor]) -> None:
 
 
 def one_after_the_other(what: str, tensor: Tensor) -> None:
-    """A tensor whose elements lie in their order, without gaps."""
+    """Checks that the elements of a tensor are in order, without gaps."""
     if not tensor.is_contiguous():
         raise ArgumentError(f"{what}: the input of shape {list(tensor.shape)} has the strides "
                             f"{list(tensor.stride())}. Tensors must be contiguous here; pass "
@@ -45,14 +46,14 @@ def some(what: str, tensors: Sequence[Any]) -> None:
 
 
 def only(what: str, of_what: str, given: Sequence[Any]) -> Any:
-    """The one entry of a list."""
+    """Returns the only entry of a list."""
     if len(given) != 1:
         raise ArgumentError(f"{what}: the number of {of_what} is {len(given)}; expected 1")
     return given[0]
 
 
 def listed(what: str, tensors: Any) -> list[Tensor]:
-    """A list of the one tensor of a message."""
+    """Returns a list of the one tensor of a message."""
     if isinstance(tensors, Tensor):
         return [tensors]
     if not isinstance(tensors, (list, tuple)) or not all(isinstance(t, Tensor) for t in tensors):

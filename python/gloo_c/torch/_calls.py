@@ -1,4 +1,4 @@
-"""Calls of the library for a process group: at once, started, or several as one."""
+"""Calls of the library for a process group: blocking, started, or several as one."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ OPS: dict[Any, int] = {
     KINDS.SUM: lib.GLOO_SUM, KINDS.PRODUCT: lib.GLOO_PRODUCT, KINDS.MIN: lib.GLOO_MIN,
     KINDS.MAX: lib.GLOO_MAX, KINDS.BAND: lib.GLOO_BAND, KINDS.BOR: lib.GLOO_BOR,
     KINDS.BXOR: lib.GLOO_BXOR, KINDS.AVG: lib.GLOO_AVERAGE, KINDS.PREMUL_SUM: lib.GLOO_SCALED_SUM}
-# Of truth values: a sum is whether any is true, a product whether all are.
+# Operations on booleans: a sum is true if any is, a product if all are.
 BOOL_OPS: dict[Any, int] = {
     KINDS.SUM: lib.GLOO_LOR, KINDS.MAX: lib.GLOO_LOR, KINDS.BOR: lib.GLOO_LOR,
     KINDS.PRODUCT: lib.GLOO_LAND, KINDS.MIN: lib.GLOO_LAND, KINDS.BAND: lib.GLOO_LAND,
@@ -50,12 +50,12 @@ _REQUEST = ffi.typeof("gloo_request **")
 
 @lru_cache(maxsize=None)
 def _function(name: str) -> Any:
-    """To look for one in lib takes longer."""
+    """Caches functions, because a look-up in lib takes longer."""
     return getattr(lib, "gloo_" + name)
 
 
 class _Shared:
-    """One per process: a child makes its own."""
+    """State of one process; a forked child makes a new one."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -74,21 +74,21 @@ contexts: weakref.WeakSet[Context] = weakref.WeakSet()  # of all process groups
 
 
 def limit_of(timeout: timedelta | None) -> int:
-    """How long an operation may take, as the library takes it. What is not set is below 0 in
-    PyTorch; 0 is not to wait at all."""
+    """Returns a timeout as the library takes it. In PyTorch, an unset timeout is negative, and 0
+    does not wait."""
     if timeout is None or timeout < _ZERO:
         return _UNSET
     return nanoseconds(timeout.total_seconds())
 
 
 class Caller:
-    """A context, and the operations on it that are under way."""
+    """A context and its pending operations."""
 
-    _checks: Checks | None = None  # of TORCH_DISTRIBUTED_DEBUG=DETAIL
+    _checks: Checks | None = None  # with TORCH_DISTRIBUTED_DEBUG=DETAIL
 
     def _meet(self, store: Store, rank: int, size: int, timeout: Any, name: str,
               given: Device | Context | None) -> None:
-        """timeout: a timedelta, or options of which it is taken."""
+        """Creates the context. timeout: a timedelta, or options that have one."""
         self._rank, self._size = rank, size
         self._store = store
         self._name, self._desc = name, "undefined"
@@ -98,7 +98,7 @@ class Caller:
         self._timeout: timedelta = timeout
         self._live: deque[Started | Deferred] = deque()  # collectives
         self._messages: list[Started] = []
-        self._messages_kept = 16  # completed ones are looked for when there are more
+        self._messages_kept = 16  # number of messages above which completed ones are removed
         self._deferred: Deferred | None = None
         try:
             self._context = self._context_of(given, timeout.total_seconds())
@@ -117,7 +117,7 @@ class Caller:
         return [self] if self._checks is None else [self, self._checks.meeting]
 
     def _context_of(self, given: Device | Context | None, limit: float) -> Context:
-        """`given`, or one in which the ranks meet."""
+        """Returns `given`, or a new context of the ranks."""
         if isinstance(given, Context):
             if (given.rank, given.size) != (self._rank, self._size):
                 raise ValueError(f"pg_options is rank {given.rank} of {given.size} ranks, and the "
@@ -158,7 +158,7 @@ class Caller:
 
     def _call(self, name: str, arguments: tuple[Any, ...], result: Any, keep: Any, opts: Any,
               after: After | None = None, factor: float | None = None) -> Any:
-        """One collective: at once where it is not asynchronous, else started."""
+        """Runs a collective: blocking if it is synchronous, else started."""
         self._sequence += 1
         if not opts.asyncOp:
             self._run(name, arguments, opts.timeout, factor)
@@ -181,8 +181,9 @@ class Caller:
         return work
 
     def _barrier(self, opts: Any) -> Any:
-        """A barrier that is entered when the collectives under way have completed, as gloo's is.
-        Messages are not waited for: a receive may be for what is sent behind the barrier."""
+        """A barrier that is entered when the pending collectives have completed, as in gloo.
+        Messages are not waited for: a receive may be for a message that is sent after the
+        barrier."""
         earlier = self._unfinished() if self._live else None
         if not earlier:
             return self._call("barrier", (), [], None, opts)
@@ -202,14 +203,14 @@ class Caller:
                 if self._deferred is deferred:
                     self._deferred = None
 
-        # Ranks make their calls in one order, so calls that come now wait for its start.
+        # Ranks make their calls in the same order, so later calls wait for its start.
         self._deferred = deferred
         self._live.append(deferred)
         deferred.begin_by(begin)
         return deferred
 
     def _unfinished(self) -> list[Started | Deferred]:
-        """The collectives under way. Those that have come get their results first."""
+        """Returns the pending collectives, after it has set the results of completed ones."""
         return [work for work in list(self._live) if not work.is_completed()]
 
     def _run(self, name: str, arguments: tuple[Any, ...], timeout: timedelta | None = None,
@@ -247,7 +248,7 @@ class Caller:
 
     def _started(self, pointer: Any, result: Any, keep: Any, after: After | None) -> Started:
         work = self._work(pointer, result, keep, after)
-        live = self._live  # PyTorch may let go of a work that is under way
+        live = self._live  # PyTorch may drop a pending work
         while live:
             try:
                 if not live[0].is_completed():
@@ -260,7 +261,8 @@ class Caller:
 
     def _together(self, calls: Sequence[tuple[str, tuple[Any, ...], Any, After | None]], result: Any,
                   opts: Any, factor: float | None = None, after: After | None = None) -> Any:
-        """Several calls (name, arguments, what to keep, after) as one work. `after` comes last."""
+        """Runs several calls (name, arguments, objects to keep, after) as one work. `after` runs
+        last."""
         if len(calls) == 1:
             name, arguments, kept, own = calls[0]
             return self._call(name, arguments, result, kept, opts,
@@ -284,7 +286,7 @@ class Caller:
             for name, arguments, _keep, _after in calls:
                 pointers.append(self._begin(name, arguments, timeout, factor))
         finally:
-            # Those that were started before one was refused are under way.
+            # Calls that were started before one was refused are pending.
             if 0 < len(pointers) < len(calls):
                 self._started(self._join(pointers), result, keep, None)
         return self._started(self._join(pointers), result, keep, after)
@@ -302,7 +304,7 @@ class Caller:
         return place[0]
 
     def _reduction(self, what: str, opts: Any, tensor: Tensor) -> tuple[int, int, float | None]:
-        """Type, operation and factor of a reduction."""
+        """Returns type, operation and factor of a reduction."""
         number = DTYPES.get(tensor.dtype)
         if number is None:
             raise TensorTypeError(f"{what}: {tensor.dtype} has no arithmetic")

@@ -1,9 +1,9 @@
-"""Checks of TORCH_DISTRIBUTED_DEBUG=DETAIL: before each collective all ranks compare their calls.
+"""Checks for TORCH_DISTRIBUTED_DEBUG=DETAIL: before each collective all ranks compare their calls.
 
-PyTorch wraps a backend of C++ for that. This one is a process group of Python, which PyTorch does
-not wrap, so the group compares by itself, on a context of its own: one that differs is told before
-anything is sent, and the group can still be used. The words that PyTorch's own wrapper has for a
-call, its difference and a rank that does not come are in the messages, for programs look for them."""
+PyTorch wraps C++ backends for this purpose, but not a process group in Python. So the group
+compares calls itself, on a separate context: a different call is reported before anything is sent,
+and the group remains usable. Messages use the words of PyTorch's wrapper for a call, a difference
+and a missing rank, because programs search for them."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 class _Kind(NamedTuple):
     title: str
-    argument: int | None = 0  # the one whose tensors are compared; None: only the operation
-    shapes: bool = True  # are they the same on all ranks?
+    argument: int | None = 0  # argument whose tensors are compared; None: only the operation
+    shapes: bool = True  # true if shapes must be the same on all ranks
 
 
 _KINDS = {
@@ -49,7 +49,7 @@ _DIGEST = 32
 
 
 class Checks:
-    """Compares the calls of all ranks through `meeting`, which nothing else uses."""
+    """Compares the calls of all ranks through `meeting`, which has no other use."""
 
     def __init__(self, meeting: Caller) -> None:
         self.meeting = meeting
@@ -80,7 +80,7 @@ class Checks:
                                lib.GLOO_ERR_MISMATCH)
 
     def _all_calls(self, mine: dict[str, Any]) -> list[dict[str, Any]]:
-        """What each rank calls."""
+        """Returns the call of each rank."""
         text = bytearray(json.dumps(mine).encode())
         source = torch.frombuffer(text, dtype=torch.uint8)
         length = torch.tensor([len(text)])

@@ -8,17 +8,17 @@ from .._errors import GlooError
 
 
 class BackendError(GlooError, dist.DistBackendError):
-    """An operation of a process group failed. rank, status and cause are those of GlooError: the
-    rank is one of the group."""
+    """An operation of a process group failed. rank, status and cause are those of GlooError, with
+    the rank in the group."""
 
 
 class ArgumentError(BackendError, ValueError):
-    """The arguments of an operation do not fit together. Nothing was sent, and the group is as good
-    as before. It is a RuntimeError, as PyTorch's gloo raises, and a ValueError."""
+    """The arguments of an operation are inconsistent. Nothing was sent, and the group remains
+    usable. It is a RuntimeError, as PyTorch's gloo raises, and a ValueError."""
 
 
 class TensorTypeError(ArgumentError, TypeError):
-    """An operation does not take tensors of this type or layout."""
+    """An operation does not support tensors of this type or layout."""
 
 
 def backend_error(error: GlooError) -> BackendError:

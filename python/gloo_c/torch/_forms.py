@@ -2,7 +2,7 @@
 
 Each operation has a long form, which takes lists of tensors and an options object, and most have a
 short form: `group.broadcast(tensor, root=1, timeout=...)`. `operation` makes a method that takes
-both, by position and by keyword, of a function that takes the lists and the options."""
+both, by position and by keyword, from a function that takes the lists and the options."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def data(depth: int | None, *names: str) -> Data:
 
 
 def _nested(value: Any, depth: int | None) -> Any:
-    """`value` as the long form has it: the short form leaves out the outer list."""
+    """Returns `value` as the long form has it: the short form omits the outer list."""
     if depth == 1 and isinstance(value, Tensor):
         return [value]
     if depth == 2 and isinstance(value, (list, tuple)) and value and isinstance(value[0], Tensor):
@@ -57,7 +57,7 @@ def _check(name: str, parameters: Sequence[Data], values: Sequence[Any]) -> None
 
 
 def _options(name: str, kind: type, fields: Sequence[str], given: dict[str, Any]) -> Any:
-    """An options object with what the short form gave."""
+    """Returns an options object with the arguments of the short form."""
     made = kind()
     for field, value in given.items():
         if field not in fields:
@@ -75,7 +75,7 @@ def _options(name: str, kind: type, fields: Sequence[str], given: dict[str, Any]
 
 def _read(name: str, kind: type, parameters: Sequence[Data], fields: Sequence[str],
           args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
-    """The arguments of a call as the long form has them."""
+    """Returns the arguments of a call as the long form has them."""
     values = []
     for position, parameter in enumerate(parameters):
         found = [named.pop(each) for each in parameter.names if each in named]
@@ -101,8 +101,8 @@ def _read(name: str, kind: type, parameters: Sequence[Data], fields: Sequence[st
 
 
 def operation(kind: str, *parameters: Data, fields: Sequence[str] = ()) -> Callable[..., Any]:
-    """Makes a method of an operation. kind: the class of its options. fields: those of them that
-    the short form takes."""
+    """Makes a method of an operation. kind: the class of its options. fields: the options that the
+    short form takes."""
     options = getattr(_c10d, kind)
     count = len(parameters)
 
@@ -118,7 +118,7 @@ def operation(kind: str, *parameters: Data, fields: Sequence[str] = ()) -> Calla
             try:
                 return function(self, *args)
             except (AttributeError, TypeError, ArgumentError):
-                _check(name, parameters, args)  # is it the fault of an argument?
+                _check(name, parameters, args)  # was the error in an argument?
                 raise
 
         return method

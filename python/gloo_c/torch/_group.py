@@ -22,7 +22,7 @@ from ._forms import operation
 from ._moves import Moves
 from ._reductions import Reductions
 
-_LONGEST = timedelta(days=100 * 365)  # that PyTorch's options take
+_LONGEST = timedelta(days=100 * 365)  # the longest that PyTorch's options accept
 
 
 class Operations(Reductions, Moves):
@@ -81,7 +81,7 @@ class Operations(Reductions, Moves):
 
     @property
     def options(self) -> Any:
-        """The settings of the group, as PyTorch has them. Another timeout: see set_timeout."""
+        """The settings of the group, as PyTorch has them. set_timeout changes the timeout."""
         made: Any = _c10d.Backend.Options(BACKEND, min(self._timeout, _LONGEST))
         made.group_name, made.global_ranks_in_group = self._name, self._global_ranks
         return made
@@ -102,7 +102,7 @@ class Operations(Reductions, Moves):
         self._sequence = 0
 
     def abort(self) -> None:
-        """Let everything fail that is under way, on all ranks, and leave. Any thread may."""
+        """Makes all pending operations fail, on all ranks, and leaves. Any thread may call it."""
         for caller in self._callers():
             handle = caller._context._handle
             if handle is not None:
@@ -112,8 +112,8 @@ class Operations(Reductions, Moves):
         self._leave()
 
     def shutdown(self) -> None:
-        """Leave when the collectives under way have completed, or failed, as gloo does: other ranks
-        may need this one for them. Messages under way are cancelled."""
+        """Leaves when the pending collectives have completed or failed, as gloo does: other ranks
+        may need this one for them. Pending messages are cancelled."""
         try:
             for work in list(self._live):
                 work._finish()
@@ -121,7 +121,7 @@ class Operations(Reductions, Moves):
             self._leave()
 
     def __del__(self) -> None:
-        """A group that is dropped waits as in `shutdown`."""
+        """A dropped group waits as in `shutdown`."""
         if not _handles.in_callback():
             for work in list(getattr(self, "_live", ())):
                 work._finish()
@@ -140,7 +140,7 @@ class Operations(Reductions, Moves):
 
     def monitored_barrier(self, timeout: timedelta | None = None,
                           wait_all_ranks: bool = False) -> None:
-        """A barrier whose error names the rank that has not come. `wait_all_ranks` names one too."""
+        """A barrier whose error names one missing rank, also with `wait_all_ranks`."""
         self._sequence += 1
         self._run("barrier", (), timeout)
 
@@ -152,7 +152,7 @@ _Part: Any = _c10d.Backend
 
 
 class Group(Operations, _Whole):  # type: ignore[misc]
-    """A whole process group: tensors of all devices are its."""
+    """A whole process group, for tensors on all devices."""
 
     def __init__(self, store: Store, rank: int, size: int, timeout: timedelta | Any,
                  name: str = "", device: Device | Context | None = None) -> None:
@@ -172,9 +172,9 @@ _PARTS = _parts_can_be_made()
 
 
 class PartOfGroup(Operations, _Part):  # type: ignore[misc]
-    """The part of a process group for some of the devices ("cpu:gloo_c,cuda:nccl"). It can be made
-    since PyTorch 2.14, which passes on of a work only waiting and its future: not is_completed,
-    exception or the rank that a message came from. So it is made only where it is needed."""
+    """The part of a process group for some devices ("cpu:gloo_c,cuda:nccl"). It requires PyTorch
+    2.14, which forwards only the wait and the future of its works, not is_completed, exception or
+    the source of a message. So it is used only where it is necessary."""
 
     def __init__(self, store: Store, rank: int, size: int, timeout: timedelta | Any,
                  name: str = "", device: Device | Context | None = None) -> None:
@@ -183,8 +183,8 @@ class PartOfGroup(Operations, _Part):  # type: ignore[misc]
 
 
 def _is_whole(caller: FrameType | None) -> bool:
-    """Is this backend that of all devices of the group that PyTorch is making? It does not tell in
-    what it hands over; the function that makes groups knows."""
+    """Returns true if this backend serves all devices of the group that PyTorch is creating. The
+    arguments do not include that, but the function that creates groups knows it."""
     config = None if caller is None else caller.f_locals.get("backend_config")
     if not isinstance(config, dist.distributed_c10d.BackendConfig):
         return not _PARTS
@@ -207,14 +207,14 @@ def _make(options: Any, pg_options: Any = None) -> Operations:
     made = (Group if whole else PartOfGroup)(options.store, options.group_rank, options.group_size,
                                              timeout, options.group_id, device)
     made._global_ranks = list(options.global_ranks_in_group)
-    # PyTorch itself wraps a part, and takes a whole group as it is.
+    # PyTorch wraps a part itself, and takes a whole group as it is.
     if whole and _c10d.get_debug_level() == _c10d.DebugLevel.DETAIL:
         made._compare_calls(options.store, timeout)
     return made
 
 
 def _timeout_of(given: timedelta, pg_options: Any) -> timedelta:
-    """The timeout of a group: that of the call, unless only the options have one."""
+    """Returns the timeout of a group: that of the call, unless only the options have one."""
     if getattr(pg_options, "_devices", None):
         raise ValueError(f"pg_options._devices are devices of gloo, which the backend {BACKEND} does "
                          "not use; pass pg_options=gloo_c.Device(interface=...), or set "
@@ -224,6 +224,6 @@ def _timeout_of(given: timedelta, pg_options: Any) -> timedelta:
 
 
 def register() -> None:
-    """Make the backend known. Importing gloo_c.torch does it."""
+    """Registers the backend. Importing gloo_c.torch does so."""
     if not hasattr(dist.Backend, BACKEND.upper()):
         dist.Backend.register_backend(BACKEND, _make, extended_api=True, devices=["cpu", "cuda"])

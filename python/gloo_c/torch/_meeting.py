@@ -1,13 +1,14 @@
-"""Where the ranks of a process group meet.
+"""The store through which the ranks of a process group meet.
 
-PyTorch's store lets in everybody who reaches its port, so the ranks do not meet in it: the first rank of
-the group keeps a store of this library's, and PyTorch's holds one record that says where. On Linux that store
-takes from its own host processes of its own user alone, and a client of that host takes a server of its
-own user alone, whatever the record says. With a job secret, client and server prove it to each other.
+PyTorch's store accepts any process that reaches its port, so the ranks do not meet through it: the
+first rank of the group serves a store of this library, and PyTorch's store holds one record with
+its address. On Linux that store accepts processes on its host only from its own user, and a client
+on that host accepts only a server of its own user, whatever the record says. With a job secret,
+client and server authenticate each other.
 
-Whether all ranks are on one host, each process knows by itself or not at all (`known_here`). One that
-knows accepts no record of another host. Ranks of several hosts without a secret meet over TCP, where a
-stranger may come in: the library says so (GLOO_SECURITY)."""
+Each process knows that all ranks are on one host, or does not (`known_here`). If it does, it
+accepts no record of another host. Ranks on several hosts without a secret meet over TCP, where a
+stranger can join: the library warns of that (GLOO_SECURITY)."""
 
 from __future__ import annotations
 
@@ -36,30 +37,30 @@ _HOST = re.compile(r"[0-9a-f]{32}\Z")
 _ADDRESS = re.compile(r"[0-9A-Za-z._:%-]{1,253}\Z")
 _SCOPE = re.compile(r"[0-9A-Za-z._-]{1,64}\Z")
 _TOKEN = re.compile(r"[0-9a-f]{16}\Z")
-_TRY = 1.0  # seconds for one attempt to reach a server, which may be of a rank that is gone
+_TRY = 1.0  # seconds for one attempt to reach a server, which may belong to a dead rank
 _PAUSE = 0.02
-# Seconds for which rank 0 may leave a record that is wrong, or that leads to a server or a meeting that is not
-# for this rank: until then a newer one may take its place.
+# Seconds for which rank 0 may leave a record that is wrong, or whose server or meeting is not for
+# this rank: until then a newer one may replace it.
 _WRONG = 3.0
 _TAKEN = 30.0
-_LOCAL_OF = {"0.0.0.0": LOOPBACK, "::": "::1"}  # where processes of this host reach who listens there
-# What the library says of secrets that differ, and what that means for a group.
+_LOCAL_OF = {"0.0.0.0": LOOPBACK, "::": "::1"}  # for processes on this host
+# The library's message about different secrets, and its meaning for a group.
 _SECRETS = {
     "has a different secret": "rank 0 and this rank hold different job secrets",
     "requires the job secret": "rank 0 holds a job secret, and this rank holds none",
     "did not prove knowledge": "this rank holds a job secret, and rank 0 holds none",
 }
-# File systems whose files only one kernel can reach.
+# File systems that only one kernel can access.
 _LOCAL_FILE_SYSTEMS = frozenset(("btrfs", "ext2", "ext3", "ext4", "f2fs", "overlay", "ramfs", "tmpfs", "xfs", "zfs"))
 
 
 # ---- the record ----------------------------------------------------------------------------------
 
 class Record(NamedTuple):
-    """What the first rank says in PyTorch's store."""
+    """The record of the first rank in PyTorch's store."""
 
     host: str  # its host_identity
-    token: str  # of this group alone, also among groups of one name
+    token: str  # unique to this group, even among groups of one name
     port: int
     local: str  # the address for processes of its host
     remote: str  # the address for other hosts; "" if it listens for its own host alone
@@ -69,8 +70,8 @@ class Record(NamedTuple):
 
 
 def parse(said: bytes) -> Record:
-    """Returns the record in these bytes. Raises ConnectionError if they hold none: anybody may have
-    written them."""
+    """Returns the record in these bytes. Raises ConnectionError if they are not a record: any
+    process may have written them."""
     words = bytes(said[:_RECORD_BYTES + 1]).decode("ascii", "replace").split(" ")
     if len(said) > _RECORD_BYTES or len(words) != 6:
         raise _odd(said, "it is not a record")
@@ -93,7 +94,7 @@ def _odd(said: bytes, why: str) -> ConnectionError:
 
 
 def _is_address(text: str) -> bool:
-    """Python takes any characters for the scope of an IPv6 address, which follows a '%'."""
+    """Checks an address: Python accepts any characters in the scope of an IPv6 address."""
     address, scoped, scope = text.partition("%")
     try:
         ipaddress.ip_address(address)
@@ -104,8 +105,8 @@ def _is_address(text: str) -> bool:
 
 # ---- the keys of a meeting -----------------------------------------------------------------------
 
-_OPEN = "meeting/open"  # as long as ranks may come
-_CLAIM = "meeting/rank"  # how often a rank has come
+_OPEN = "meeting/open"  # exists as long as ranks may join
+_CLAIM = "meeting/rank"  # counts the joins of a rank
 
 
 def _keys_of(kept: TcpStore, name: str, record: Record) -> PrefixStore:
@@ -115,7 +116,7 @@ def _keys_of(kept: TcpStore, name: str, record: Record) -> PrefixStore:
 # ---- hosts ---------------------------------------------------------------------------------------
 
 def host_identity() -> str:
-    """Returns a name of this host and network namespace, which other hosts do not have."""
+    """Returns an identifier of this host and network namespace, which other hosts do not have."""
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             boot = file.read().strip()
@@ -127,20 +128,20 @@ def host_identity() -> str:
 
 
 def _base_of(store: Any) -> Any:
-    """PyTorch's store below the prefixes."""
+    """Returns PyTorch's store below the prefixes."""
     while isinstance(store, TheirPrefixStore):
         store = store.underlying_store
     return store
 
 
 def _path_of(store: Any) -> str:
-    """PyTorch's types do not tell of the attribute."""
+    """Returns the path of a FileStore, which PyTorch's types do not declare."""
     return str(store.path)
 
 
 def _is_loopback(host: str) -> bool:
-    """A name may be loopback here and lead elsewhere on another host, as the own name does in Debian's
-    /etc/hosts. These mean the same everywhere."""
+    """Returns true for names of loopback on any host. Other names may be loopback only here, as a
+    host's own name in Debian's /etc/hosts."""
     if host == "localhost":
         return True
     try:
@@ -176,7 +177,7 @@ def known_here(store: Any, size: int) -> bool:
         return False
     if _is_loopback(base.host):
         return True
-    # The launcher's own store, of a job that is on one host. Another store may join two jobs.
+    # The launcher's own store, of a job on one host. Another store may connect two jobs.
     environment = os.environ
     ranks = environment.get("WORLD_SIZE", "")
     return (ranks.isdigit() and environment.get("LOCAL_WORLD_SIZE") == ranks and size <= int(ranks)
@@ -197,8 +198,8 @@ def check_store(store: Any) -> None:
 
 
 def own_address(master: str) -> tuple[str, str]:
-    """Returns the address by which other hosts reach this one, and the one to listen at for that: this
-    host's address towards `master`, which all ranks know."""
+    """Returns the address at which other hosts reach this one, and the one to listen on for that:
+    this host's address towards `master`, which all ranks know."""
     try:
         found = socket.getaddrinfo(master, 9, type=socket.SOCK_DGRAM)
     except OSError as failure:
@@ -217,7 +218,7 @@ def own_address(master: str) -> tuple[str, str]:
 
 
 def master_of(store: Any = None) -> str:
-    """Returns a name or address that leads all ranks to one host."""
+    """Returns a name or address that leads all ranks to the same host."""
     base = _base_of(store)
     host = base.host if isinstance(base, TCPStore) else ""
     return host or os.environ.get("MASTER_ADDR") or socket.gethostname()
@@ -226,8 +227,8 @@ def master_of(store: Any = None) -> str:
 # ---- the first rank ------------------------------------------------------------------------------
 
 class _Served:
-    """The stores that this process keeps for its groups, by the address at which they listen. A
-    forked child makes its own."""
+    """The stores that this process serves for its groups, by listening address. A forked child
+    makes its own."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -247,13 +248,13 @@ _served = _Served()
 
 
 def _first_of(variable: str) -> str:
-    """Returns the first name or address that a variable holds; "" if there is none."""
+    """Returns the first name or address in a variable, or ""."""
     return (re.split(r"[, \t]+", os.environ.get(variable, "").strip(", \t"))[0]).strip("[]")
 
 
 def _places(store: Any, here: bool) -> tuple[str, str, str]:
-    """Returns the address to listen at, the one for processes of this host, and the one for other
-    hosts. GLOO_BIND_ADDR says where a server listens, whichever address it is made for."""
+    """Returns the address to listen on, the one for processes on this host, and the one for other
+    hosts. GLOO_BIND_ADDR sets the listening address, whatever address the server is made for."""
     remote, at = ("", LOOPBACK) if here else own_address(master_of(store))
     bound = _first_of("GLOO_BIND_ADDR")
     if bound:
@@ -270,7 +271,8 @@ def _places(store: Any, here: bool) -> tuple[str, str, str]:
 
 
 def _serve(functions: Any, store: Any, here: bool, name: str) -> tuple[Store, Record]:
-    """Raises what keeps this rank from serving, after it has told the others: they wait for the record."""
+    """Serves a store. Raises the error that prevents it after publishing it to the others, which
+    wait for the record."""
     try:
         at, local, remote = _places(store, here)
         kept = _served.get(at)
@@ -287,7 +289,7 @@ def _serve(functions: Any, store: Any, here: bool, name: str) -> tuple[Store, Re
 # ---- the others ----------------------------------------------------------------------------------
 
 def _place_of(said: bytes, here: bool) -> tuple[Record, str]:
-    """Returns the record in what PyTorch's store has, and the address in it that is for this process."""
+    """Returns the record in PyTorch's store, and the address in it for this process."""
     if said.startswith(b"! "):
         why = said[2:_RECORD_BYTES].decode("utf-8", "replace")
         raise ConnectionError(f"rank 0 cannot serve the store: {why}")
@@ -307,19 +309,20 @@ def _place_of(said: bytes, here: bool) -> tuple[Record, str]:
 
 
 class _Stale(ConnectionError):
-    """The record is of a meeting that is over: a newer one may come."""
+    """The record belongs to a meeting that has ended: a newer one may come."""
 
 
 class _OtherSecret(AuthError):
-    """The secrets of rank 0 and of this rank differ, which another record of this rank 0 does not change."""
+    """The secrets of rank 0 and of this rank differ; another record of the same rank 0 does not
+    change that."""
 
 
 class _Taken(ConnectionError):
-    """The meeting is open, and this rank has been there."""
+    """The meeting is open, and this rank has already joined it."""
 
 
 def _connect(at: str, record: Record, timeout: float, left: float) -> TcpStore:
-    try:  # not the one to keep: its timeout is also that of the ranks' requests
+    try:  # a temporary store, because its timeout is also that of the ranks' requests
         TcpStore(at, record.port, timeout=min(_TRY, left))
         return TcpStore(at, record.port, timeout=timeout)
     except AuthError as failure:
@@ -331,10 +334,10 @@ def _connect(at: str, record: Record, timeout: float, left: float) -> TcpStore:
 
 
 def _join(said: bytes, rank: int, name: str, timeout: float, left: float, here: bool) -> Store:
-    """Returns the keys of the meeting, of which this rank is a part from now on."""
+    """Joins the meeting and returns the store of its keys."""
     record, at = _place_of(said, here)
     keys = _keys_of(_connect(at, record, timeout, left), name, record)
-    # In this order: a meeting that ends in between is not taken for an open one.
+    # In this order, so that a meeting that ends in between is not taken for an open one.
     claims = keys.add(f"{_CLAIM}/{rank}", 1)
     try:
         keys.get(_OPEN, 0.0)
@@ -357,8 +360,8 @@ def _patience(failure: Exception) -> float:
 
 
 def _reach(functions: Any, rank: int, name: str, timeout: float, here: bool) -> Store:
-    """PyTorch's store may have the record of a rank that is gone (torchrun keeps one store for all that
-    it starts anew), or of an earlier group, until the first rank has come."""
+    """Connects to the meeting. PyTorch's store may have the record of a dead rank (torchrun keeps
+    one store for all restarts), or of an earlier group, until the first rank has come."""
     deadline = time.monotonic() + timeout
     before, since = b"", 0.0
     while True:
@@ -378,7 +381,8 @@ def _reach(functions: Any, rank: int, name: str, timeout: float, here: bool) -> 
 
 
 class Meeting:
-    """The store in which the ranks of one group meet, given PyTorch's. Its keys are the group's own."""
+    """The store in which the ranks of one group meet, given PyTorch's. Its keys belong to this
+    group."""
 
     def __init__(self, store: Any, rank: int, size: int, timeout: float, name: str) -> None:
         self._theirs, self._first = store, rank == 0
@@ -396,13 +400,13 @@ class Meeting:
             self.store = _reach(functions, rank, name, timeout, here)
 
     def over(self) -> None:
-        """All ranks have met, or the first one has given up. A group that is made by the same name and
-        store is not led to this meeting: the record is taken away, and a rank that has read it
-        finds the meeting closed."""
+        """Ends the meeting: all ranks have met, or the first one has given up. The record is
+        removed, so that a later group with the same name and store does not join this meeting, and
+        a rank that has read the record finds the meeting closed."""
         if not self._first:
             return
         self.store.delete(_OPEN)
         try:
             self._theirs.delete_key(KEY)
-        except (RuntimeError, NotImplementedError):  # not every store can, and it may be gone
+        except (RuntimeError, NotImplementedError):  # unsupported, or the store is closed
             pass

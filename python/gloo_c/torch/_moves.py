@@ -23,7 +23,7 @@ class Moves(Caller):
 
     @operation("BroadcastOptions", data(1, "tensors", "tensor"), fields=("root", "timeout"))
     def broadcast(self, tensors: list[Tensor], opts: Any) -> Any:
-        """Of several tensors each gets what the root has in number opts.rootTensor."""
+        """With several tensors, each gets the root's tensor number opts.rootTensor."""
         root_tensor("broadcast", opts.rootTensor, tensors)
         chosen = tensors[opts.rootTensor]
         place, after = output_of(chosen)
@@ -36,7 +36,7 @@ class Moves(Caller):
     @operation("AllgatherOptions", data(2, "output_tensors"), data(1, "input_tensors", "input_tensor"),
                fields=("timeout",))
     def allgather(self, outputs: list[list[Tensor]], inputs: list[Tensor], opts: Any) -> Any:
-        """With several inputs every list of outputs gets those of rank 0, then those of rank 1,
+        """With several inputs, every list of outputs gets those of rank 0, then those of rank 1,
         and so on."""
         pairs("all_gather", outputs, inputs)
         several = len(inputs)
@@ -49,7 +49,7 @@ class Moves(Caller):
                                     f"expected {several * self._size}, one for each input of each "
                                     "rank")
             check_alike("all_gather", [*lists, *inputs], inputs[0])
-        # The first list gets the inputs of all ranks, and the others a copy.
+        # The first list gets the inputs of all ranks, and the others copies.
         copies = [_copies(first, [lists[place] for lists in outputs[1:]])
                   for place, first in enumerate(outputs[0])]
         return self._allgather_lists([outputs[0][place::several] for place in range(several)],
@@ -57,7 +57,7 @@ class Moves(Caller):
 
     def _allgather_lists(self, outputs: Sequence[Sequence[Tensor]], inputs: Sequence[Tensor],
                          result: Any, opts: Any, after: After | None = None) -> Any:
-        """One call for each input, of which the rank's list of outputs gets those of all ranks."""
+        """Makes a call for each input, whose list of outputs gets those of all ranks."""
         for lists, tensor in zip(outputs, inputs):
             check_alike("all_gather", lists, tensor, sizes=False)
             own = lists[self._rank]
@@ -106,7 +106,7 @@ class Moves(Caller):
                 raise ArgumentError(f"all_gather_into_tensor: the output has {output.numel()} "
                                     f"elements, not {self._size} times the {tensor.numel()} of the "
                                     "input")
-        # An input that is where its output has this rank's block is in place.
+        # An input that is this rank's block of its output is in place.
         owned = [self._owns(output, tensor) for output, tensor in zip(outputs, inputs)]
         sources, places, after = buffers(
             [tensor.new_empty(0) if own else tensor for own, tensor in zip(owned, inputs)], outputs)
@@ -195,7 +195,7 @@ class Moves(Caller):
     alltoall_base = all_to_all_single
 
     def _rows(self, what: str, tensor: Tensor, sizes: Sequence[int]) -> list[int]:
-        """How many elements of it each rank has, of how many rows."""
+        """Returns the number of elements for each rank, given the number of rows."""
         rows = tensor.shape[0] if tensor.dim() else tensor.numel()
         if not sizes:
             if rows % self._size:
@@ -215,7 +215,7 @@ class Moves(Caller):
         one_per_rank("all_to_all", "outputs", outputs, self._size)
         one_per_rank("all_to_all", "inputs", inputs, self._size)
         check_alike("all_to_all", [*outputs, *inputs], inputs[0], sizes=False)
-        # Other ranks' blocks may be of other sizes, where this rank's are all alike.
+        # Other ranks' blocks may have different sizes, even if this rank's are all equal.
         sources, places, after = buffers(inputs, outputs)
         source = joined(sources)
         place, split = split_of(places)

@@ -1,18 +1,18 @@
 """Calls as PyTorch's profiler shows them: "gloo_c:all_reduce", and "gloo_c:wait".
 
-Each is shown on the thread that calls, while it does. A span of an operation that goes on alone would
-be ended by another thread, and PyTorch breaks where that comes after the profiler's end."""
+Each is shown on the calling thread, for the duration of the call. The span of a pending operation
+would be ended by another thread, and PyTorch fails if that happens after the profiler's end."""
 
 from __future__ import annotations
 
 from typing import Any, Callable
 
-from torch._C._autograd import _profiler_enabled as profiled  # does one look at this thread?
+from torch._C._autograd import _profiler_enabled as profiled  # is this thread being profiled?
 from torch.autograd.profiler import record_function
 
 __all__ = ["profiled", "shown"]
 
-# Calls of the library by the names that gloo's operations have there.
+# Calls of the library by the names that gloo's operations have in the profiler.
 _TITLES = {
     "allreduce": "all_reduce", "allreduce_list": "all_reduce", "allgather": "all_gather",
     "allgatherv": "all_gather", "allgather_list": "all_gather", "gather_list": "gather",

@@ -24,7 +24,7 @@ class Reductions(Caller):
 
     @operation("AllreduceOptions", data(1, "tensors", "tensor"), fields=("op", "timeout"))
     def allreduce(self, tensors: list[Tensor], opts: Any) -> Any:
-        """Several tensors are several inputs of the rank: each of them gets the sum over all."""
+        """Several tensors are several inputs of the rank: each gets the sum of all."""
         if len(tensors) != 1:
             return self._allreduce_multi(tensors, opts)
         tensor = tensors[0]
@@ -48,7 +48,7 @@ class Reductions(Caller):
         if first.layout is torch.sparse_coo:
             return self._allreduce_sparse(tensors, opts)
         dtype, op, factor = self._reduction("all_reduce", opts, first)
-        if op == lib.GLOO_AVERAGE:  # over the ranks, as gloo has it
+        if op == lib.GLOO_AVERAGE:  # averages over ranks, as in gloo
             op, factor = lib.GLOO_SCALED_SUM, 1 / self._size
         _sources, places, after = buffers([], tensors)
         return self._call("allreduce_multi", (NULL, 0, pointers(places), len(places),
@@ -56,8 +56,8 @@ class Reductions(Caller):
                           after, factor)
 
     def _allreduce_sparse(self, tensors: list[Tensor], opts: Any) -> Any:
-        """Every rank gets the indices and values of all others, and adds them. It is over when it
-        returns, also where it is asked to be asynchronous."""
+        """Every rank gets the indices and values of all others, and adds them. The operation has
+        completed when the call returns, even if it is asynchronous."""
         kind = getattr(opts.reduceOp, "op", opts.reduceOp)
         if kind not in (KINDS.SUM, KINDS.AVG):
             raise TensorTypeError(f"all_reduce: {kind} is not defined for sparse tensors")
@@ -75,7 +75,7 @@ class Reductions(Caller):
         self._run("allgather", (pointer(here), pointer(there), 1, lib.GLOO_INT64), opts.timeout)
         nonzero = there.tolist()
         row = values[:1].numel() if values.shape[0] else values.new_empty((1, *values.shape[1:])).numel()
-        # Dimensions first, so that each rank's block is one after the other.
+        # Dimensions first, so that the ranks' blocks are contiguous.
         all_indices = torch.empty((sum(nonzero), indices.shape[0]), dtype=torch.int64)
         all_values = values.new_empty((sum(nonzero), *values.shape[1:]))
         for source, place, width in ((indices.t().contiguous(), all_indices, indices.shape[0]),

@@ -1,4 +1,4 @@
-"""Going on with the ranks that are left, without a launcher and without the store they met in."""
+"""Continuing with the surviving ranks, without a launcher and without the original store."""
 
 from __future__ import annotations
 
@@ -22,13 +22,14 @@ _ZERO = timedelta(0)
 
 
 def error() -> BackendError | None:
-    """What has broken the default group, or another group of this process; None while all is well.
-    It tells a RuntimeError of a backward pass that came of a rank that is gone from any other."""
+    """Returns the error that has broken the default group, or another group of this process, or
+    None. It distinguishes a RuntimeError of a backward pass that is due to a dead rank from any
+    other."""
     world = getattr(dist.group.WORLD, "_context", None)
     for context in sorted(contexts, key=lambda context: context is not world):
         try:
             first = context.error()
-        except ValueError:  # it was closed
+        except ValueError:  # it is closed
             continue
         if first is not None:
             return backend_error(first)
@@ -36,18 +37,18 @@ def error() -> BackendError | None:
 
 
 def shrink(*, timeout: timedelta | None = None, ranks_min: int = 0) -> dist.ProcessGroup:
-    """A new default group of the ranks that are left. All that are call it when their calls fail,
-    each when its own does. They agree on who they are, and get new ranks, in the order of the old
-    ones. The old default group and all other groups are destroyed: what was made of them
-    (DistributedDataParallel, new_group, device meshes) is made anew. A launcher's variables
-    (RANK, WORLD_SIZE) stay as they were.
+    """Creates a new default group of the surviving ranks. All of them call it after one of their
+    calls has failed. They agree on the survivors, and get new ranks, in the order of the old ones.
+    The old default group and all other groups are destroyed: create objects that use them
+    (DistributedDataParallel, new_group, device meshes) again. A launcher's variables (RANK,
+    WORLD_SIZE) are unchanged.
 
-    timeout: how long to wait for ranks that are there, and do not call; None: as long as
-    operations have. ranks_min: fewer are an error; more than half of them keeps two parts of a
-    network that breaks from both going on.
+    timeout: time to wait for live ranks that do not call; None: the timeout of operations.
+    ranks_min: minimum number of surviving ranks. More than half of the ranks prevents both halves
+        from continuing after a network partition.
 
-    BackendError: where the others go on without this rank (its cause_name is GLOO_ERR_STALE), or
-    too few are left (GLOO_ERR_PEER)."""
+    Raises BackendError if the others continue without this rank (its cause_name is GLOO_ERR_STALE),
+    or too few are left (GLOO_ERR_PEER)."""
     world: Any = dist.group.WORLD
     if not isinstance(world, Operations):
         raise TypeError(f"gloo_c.torch.shrink: the default process group is not one of the backend "
@@ -67,25 +68,26 @@ def shrink(*, timeout: timedelta | None = None, ranks_min: int = 0) -> dist.Proc
 
 
 def _end_all_but(context: Context) -> None:
-    """Ranks that wait in other groups, whose members may all live, are to come as well."""
+    """Ends all other groups, so that ranks that wait in them call shrink, too, even if all members
+    of their group are alive."""
     for other in list(contexts):
         if other is context or other.closed:
             continue
         try:
             other.abort("a rank continues with the surviving ranks (gloo_c.torch.shrink)")
-        except (GlooError, ValueError):  # it was closed meanwhile, or has failed
+        except (GlooError, ValueError):  # closed meanwhile, or failed
             pass
 
 
 def _met(left: Context, limit: float | None, ranks_min: int) -> tuple[Context, Store]:
-    """A store that all of them have reached. Where one of them has died meanwhile, they are fewer
-    once more."""
+    """Returns the context and a store that all its ranks have reached. If one has died meanwhile,
+    they shrink again."""
     while True:
         try:
             return left, _new_store(left)
         except (GlooError, dist.DistError, OSError) as failure:
             broken = left.error()
-            if broken is None:  # this rank alone cannot reach it
+            if broken is None:  # only this rank cannot reach it
                 left.close()
                 raise BackendError(f"rank {left.rank} of the ranks that are left cannot reach their "
                                    f"store, and leaves: {failure}", lib.GLOO_ERR_IO) from failure
@@ -98,7 +100,7 @@ def _met(left: Context, limit: float | None, ranks_min: int) -> tuple[Context, S
 
 
 def _new_store(left: Context) -> Store:
-    """PyTorch makes groups through it; the rank that is the first now keeps it."""
+    """Returns a store for PyTorch to create groups through, served by the new first rank."""
     if left.size == 1:
         return HashStore()
     limit = timedelta(seconds=30)

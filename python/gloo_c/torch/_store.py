@@ -11,8 +11,8 @@ _LONG = timedelta(days=365)
 
 
 class C10dStore:
-    """StoreFunctions of a torch.distributed.Store. Keys are the library's own: the group's store
-    has a prefix of its own already."""
+    """StoreFunctions of a torch.distributed.Store. Keys need no prefix, because the group's store
+    already has one."""
 
     def __init__(self, store: Any) -> None:
         self._store = store
@@ -39,9 +39,9 @@ class C10dStore:
             self._blame(keys, error)
 
     def _blame(self, keys: list[str], error: RuntimeError) -> None:
-        """Stores differ in what they raise when the time is up: DistStoreError, or (FileStore) the
-        RuntimeError that stands for anything else as well. A store that answers that the keys
-        are missing was waited for; keys that came meanwhile are there."""
+        """Raises the error of a wait that failed. After a timeout stores raise different exceptions:
+        DistStoreError, or (FileStore) the RuntimeError that also stands for any other error. If the
+        store answers that keys are missing, it was a timeout. Returns if they arrived meanwhile."""
         try:
             if self._store.check(keys):
                 return
@@ -54,7 +54,7 @@ class C10dStore:
 
 
 class ExtendedStore(C10dStore):
-    """One that has what not every store of PyTorch has."""
+    """A store with the operations that not all stores of PyTorch have."""
 
     def append(self, key: str, value: bytes) -> None:
         self._store.append(key, value)
@@ -68,5 +68,6 @@ class ExtendedStore(C10dStore):
 
 
 def functions_of(store: Any) -> C10dStore:
-    """PyTorch's types tell a part of what a store has; it tells the rest itself."""
+    """Returns the functions for a store. PyTorch's types declare only some of its operations; the
+    store has methods for the rest."""
     return (ExtendedStore if store.has_extended_api() else C10dStore)(store)

@@ -1,4 +1,4 @@
-"""Tensors as the library sees them: addresses, counts and types; and copies where it cannot."""
+"""Tensors as the library sees them: addresses, counts and types, and copies where necessary."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ After = Callable[[], None]
 
 
 def plain(tensor: Tensor) -> bool:
-    """Can the library use its memory as it is?"""
+    """Returns true if the library can use the tensor's memory directly."""
     return bool(tensor.is_cpu and tensor.layout is torch.strided and tensor.is_contiguous()
                 and not tensor.is_conj() and not tensor.is_neg())
 
 
 def input_of(tensor: Tensor) -> Tensor:
-    """The same elements, in their order, in host memory."""
+    """Returns the elements, in their order, in host memory."""
     if plain(tensor):
         return tensor
     if tensor.layout is not torch.strided:
@@ -44,7 +44,8 @@ def input_of(tensor: Tensor) -> Tensor:
 
 
 def output_of(tensor: Tensor) -> tuple[Tensor, After | None]:
-    """Where to put its elements, which may be read too, and what brings them to it."""
+    """Returns memory for the elements, which may be read, too, and a function that copies them to
+    the tensor."""
     if plain(tensor):
         return tensor, None
     copy = input_of(tensor)
@@ -54,7 +55,7 @@ def output_of(tensor: Tensor) -> tuple[Tensor, After | None]:
 
 
 def fill(tensor: Tensor, values: Tensor) -> None:
-    """Copies values to a tensor, in whatever mode this thread is."""
+    """Copies values to a tensor, whatever the mode of this thread."""
     with torch.inference_mode() if tensor.is_inference() else torch.no_grad():
         tensor.copy_(values)
 
@@ -71,8 +72,9 @@ def outputs_of(tensors: Sequence[Tensor]) -> tuple[list[Tensor], After | None]:
 
 def apart(inputs: list[Tensor], outputs: list[Tensor]
           ) -> tuple[list[Tensor], list[Tensor], After | None]:
-    """Inputs and outputs whose memory does not overlap, as the library requires it, with the step
-    that fills the outputs given. Overlapping ones are copied; inputs may overlap each other."""
+    """Returns inputs and outputs whose memory does not overlap, as the library requires, and a
+    function that fills the given outputs. Overlapping ones are copied; inputs may overlap each
+    other."""
     spans = []
     for tensors, is_output in ((inputs, False), (outputs, True)):
         for tensor in tensors:
@@ -104,8 +106,8 @@ def _copied(inputs: list[Tensor], outputs: list[Tensor]
 
 def buffers(inputs: Sequence[Tensor], outputs: Sequence[Tensor]
             ) -> tuple[list[Tensor], list[Tensor], After | None]:
-    """What the library reads and writes in place of inputs and outputs, and the step that fills
-    the outputs."""
+    """Returns the buffers that the library reads and writes in place of inputs and outputs, and a
+    function that fills the outputs."""
     places, after = outputs_of(outputs)
     sources, places, between = apart([input_of(tensor) for tensor in inputs], places)
     return sources, places, after if between is None else all_of([between, after])
@@ -124,7 +126,7 @@ def all_of(afters: Sequence[After | None]) -> After | None:
 
 
 def moved(tensor: Tensor) -> tuple[int, int]:
-    """Count and type for what only moves: what the library has no type for are bytes."""
+    """Returns count and type for elements that are only moved: other types count as bytes."""
     number = DTYPES.get(tensor.dtype)
     if number is not None:
         return tensor.numel(), number
@@ -144,7 +146,7 @@ def pointer(tensor: Tensor) -> Any:
 
 
 def adjacent(tensors: Sequence[Tensor]) -> Tensor | None:
-    """The first of them, if all lie one behind the other in memory."""
+    """Returns the first tensor, if each one follows the previous one in memory."""
     at = tensors[0].data_ptr()
     for tensor in tensors:
         if tensor.data_ptr() != at or not plain(tensor):
@@ -154,7 +156,7 @@ def adjacent(tensors: Sequence[Tensor]) -> Tensor | None:
 
 
 def joined(tensors: Sequence[Tensor]) -> Tensor:
-    """Their elements one behind the other: a copy, unless they are so already."""
+    """Returns the elements of all tensors in contiguous memory: a copy, unless they already are."""
     together = adjacent(tensors)
     if together is not None:
         return together
@@ -162,7 +164,8 @@ def joined(tensors: Sequence[Tensor]) -> Tensor:
 
 
 def split_of(tensors: Sequence[Tensor]) -> tuple[Tensor, After | None]:
-    """Where to put the elements of all, one behind the other, and what brings them to them."""
+    """Returns contiguous memory for the elements of all tensors, and a function that copies them
+    there."""
     together = adjacent(tensors)
     if together is not None:
         return together, None
@@ -177,5 +180,6 @@ def split_of(tensors: Sequence[Tensor]) -> tuple[Tensor, After | None]:
 
 
 def shown_as_list(outputs: Sequence[Any]) -> Any:
-    """The result of an operation with lists of outputs: one list is told without the outer one."""
+    """Returns the result of an operation with lists of outputs: a single list is returned without
+    the outer one."""
     return outputs[0] if len(outputs) == 1 else list(outputs)

@@ -1,4 +1,4 @@
-"""Operations under way, as PyTorch sees them, and the futures that stand for their ends."""
+"""Pending operations, as PyTorch sees them, and the futures of their results."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ _ZERO = timedelta(0)
 
 
 class _Completers:
-    """Threads that complete futures. A callback of a future may wait for another one (PowerSGD's
-    does), so there is always one that is free, up to a number that no sane program reaches."""
+    """Threads that complete futures. A callback of a future may wait for another future (PowerSGD's
+    does), so there is always a free thread, up to a number that no reasonable program reaches."""
 
     MOST = 64
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
-        self._free = 0  # threads that wait for a job, less the jobs that wait for them
+        self._free = 0  # threads that wait for a job, minus the jobs that wait for a thread
         self._threads = 0
 
     def submit(self, job: Callable[[], None]) -> None:
@@ -74,7 +74,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class Ended(_Work):
-    """An operation that was waited for by the call itself."""
+    """A completed operation of a synchronous call."""
 
     def __init__(self, result: Any) -> None:
         super().__init__()
@@ -108,7 +108,7 @@ class Ended(_Work):
 
 
 class _Pending(_Work):
-    """An operation that the call left under way."""
+    """A pending operation."""
 
     def __init__(self, result: Any) -> None:
         super().__init__()
@@ -139,7 +139,7 @@ class _Pending(_Work):
             if self._future is not None:
                 return self._future
             over: torch.futures.Future[None] = torch.futures.Future()
-            # Not set_exception: what waits in C++ would take the exception for a value.
+            # Not set_exception: waiters in C++ would take the exception for a value.
             self._future = over.then(self._outcome)
 
         def complete() -> None:
@@ -150,10 +150,10 @@ class _Pending(_Work):
         return self._future
 
     def _finish(self) -> None:
-        """Waits for the end, whatever it is."""
+        """Waits for the end, whatever the outcome."""
         try:
             self.wait()
-        except Exception:  # `exception` has it
+        except Exception:  # `exception` returns it
             pass
 
     def _outcome(self, _over: Any) -> Any:
@@ -161,22 +161,22 @@ class _Pending(_Work):
         return self._result
 
     def _when_done(self, function: Callable[[], None]) -> None:
-        """Calls `function` by a thread that may wait, when the operation has completed."""
+        """Calls `function` in a thread that may wait, after the operation has completed."""
         raise NotImplementedError
 
 
 class Started(_Pending):
-    """An operation under way. The group has it until it is over, whoever lets go of it."""
+    """A pending operation. The group keeps it until it has completed."""
 
     def __init__(self, request: Request, result: Any, after: Callable[[], None] | None) -> None:
         super().__init__(result)
         self._request = request
-        self._after = after  # what makes the result of what has come
+        self._after = after  # makes the result from the output
         self._lock = threading.Lock() if after is not None else None
-        self._failure: Exception | None = None  # of `after`
+        self._failure: Exception | None = None  # from `after`
 
     def _settle(self) -> None:
-        """It has come. Whoever sees that first makes the result; others wait for that."""
+        """Sets the result after completion. The first thread makes it; others wait for it."""
         if self._lock is None:
             return
         with self._lock:
@@ -228,7 +228,7 @@ class Started(_Pending):
 
 
 class Deferred(_Pending):
-    """An operation that another thread starts, behind those under way."""
+    """An operation that another thread starts, after the pending ones."""
 
     def __init__(self, result: Any) -> None:
         super().__init__(result)
