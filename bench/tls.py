@@ -19,7 +19,7 @@ SIZES = {4: "4", 1024: "1K", 16384: "16K", 262144: "256K", 4194304: "4M", 671088
 
 
 def measured(gloo, tls, seconds):
-    """Microseconds of a round trip, by bytes."""
+    """Returns microseconds per round trip, by bytes."""
     environment = {**os.environ, "GLOO_TLS": str(int(tls)), "GLOO_JOB_SECRET": secrets.token_hex(32)}
     said = subprocess.run([gloo, "run", "-n", "2", "--", gloo, "bench", "sendrecv", "--transport", "tcp",
                            "--time", str(seconds), "--sizes", ",".join(SIZES.values()), "--json"],
@@ -29,7 +29,7 @@ def measured(gloo, tls, seconds):
 
 
 def cipher_speed():
-    """Bytes a second of AES-128-GCM in records of 16 KiB, one direction."""
+    """Returns bytes per second of AES-128-GCM in records of 16 KiB, in one direction."""
     said = subprocess.run(["openssl", "speed", "-evp", "aes-128-gcm", "-bytes", "16384", "-seconds", "1"],
                           check=True, capture_output=True, text=True).stdout
     return 1000 * float(re.search(r"([0-9.]+)k\s*$", said.strip())[1])

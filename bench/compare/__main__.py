@@ -56,7 +56,7 @@ def one_of(known):
 
 
 def libraries_text(build):
-    """Each library by its name for --libraries, with the version that is here."""
+    """Returns a line for each library: its name for --libraries, and the installed version."""
     lines = ["libraries, as they are here; older releases of an MPI are measured on request only:"]
     for library in libraries.titled(libraries.versions(libraries.LIBRARIES, build)):
         absent = libraries.missing(library, build)
@@ -122,7 +122,7 @@ def parse(argv):
 
 
 def plain(value):
-    """For JSON, which has no NaN and no sets."""
+    """Converts a value for JSON, which has no NaN and no sets."""
     if isinstance(value, dict):
         return {k: plain(v) for k, v in value.items()}
     if isinstance(value, set):
@@ -133,8 +133,7 @@ def plain(value):
 
 
 def write_json(path, run, cells):
-    """Single figures, from which all else can be made again, and what was made
-    of them."""
+    """Writes single figures, from which everything else can be computed again, and the results."""
     everything = {
         **run,
         "cells": [dataclasses.asdict(cell) for cell in cells],
@@ -154,17 +153,17 @@ RUN_KEYS = ("machine", "command", "turns", "notes", "runs", "done", "why", "miss
 
 
 def read_json(path):
-    """The run that write_json wrote."""
+    """Reads a run that write_json wrote."""
     return summary.read(path, lambda everything: {key: everything[key] for key in RUN_KEYS})
 
 
 def measured(run):
-    """(run, cells) of single figures."""
+    """Returns (run, cells) of single figures."""
     return summary.with_limits(run), results.cells_of(run["runs"], run["missing"])
 
 
 def from_files(paths):
-    """(run, cells) of earlier runs, or of a summary, which stands alone."""
+    """Returns (run, cells) of earlier runs, or of a summary, which must be the only file."""
     if len(paths) == 1:
         found = summary.read(paths[0], summary.parse)
         if found:
@@ -173,18 +172,18 @@ def from_files(paths):
 
 
 def docs_text(path, root="."):
-    """What the page shows of a file in results/, which is below `root`."""
+    """Returns the part of the page for a file in results/, which is below `root`."""
     run, cells = summary.read(os.path.join(root, path), summary.parse)
     return tables.paragraphs([page.source(path)] + tables.summary(run, cells, shown(run)))
 
 
 def shown(run):
-    """The libraries, as a run's tables name them."""
+    """Returns the libraries as the tables of a run name them."""
     return libraries.titled(run["machine"]["versions"])
 
 
 def write_docs(options, run, cells):
-    """A file in results/, unless it came from there, and what the page shows of it."""
+    """Writes a file in results/, unless it came from there, and its part of the page."""
     path = options.source[0] if options.source else ""
     if not path.startswith("results/"):
         path = options.results or summary.name(run["machine"])
@@ -193,12 +192,12 @@ def write_docs(options, run, cells):
 
 
 def interrupt(*_):
-    """Report what there is, and leave no ranks behind."""
+    """Reports the results so far, and leaves no ranks behind."""
     raise KeyboardInterrupt
 
 
 def measure(options, command):
-    """A run, as it goes into the JSON."""
+    """Measures a run and returns it for the JSON."""
     asked = [l for l in libraries.LIBRARIES if l.name in options.libraries]
     here = machine.describe(libraries.versions(asked, options.build))
     absent = {l: libraries.missing(l, options.build) for l in asked}
@@ -242,7 +241,7 @@ def measure(options, command):
 def main(argv):
     options = parse(argv)
     if options.write_docs:
-        page.split(PAGE)  # complains before the work rather than after it
+        page.split(PAGE)  # fails before the measurement, not after it
     signal.signal(signal.SIGTERM, interrupt)
     if options.source:
         run, cells = from_files(options.source)

@@ -1,4 +1,4 @@
-"""What is run, in which order, and when it is given up."""
+"""The selection and order of runs, and their time limits."""
 
 import statistics
 import sys
@@ -11,29 +11,27 @@ import machine
 import repeats
 import runs
 
-# The first repetition may take this share of the time: what it leaves is
-# divided among the others.
+# Share of the time for the first repetition; the rest is divided among the others.
 FIRST_SHARE = 0.5
-# A run may take so many times its fair share of that, but in any case so long.
+# A run may take this multiple of its fair share, and at least this many seconds.
 PATIENCE, SHORTEST_LIMIT_S = 6, 4
-# Share of the time for the limits of the machine, after everything else, and for
-# what runs when the rest is up.
+# Share of the time for the limits of the machine, after everything else, and for runs in progress
+# when the rest has passed.
 RESERVE = 0.04
-# What there is is written so often.
+# Interval between writes of the results so far.
 SAVE_EVERY_S = 20
-# A peer this much slower than the fastest at a size is measured there again only
-# when there is time to spare.
+# A peer this much slower than the fastest at a size is measured there again only if time remains.
 FAR_BEHIND = 2
-# What a run takes before its first call, where that is not known.
+# Seconds before the first call of a run, if unknown.
 START_S = 1
-# A library that did not get half way through its sizes gets this long at other
-# collectives of so many ranks.
+# A library that did not get halfway through its sizes gets this many seconds at other collectives
+# on as many ranks.
 COLLAPSED_LIMIT_S = 1.5
 
 
 @dataclass(frozen=True)
 class Job:
-    """A library at one collective: all sizes."""
+    """A library at one collective, with all sizes."""
 
     library: libraries.Library
     transport: str
@@ -52,18 +50,18 @@ class Campaign:
         self.began = self.saved = time.monotonic()
         self.deadline = self.began + options.budget * 60 * (1 - RESERVE)
         self.measured = []  # JSON objects, with "library" and "repetition"
-        self.done = {}  # by key of a job and repetition: how many seconds it took
-        self.why = {}  # key of a job that was not finished: why
+        self.done = {}  # seconds taken, by key of a job and repetition
+        self.why = {}  # reason, by key of an unfinished job
         self.notes = []
         self.given_up = set()  # keys of jobs
-        self.late = set()  # the same: once over the limit
+        self.late = set()  # keys of jobs that exceeded the limit once
         self.collapsed = set()  # (library, transport, ranks)
         self.unknown = set()  # (library, transport)
         self.took_s = {}  # by key: the longest run
-        self.size_s = {}  # by key and size: what the size took of that
-        self.times = {}  # the same: how often it was measured
-        self.start_s = {}  # by key: what a run takes whatever the sizes
-        self.ahead = 0  # jobs of the first repetition that are still to come
+        self.size_s = {}  # seconds of that for each size, by key and size
+        self.times = {}  # number of measurements, by key and size
+        self.start_s = {}  # seconds of a run apart from its sizes, by key
+        self.ahead = 0  # jobs of the first repetition that have not run yet
 
     def note(self, text):
         if text not in self.notes:
@@ -76,7 +74,7 @@ class Campaign:
     # ---- an earlier run --------------------------------------------------------
 
     def go_on_from(self, run):
-        """What an earlier run has measured need not be measured again."""
+        """Adopts the results of an earlier run, which need not be measured again."""
         self.measured = list(run["runs"])
         for key, why in run["why"]:
             self.why[tuple(key)] = why
@@ -91,7 +89,7 @@ class Campaign:
             self.learn(one[0], lines.get(one, []), took, one[0] not in self.given_up)
 
     def missing(self):
-        """What was to be measured and has no figure: keys as in `measured`."""
+        """Returns what has no figure: keys as in `measured`."""
         have = {(l["library"], l["ranks"], l["collective"], l["bytes"], l["transport"])
                 for l in self.measured}
         found = []
@@ -121,13 +119,13 @@ class Campaign:
         return once.complaint or "it did not end within 20 s"
 
     def transports_of(self, library):
-        """Those over which it runs."""
+        """Returns the transports that the library is measured over."""
         if library.tcp_for_all:
             return ["tcp"]
         return [t for t in self.options.transports if t in library.transports]
 
     def find_unknown(self):
-        """A library that does not start is left out."""
+        """Excludes libraries that do not start."""
         for library in self.libraries:
             for transport in self.transports_of(library):
                 collective = "barrier" if library.measures("barrier") else "allreduce"
@@ -141,7 +139,7 @@ class Campaign:
     # ---- the order -----------------------------------------------------------
 
     def jobs(self, ranks, collective):
-        """What is compared with each other, side by side."""
+        """Yields jobs that are compared with each other, side by side."""
         return [Job(library, transport, ranks, collective)
                 for library in self.libraries if library.measures(collective)
                 for transport in self.transports_of(library)
@@ -160,7 +158,7 @@ class Campaign:
         for repetition in range(self.options.repetitions):
             again = self.again(repetition) if repetition > 0 else None
             for group in self.groups():
-                # Another one first each time.
+                # A different library comes first each time.
                 first = repetition * len(group) // self.options.repetitions
                 for job in group[first:] + group[:first]:
                     if time.monotonic() > self.deadline:
@@ -179,7 +177,7 @@ class Campaign:
     # ---- what is repeated ------------------------------------------------------
 
     def near_the_best(self):
-        """(key, size) of what was near the fastest peer; ours always is."""
+        """Returns (key, size) of peers close to the fastest one, and always of ours."""
         p50, found = {}, set()
         for line in self.measured:
             cell = (line["transport"], line["ranks"], line["collective"], line["bytes"])
@@ -196,7 +194,7 @@ class Campaign:
         return found
 
     def learn(self, key, lines, took, finished):
-        """What a run took: for each size, and whatever the sizes."""
+        """Records the time of a run, for each size and apart from sizes."""
         self.took_s[key] = max(took, self.took_s.get(key, 0))
         for line in lines:
             one = key, line["bytes"]
@@ -206,8 +204,8 @@ class Campaign:
             self.start_s[key] = max(took - sum(line.get("seconds", 0) for line in lines), 0)
 
     def candidates(self):
-        """{(key, size): seconds} of what may be repeated: of what was over the limit
-        the sizes that it got through."""
+        """Returns {(key, size): seconds} of repeatable measurements: after a run over the limit,
+        the sizes that it completed."""
         found = {}
         for job in self.all_jobs():
             key = job.key()
@@ -230,7 +228,7 @@ class Campaign:
         return repeats.Group(seconds, start, times)
 
     def again(self, repetition):
-        """{key: sizes} for which there is time in this repetition."""
+        """Returns {key: sizes} for which this repetition has time."""
         left = self.options.repetitions - repetition
         time_s = (self.deadline - time.monotonic()) / left
         wanted = self.candidates()
@@ -253,9 +251,9 @@ class Campaign:
     # ---- one run -------------------------------------------------------------
 
     def limit(self, job):
-        """In the first repetition, fair to those that are still to come. A library that
-        collapsed once, with more ranks than cores, will do so again, and need not be
-        waited for as long."""
+        """Returns the limit of a job. In the first repetition it is fair to the remaining jobs. A
+        library that collapsed once with more ranks than cores will do so again, and gets less
+        time."""
         if (job.library.name, job.transport, job.ranks) in self.collapsed:
             return COLLAPSED_LIMIT_S
         if self.ahead == 0:
@@ -265,7 +263,7 @@ class Campaign:
         return min(self.options.limit, max(PATIENCE * fair, SHORTEST_LIMIT_S))
 
     def add(self, job, line):
-        """What a library does over TCP may count for all transports."""
+        """Adds a result. A result over TCP may count for all transports."""
         transports = [job.transport]
         if job.library.tcp_for_all:
             transports = self.options.transports
@@ -297,8 +295,8 @@ class Campaign:
                       f"{job.transport} failed: {result.complaint}")
 
     def give_up(self, job, sizes, result):
-        """What it did measure counts. It may have been the fault of another
-        program, so with a core for each rank it is tried once more."""
+        """Gives up a job; its measurements count. Another program may have caused the failure, so
+        with a core for each rank the job is tried once more."""
         done = {line["bytes"] for line in result.lines}
         crowded = job.ranks > machine.cores()
         if crowded or job.key() in self.late:

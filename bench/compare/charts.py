@@ -10,7 +10,7 @@ import tables
 
 WIDTH, HEIGHT = 426, 268
 LEFT, RIGHT, TOP, BOTTOM = 46, 114, 8, 32
-LABEL_GAP = 12.5  # between the base lines of two texts
+LABEL_GAP = 12.5  # between the baselines of two texts
 DECADES = {-2: "10 ns", -1: "0.1 µs", 0: "1 µs", 1: "10 µs", 2: "0.1 ms", 3: "1 ms", 4: "10 ms",
            5: "0.1 s", 6: "1 s", 7: "10 s", 8: "100 s"}
 
@@ -18,21 +18,21 @@ DECADES = {-2: "10 ns", -1: "0.1 µs", 0: "1 µs", 1: "10 µs", 2: "0.1 ms", 3: 
 @dataclass
 class Curve:
     kind: str  # the class of the line
-    label: str  # short, beside its end
-    title: str  # long, for the pointer
+    label: str  # short, next to its end
+    title: str  # long, for a tooltip
     points: list = field(default_factory=list)  # [(x, microseconds)], ascending
 
 
 @dataclass
 class Axis:
-    """What the x axis shows: the values, and a text for each."""
+    """The values of the x axis, and a label for each."""
 
     ticks: list  # [(value, text)]
     title: str
 
 
 def decades_of(curves):
-    """The range of y that holds all points: whole powers of ten."""
+    """Returns the range of y that holds all points, in whole powers of ten."""
     times = [us for curve in curves for _, us in curve.points if us > 0]
     if not times:
         return 0, 1
@@ -89,9 +89,9 @@ def line(curve, axis, scale):
 
 
 def spread(wanted, low, high, gap=LABEL_GAP):
-    """Places as near to the wanted ones as they can be, at least `gap` apart."""
+    """Returns positions as near to the wanted ones as possible, at least `gap` apart."""
     order = sorted(range(len(wanted)), key=lambda i: wanted[i])
-    groups = []  # [sum of what each would like for the first, members]
+    groups = []  # [sum of the first positions that members want, members]
     for i in order:
         groups.append([wanted[i], [i]])
         while len(groups) > 1:
@@ -105,7 +105,7 @@ def spread(wanted, low, high, gap=LABEL_GAP):
         top = total / len(members)
         for k, i in enumerate(members):
             places[i] = top + gap * k
-    # What went over an edge goes back, and pushes the others.
+    # Groups beyond an edge move back, and push the others.
     limit = low
     for i in order:
         places[i] = limit = max(places[i], limit)
@@ -130,7 +130,7 @@ def labels(curves, scale):
 
 
 def chart(heading, curves, axis, decades):
-    """A figure with its heading; the later curves lie above the earlier."""
+    """Returns a figure with its heading; later curves are drawn over earlier ones."""
     curves = [c for c in curves if c.points]
     scale = Scale(axis, decades)
     parts = grid(axis, scale)

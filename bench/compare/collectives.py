@@ -1,4 +1,4 @@
-"""What is compared, and the sizes that it is compared at."""
+"""The compared collectives, and their sizes."""
 
 # In the order of the tables. sendrecv is a round trip.
 NAMES = ["barrier", "sendrecv", "broadcast", "reduce", "allreduce", "scan", "exscan",
@@ -6,7 +6,7 @@ NAMES = ["barrier", "sendrecv", "broadcast", "reduce", "allreduce", "scan", "exs
          "allgatherv", "gatherv", "scatterv", "alltoallv"]
 
 ELEMENT_BYTES = 4  # float32
-# Units of the blocks that differ in length: see gli_case_init.
+# Units of blocks of different lengths: see gli_case_init.
 UNITS = (2, 1, 3, 2, 0)
 
 
@@ -15,7 +15,7 @@ def row(first, ranks):
 
 
 def blocks(collective, ranks):
-    """What the size of the larger buffer is a multiple of, in elements: those of
+    """Returns the number of elements of which the larger buffer's size is a multiple: those of
     blocks for all ranks."""
     if collective == "alltoallv":
         return max(row(first, ranks) for first in range(ranks))
@@ -27,7 +27,7 @@ def blocks(collective, ranks):
 
 
 def rounded(collective, ranks, size):
-    """The size that `gloo bench` makes of one that it is asked for."""
+    """Returns the size that `gloo bench` uses for a requested one."""
     if collective == "barrier":
         return 0
     unit = ELEMENT_BYTES * blocks(collective, ranks)

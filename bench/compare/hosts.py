@@ -20,14 +20,14 @@ import runs
 import summary
 import tables
 
-LINK = "link0"  # the name of both ends, each in its own namespace
+LINK = "link0"  # name of both ends, each in a separate namespace
 NET, HERE, THERE = "10.213.78.0/24", "10.213.78.1", "10.213.78.2"
-# tbf: how much may pass at once, and how long packets may wait for their turn.
+# tbf: burst size, and maximum time of packets in the queue.
 BURST_BYTES, LATENCY_MS = {1: 128 << 10, 10: 512 << 10}, 20
-BARE, LARGE = "bare sockets", 1 << 16  # and from where on bytes matter
+BARE, LARGE = "bare sockets", 1 << 16  # and the size from which bandwidth matters
 MSS, FRAME = 1448, 1514  # payload of a full TCP segment, and its frame
 PAGE, SECTION = "docs/performance.md", "scripts/compare --hosts"
-# UCX looks for network devices there, and must see those of its namespace.
+# UCX looks for network devices here, and must see those of its namespace.
 OWN_SYSFS = "mount -t sysfs sysfs /sys"
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 TOOLS = ("unshare", "nsenter", "ip", "tc")
@@ -78,7 +78,7 @@ def must(*command):
 
 
 def enter_namespaces(argv):
-    """Start again inside namespaces of our own."""
+    """Restarts the program in new namespaces."""
     if os.geteuid() != 0:
         raise SystemExit("compare: --hosts makes network namespaces, which needs root: run it as "
                          "root, or with sudo")
@@ -91,8 +91,8 @@ def enter_namespaces(argv):
 
 
 class Hosts:
-    """The other host, for as long as this object is open. It ends with this
-    process, since it reads from a pipe that is closed then."""
+    """The other host, which exists as long as this object is open. It ends with this process,
+    because it reads from a pipe that is closed then."""
 
     def __enter__(self):
         must("sh", "-c", "hostname host-a && " + OWN_SYSFS)
@@ -138,7 +138,7 @@ class Hosts:
 
 
 def algorithms(options):
-    """[(title, name or None)]: those of `--algorithms` that the library has."""
+    """Returns [(title, name or None)] for the names of `--algorithms` that the library has."""
     program = os.path.join(options.build, "tools/gloo")
     asked = subprocess.run([program, "bench", "allreduce", "--algorithm", "?"],
                            capture_output=True, text=True, check=False)
@@ -159,7 +159,7 @@ def mpi_command(library, hosts, options, program):
         command += ["--mca", "btl", "vader,tcp,self", "--mca", "btl_tcp_if_include", NET]
         command += ["--mca", "oob_tcp_if_include", NET]
         if 2 * options.per_host > machine.cores():
-            command += ["--mca", "mpi_yield_when_idle", "1"]  # it believes in two machines
+            command += ["--mca", "mpi_yield_when_idle", "1"]  # it takes them for two machines
         return command + [program], environment
     environment.update(UCX_TLS="tcp,self", UCX_NET_DEVICES=LINK)
     command = ["mpirun.mpich", "-np", ranks, "-hosts", where, "-localhost", HERE]
@@ -193,7 +193,7 @@ def between_hosts(build):
 
 
 def contestants(options):
-    """[(title, library, algorithm)]; no library: bare sockets."""
+    """Returns [(title, library, algorithm)]; without a library: bare sockets."""
     found = [(BARE, None, None)] if max(options.sizes) >= LARGE else []
     for library in between_hosts(options.build):
         program = os.path.join(options.build, library.program)
@@ -254,8 +254,8 @@ def measure(options, argv):
 
 
 def limit_us(size, gbit):
-    """Of an allreduce between two hosts: each sends at least as many bytes as a
-    buffer has (half of it to reduce, half of it reduced), with their headers."""
+    """Returns the limit of an allreduce between two hosts: each sends at least one buffer of bytes
+    (half to reduce, half reduced), with their headers."""
     return size * 8 / gbit / 1e3 * FRAME / MSS
 
 
@@ -294,7 +294,7 @@ def report(run):
 
 
 def median_lines(measured):
-    """One for each library, rate and size, with what the tables need."""
+    """Returns a line for each library, rate and size, with the values that the tables need."""
     times = {}
     for line in measured:
         times.setdefault((line["rate"], line["library"], line["bytes"]), []).append(line["p50_us"])
@@ -304,7 +304,7 @@ def median_lines(measured):
 
 
 def results_text(run):
-    """JSON, one median in a line; `--from` reads it as it reads all single figures."""
+    """Returns JSON with one median per line, which `--from` reads like single figures."""
     parts = [f' "{key}": {summary.one_line(run[key])}'
              for key in ("machine", "command", "notes", "per_host")]
     lines = ",\n".join("  " + summary.one_line(line) for line in median_lines(run["runs"]))
@@ -312,12 +312,12 @@ def results_text(run):
 
 
 def docs_text(path, root="."):
-    """What the page shows of a file in results/, which is below `root`."""
+    """Returns the part of the page for a file in results/, which is below `root`."""
     return page.source(path) + "\n\n" + report(summary.read(os.path.join(root, path), dict))
 
 
 def write_docs(options, run):
-    """A file in results/, unless it came from there, and what the page shows of it."""
+    """Writes a file in results/, unless it came from there, and its part of the page."""
     path = options.source or ""
     if not path.startswith("results/"):
         path = summary.name(run["machine"], "-hosts")

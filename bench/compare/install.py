@@ -9,7 +9,7 @@ import wheels
 
 
 def parse(argv):
-    """What decides which libraries are needed; the rest is for those that measure."""
+    """Parses the options that decide which libraries are needed; the others are ignored."""
     parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument("--libraries", type=lambda text: text.split(","))
     parser.add_argument("--build", required=True)
@@ -18,7 +18,7 @@ def parse(argv):
 
 
 def install(build, wanted):
-    """Those of `wanted` that are wheels; says why one is not there."""
+    """Installs the wheels among `wanted`, and reports why one is not available."""
     for library in wanted:
         if not library.wheels:
             continue

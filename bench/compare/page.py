@@ -8,7 +8,7 @@ def marks(section):
 
 
 def split(path, section=TABLES):
-    """What stands before and after that part."""
+    """Returns the text before and after that part."""
     begin_mark, end_mark = marks(section)
     with open(path, encoding="utf-8") as file:
         text = file.read()
@@ -31,5 +31,5 @@ def part(text, section=TABLES):
 
 
 def source(path):
-    """The sentence with which a part says what it was made from."""
+    """Returns the sentence that names the source of a part."""
     return f"From [{path}](../{path}):"

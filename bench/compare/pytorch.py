@@ -1,7 +1,7 @@
-"""torch.distributed with gloo_c and with the gloo that PyTorch brings, where both are installed.
+"""torch.distributed with gloo_c and with PyTorch's gloo, if both are installed.
 
-Started by scripts/compare --torch. bench/python/torch_backends.py measures: both backends take turns
-in the same processes."""
+Started by scripts/compare --torch. bench/python/torch_backends.py measures: both backends take
+turns in the same processes."""
 
 import argparse
 import json
@@ -15,12 +15,12 @@ import machine
 HERE = os.path.dirname(os.path.abspath(__file__))
 MEASURES = os.path.join(HERE, "..", "python", "torch_backends.py")
 LIMIT_S = 900
-# Importing torch takes seconds, and many where the disk is slow.
+# Importing torch takes seconds, and many on a slow disk.
 PROBE_LIMIT_S = 120
 
 
 class Missing(Exception):
-    """Why nothing can be measured."""
+    """The measurement is impossible; the text is the reason."""
 
 
 def run(command, limit):
@@ -39,7 +39,7 @@ def last_words(done):
 
 
 def look(python):
-    """Are the packages there?"""
+    """Checks that the packages are installed."""
     done = run([python, "-c", "import torch, gloo_c.torch"], PROBE_LIMIT_S)
     if done.returncode != 0:
         raise Missing(f"{python} has not both torch and gloo_c ({last_words(done)}): install them, "
@@ -47,7 +47,7 @@ def look(python):
 
 
 def measure(options, ranks):
-    """What torch_backends.py writes."""
+    """Returns the results of torch_backends.py."""
     with tempfile.TemporaryDirectory(prefix="gloo-compare-") as directory:
         path = os.path.join(directory, "times.json")
         done = run([options.python, "-m", "torch.distributed.run", "--standalone",

@@ -19,13 +19,13 @@ DEVICE, GID, ADDRESS, PORT = "rxe_lo", "1", "127.0.0.1", 18515
 SHORT, LONG = 4, 4 << 20
 RUN_LIMIT_S, BOOT_LIMIT_S, SKIPPED = 120, 120, 77
 MIB = 1.048576  # perftest's megabytes are 2^20 bytes
-# A round takes 20 s where nothing else runs, and several times that where much does.
+# A round takes 20 s on an idle machine, and several times that on a busy one.
 ROUND_LIMIT_S = 100
 
 
 @dataclass(frozen=True)
 class Figure:
-    """One of ours, the one of perftest beside it, and what their ratio is to be."""
+    """A measurement of ours, the corresponding one of perftest, and the goal for their ratio."""
 
     name: str
     unit: str
@@ -58,7 +58,7 @@ def output_of(command, **more):
 
 
 def listens():
-    """Does perftest's server wait for its client?"""
+    """Returns true if perftest's server waits for its client."""
     for name in ("tcp", "tcp6"):
         with open(f"/proc/net/{name}", encoding="ascii") as file:
             fields = [line.split() for line in file.readlines()[1:]]
@@ -68,7 +68,7 @@ def listens():
 
 
 def figures_of(said):
-    """The numbers of perftest's one line of results."""
+    """Returns the numbers in perftest's one line of results."""
     for line in reversed(said.splitlines()):
         words = line.split()
         if len(words) > 4 and words[0].isdigit():
@@ -98,10 +98,10 @@ def ours(build, kind, size, times, memory):
 
 
 def measure_round(options, backwards):
-    """{name: figure}"""
+    """Returns {name: figure}."""
     build, short, long = options.build, options.round_trips, options.messages
     todo = [
-        # The columns: bytes, iterations, least, most, typical.
+        # The columns: bytes, iterations, minimum, maximum, typical.
         ("send_lat", lambda: 2 * perftest("ib_send_lat", SHORT, short)[4]),
         ("round_trip", lambda: ours(build, "round_trip", SHORT, short, "malloc")),
         # Bytes, iterations, peak, average.
@@ -121,7 +121,7 @@ def measure(options):
 
 
 def boot(options):
-    """What was measured in each of the rounds."""
+    """Returns the measurements of each round."""
     command = ["bash", VM, "run", "--rxe", "lo", "--cpus", str(options.cpus), "--timeout",
                str(BOOT_LIMIT_S + ROUND_LIMIT_S * options.rounds), "--", "python3", "-B",
                os.path.abspath(__file__), "--inside", "--build", options.build, "--rounds",

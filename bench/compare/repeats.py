@@ -1,12 +1,12 @@
-"""What is measured again in the time that there is."""
+"""The choice of measurements to repeat in the remaining time."""
 
 from dataclasses import dataclass
 
 
 @dataclass
 class Group:
-    """What is measured side by side: of each size the seconds that each job takes for
-    it, what each job takes whatever the sizes, and how often a size was measured."""
+    """Measurements made side by side: for each size the seconds of each job, the seconds of each
+    job apart from sizes, and the number of measurements of a size."""
 
     seconds: dict  # size: {key of a job: seconds}
     start: dict  # key of a job: seconds
@@ -18,8 +18,8 @@ class Group:
                 + sum(sum(self.seconds[size].values()) for size in sizes))
 
     def worst(self, sizes):
-        """(price, sizes): what costs most for what it tells, of single sizes and of all
-        together. The more often a size was measured, the less does once more tell."""
+        """Returns (price, sizes): those that cost most for their information, of single sizes and
+        of all together. Each further measurement of a size adds less."""
         worth = {size: 1 / max(self.times[size], 1) for size in sizes}
         whole = self.cost(sizes)
         found = [((whole - self.cost(sizes - {size})) / worth[size], {size}) for size in sizes]
@@ -27,7 +27,7 @@ class Group:
 
 
 def choose(groups, time_s):
-    """For each group the sizes to measure again, so that all of it fits."""
+    """Returns the sizes to measure again for each group, within the time."""
     kept = [set(group.seconds) for group in groups]
     cost = [group.cost(sizes) for group, sizes in zip(groups, kept)]
     worst = [group.worst(sizes) if sizes else (0, set()) for group, sizes in zip(groups, kept)]

@@ -1,4 +1,4 @@
-"""From single runs to cells of a table."""
+"""Cells of a table, from single runs."""
 
 import math
 import statistics
@@ -9,7 +9,7 @@ from libraries import OURS, OURS_ALLOC
 
 @dataclass
 class Figure:
-    """p50 of one library in one cell, over the repetitions."""
+    """The p50 of one library in one cell, over the repetitions."""
 
     median_us: float
     low_us: float
@@ -21,10 +21,10 @@ class Figure:
 
 @dataclass
 class Ratio:
-    """Ours divided by the best peer's, within single repetitions: the machine
-    may be another one in the next."""
+    """Our time divided by the best peer's, within single repetitions, because the machine may
+    differ in the next."""
 
-    value: float = math.nan  # the median; of the medians where none has both
+    value: float = math.nan  # the median; ratio of medians if no repetition has both
     low: float = math.nan
     high: float = math.nan
 
@@ -36,7 +36,7 @@ class Cell:
     collective: str
     bytes: int
     figures: dict = field(default_factory=dict)  # library: Figure
-    missing: dict = field(default_factory=dict)  # library: why it has no figure
+    missing: dict = field(default_factory=dict)  # library: reason for a missing figure
     best_peer: str = ""
     ratios: dict = field(default_factory=dict)  # OURS, OURS_ALLOC: Ratio
 
@@ -59,23 +59,23 @@ def figure(lines):
         statistics.median(line["p99_us"] for line in lines), len(lines))
 
 
-# Two runs found the cores equally far apart when their flags differ by no more.
+# Two runs found the cores equally far apart if their flags differ by no more than this.
 NEARNESS = 1.5
 
 
 def apart(one, other):
-    """How many times as far apart one of two runs found the cores; 1 where they do not know."""
+    """Returns the ratio of the core distances that two runs found; 1 if unknown."""
     flags = one.get("flag_ns", 0), other.get("flag_ns", 0)
     return max(flags) / min(flags) if min(flags) > 0 else 1
 
 
-# So many ratios within repetitions tell more than all others.
+# This many ratios within repetitions are more reliable than all others.
 ENOUGH = 3
 
 
 def ratio_of(cell, lines, name, peer):
-    """Within repetitions whose runs found the same machine; where these are few, across them, too;
-    else whatever there is."""
+    """Returns the ratio, within repetitions whose runs found the same machine; if these are few,
+    across them, too; otherwise from all data."""
     ours = [line for line in lines if line["library"] == name]
     theirs = [line for line in lines if line["library"] == peer]
     all_pairs = [(a, b) for a in ours for b in theirs]
@@ -97,8 +97,8 @@ def set_ratios(cell, lines):
     cell.best_peer = min(peers, key=lambda name: cell.figures[name].median_us)
     if not ours:
         return
-    # Medians of different repetitions may be of different machines: the
-    # fastest is who is fastest beside ours.
+    # Medians of different repetitions may come from different machine states: the best peer is
+    # the fastest relative to ours.
     cell.best_peer = max(
         peers, key=lambda name: (ratio_of(cell, lines, ours[0], name).value,
                                  -cell.figures[name].median_us))
@@ -107,8 +107,8 @@ def set_ratios(cell, lines):
 
 
 def cells_of(measured, missing):
-    """All cells: by transport, ranks and collective as they were measured, and
-    by size."""
+    """Returns all cells: by transport, ranks and collective in the order of measurement, and by
+    size."""
     cells, lines_of = {}, {}
     for line in measured + missing:
         cells.setdefault(key_of(line), Cell(*key_of(line)))
@@ -135,7 +135,7 @@ def in_order(cells):
 
 @dataclass
 class Mean:
-    """Of the cells of a transport; of all numbers of ranks when ranks is 0."""
+    """The mean of a transport's cells, for all numbers of ranks if `ranks` is 0."""
 
     transport: str
     ranks: int
@@ -160,8 +160,8 @@ def mean(cells, transport, ranks, name):
 
 
 def means(cells):
-    """For each transport: each number of ranks, then all of them; ours with
-    ordinary memory, then with gloo_alloc where that was measured."""
+    """Returns the means of each transport: for each number of ranks, then all; ours with ordinary
+    memory, then with gloo_alloc if that was measured."""
     found = []
     for transport in dict.fromkeys(c.transport for c in cells):
         groups = list(dict.fromkeys(c.ranks for c in cells if c.transport == transport))
@@ -172,13 +172,13 @@ def means(cells):
 
 
 def above_1(cells):
-    """[(library, cell)], the worst first."""
+    """Returns [(library, cell)], the worst first."""
     worse = [(name, c) for c in cells for name in c.ratios if c.ratio(name).value > 1]
     return sorted(worse, key=lambda pair: -pair[1].ratio(pair[0]).value)
 
 
 def same_versions(one, other):
-    """Of what two runs measured, by what is known of their machines; else they are none."""
+    """Ends the program if two runs measured different versions of a library."""
     for name, version in one["versions"].items():
         found = other["versions"].get(name)
         if version and found and found != version:
@@ -187,8 +187,7 @@ def same_versions(one, other):
 
 
 def merge(runs):
-    """Several runs as one: repetitions of a later one follow those of the ones
-    before it."""
+    """Merges runs: repetitions of a later one follow those of earlier ones."""
     whole, first = None, 0
     for run in runs:
         lines = [{**line, "repetition": line["repetition"] + first} for line in run["runs"]]

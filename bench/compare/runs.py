@@ -14,8 +14,8 @@ TERM_SECONDS = 3
 
 @dataclass
 class Run:
-    lines: list = field(default_factory=list)  # the JSON objects it printed
-    complaint: str = ""  # why it failed, in its own words
+    lines: list = field(default_factory=list)  # the JSON objects that it printed
+    complaint: str = ""  # reason of the failure, from its output
     over_limit: bool = False
 
 
@@ -23,8 +23,8 @@ class Run:
 
 
 def all_processes():
-    """{pid: (parent, start time)}; the start time tells apart two processes
-    that had the same pid."""
+    """Returns {pid: (parent, start time)}; the start time distinguishes two processes with the same
+    pid."""
     found = {}
     for name in os.listdir("/proc"):
         if not name.isdigit():
@@ -39,7 +39,7 @@ def all_processes():
 
 
 def descendants(pid):
-    """{pid: start time} of a process and all that it started."""
+    """Returns {pid: start time} of a process and its descendants."""
     processes = all_processes()
     family = {pid} if pid in processes else set()
     grown = True
@@ -61,7 +61,7 @@ def kill_what_is_left(family):
 
 
 def end(process):
-    """Ask the launcher to end its ranks; whoever does not is killed."""
+    """Asks the launcher to end its ranks, and kills those that do not."""
     family = descendants(process.pid)
     process.terminate()
     try:
@@ -83,17 +83,17 @@ def parse(text):
         try:
             lines.append(json.loads(line))
         except ValueError:
-            continue  # cut off in the middle
+            continue  # truncated
     return lines
 
 
 def first_words(text):
-    """What a failed program said, rather than what its launcher says of it."""
+    """Returns the output of a failed program, rather than its launcher's."""
     said = [line.strip() for line in text.splitlines() if line.strip(" -=|*")]
     own = [line for line in said if line.startswith("gloo bench: ")]
     telling = [line for line in said if "rank" in line or "rror" in line]
     first = (own or telling or said or ["it said nothing"])[0]
-    # MPICH and Intel MPI say the cause last, at the end of a list of functions.
+    # MPICH and Intel MPI print the cause last, after a list of functions.
     causes = [line for line in said if re.match(r"\w+\(\d+\)\.*: *\S", line)]
     if first.endswith("error stack:") and causes:
         first = first.removesuffix(", error stack:") + ": " + causes[-1]
@@ -101,8 +101,7 @@ def first_words(text):
 
 
 def run(command, environment, directory, limit):
-    """Start `command`, for at most `limit` seconds. What it measured before the
-    limit is kept."""
+    """Runs `command` for at most `limit` seconds. Measurements before the limit are kept."""
     result = Run()
     with open(os.path.join(directory, "out"), "w+", encoding="utf-8", errors="replace") as out, \
          open(os.path.join(directory, "err"), "w+", encoding="utf-8", errors="replace") as err:
@@ -129,7 +128,7 @@ def run(command, environment, directory, limit):
 
 
 class job_directory:
-    """A directory for one job, gone afterwards."""
+    """A temporary directory for one job."""
 
     def __enter__(self):
         self.path = tempfile.mkdtemp(prefix="gloo-compare-")

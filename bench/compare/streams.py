@@ -48,7 +48,7 @@ def exchange(link, data, room):
 
 
 def measure(link, rank, size, seconds):
-    """Rank 0 says each time whether there is another one."""
+    """Measures; rank 0 announces each further repetition."""
     data, room, times = bytearray(size), memoryview(bytearray(PIECE)), []
     flag = memoryview(bytearray(1))
     ends = time.monotonic() + seconds

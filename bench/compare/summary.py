@@ -1,7 +1,6 @@
-"""A comparison in little: what tables and pages need, without single runs.
+"""A short form of a comparison: the data for tables and pages, without single runs.
 
-Such a file is kept in results/, one cell in a line; `--from` reads it as it
-reads the JSON of a run."""
+Such a file is kept in results/, one cell per line; `--from` reads it like the JSON of a run."""
 
 import json
 import os
@@ -15,18 +14,18 @@ RUN_KEYS = ("machine", "command", "notes", "limits", "against")
 
 
 def with_limits(run):
-    """A run that was measured, with what its turns come to."""
+    """Returns a measured run with the results of its turns."""
     return {**run, "limits": turns.best_limits(run["turns"]),
             "against": turns.all_against(run["turns"])}
 
 
 def rounded(value, digits=4):
-    """Four digits tell all that a measurement knows; of a ratio more, which side of 1 it is on."""
+    """Rounds to the precision of a measurement; use more digits for ratios, which may be near 1."""
     return float(f"{value:.{digits}g}")
 
 
 def known(values, digits=4):
-    """Without what is not a number, which stands at the end."""
+    """Returns the rounded values without NaN, which occurs only at the end."""
     return [rounded(value, digits) for value in values if value == value]
 
 
@@ -63,7 +62,7 @@ def one_line(value):
 
 
 def text(run, cells):
-    """`run` has limits."""
+    """Returns the text of a summary; `run` has limits."""
     parts = {"format": one_line(FORMAT)}
     for key in ("machine", "command", "notes"):
         parts[key] = one_line(run[key])
@@ -82,7 +81,7 @@ def write(path, run, cells):
 
 
 def read(path, parsed):
-    """What `parsed` makes of the JSON in a file."""
+    """Returns the parsed JSON of a file."""
     try:
         with open(path, encoding="utf-8") as file:
             return parsed(json.load(file))
@@ -91,7 +90,7 @@ def read(path, parsed):
 
 
 def parse(everything):
-    """(run, cells), or None where it is no summary."""
+    """Returns (run, cells), or None if it is not a summary."""
     if not isinstance(everything, dict) or everything.get("format") != FORMAT:
         return None
     run = {key: everything[key] for key in RUN_KEYS}
@@ -100,6 +99,6 @@ def parse(everything):
 
 
 def name(machine, ending=""):
-    """The file of results/ that a comparison on this machine goes to."""
+    """Returns the name of the file in results/ for this machine."""
     cpu = re.sub(r"[^a-z0-9]+", "-", machine["cpu"].lower()).strip("-")
     return f"results/{machine['date']}-{cpu}{ending}.json"

@@ -1,4 +1,4 @@
-"""Tables in Markdown, which are also what the terminal shows."""
+"""Tables in Markdown, also for the terminal."""
 
 import math
 
@@ -39,14 +39,14 @@ def range_text(ratio):
 
 
 def spread_text(figure):
-    """How far the repetitions lie apart, against their median."""
+    """Returns the spread of the repetitions, relative to their median."""
     if figure is None or figure.repetitions < 2:
         return ""
     return f"{(figure.high_us - figure.low_us) / figure.median_us * 100:.0f} %"
 
 
 def table(header, rows):
-    """Columns as wide as their widest cell, numbers to the right."""
+    """Returns a table: columns are as wide as their widest cell, numbers are right-aligned."""
     rows = [[str(cell) for cell in row] for row in rows]
     widths = [max(len(row[i]) for row in [header] + rows) for i in range(len(header))]
     def line(cells):
@@ -73,7 +73,7 @@ def present(cells, libraries):
 
 
 def ratio_columns(cell, names):
-    """With a star where a peer is missing."""
+    """Returns the cells of ratios, with a star if a peer is missing."""
     row = []
     for name in names:
         ratio = cell.ratio(name)
@@ -103,7 +103,7 @@ def cells_table(cells, libraries, limits):
 
 
 def repetitions_text(cells):
-    """How often things were measured; nothing when all were as often."""
+    """Returns the numbers of repetitions, or "" if all are equal."""
     counts = {}
     for cell in cells:
         for figure in cell.figures.values():
@@ -115,7 +115,7 @@ def repetitions_text(cells):
 
 
 def missing_text(cells):
-    """How many figures there are not, by library and reason."""
+    """Returns the number of missing figures by library and reason."""
     counts = {}
     for cell in cells:
         for name, why in cell.missing.items():
@@ -191,13 +191,13 @@ def machine_text(machine):
 
 
 def groups_of(cells):
-    """[((transport, ranks), cells)]"""
+    """Returns [((transport, ranks), cells)]."""
     keys = dict.fromkeys((c.transport, c.ranks) for c in cells)
     return [(key, [c for c in cells if (c.transport, c.ranks) == key]) for key in keys]
 
 
 def summary(run, cells, libraries):
-    """What a page shows of it. `run` has limits."""
+    """Returns the summary for a page. `run` has limits."""
     parts = [machine_text(run["machine"]), f"    {run['command']}"]
     parts.append("Ours divided by the best peer's; below 1 is faster than all of them:")
     parts.append(means_table(cells))
@@ -207,7 +207,7 @@ def summary(run, cells, libraries):
 
 
 def report(run, cells, libraries):
-    """All of it."""
+    """Returns the whole report."""
     parts = summary(run, cells, libraries)
     for (transport, ranks), group in groups_of(cells):
         parts.append(f"### {transport}, {ranks} ranks")

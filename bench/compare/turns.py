@@ -1,8 +1,8 @@
-"""Ours against what the machine could do.
+"""Our times compared with the machine's limits.
 
-Memory, caches and other programs let a machine be faster or slower for minutes.
-So the limits are measured in turns: each turn measures all of them and, right
-after, what is compared with them, and a ratio is one within a turn."""
+Memory, caches and other programs make a machine faster or slower for minutes. So limits are
+measured in turns: each turn measures all limits and, directly afterwards, the operations that are
+compared with them. A ratio is computed within a turn."""
 
 import math
 import statistics
@@ -11,21 +11,21 @@ from dataclasses import dataclass
 import limits
 from libraries import OURS, OURS_ALLOC
 
-# So many before everything else, and again afterwards; fewer with fewer repetitions.
+# Number of turns before everything else, and again afterwards; fewer with fewer repetitions.
 MOST = 3
 LIMIT_S = 20
 
 
 @dataclass(frozen=True)
 class Goal:
-    """Of two ranks in shared memory: a limit, and how much of it we may take."""
+    """A goal for two ranks in shared memory: a limit, and the allowed multiple of it."""
 
     collective: str
     bytes: int
     library: str
     limit: str
     limit_bytes: int
-    at_most: float = math.nan  # not a number: reported, without a goal
+    at_most: float = math.nan  # NaN: reported, without a goal
 
 
 GOALS = [
@@ -36,7 +36,7 @@ GOALS = [
 
 
 def goals_of(options):
-    """Those that are part of the comparison."""
+    """Returns the goals that are part of the comparison."""
     if "shm" not in options.transports or 2 not in options.ranks:
         return []
     return [g for g in GOALS if g.library in options.libraries
@@ -45,7 +45,7 @@ def goals_of(options):
 
 
 def measure_one(work):
-    """{"limits": .., "took": [{"collective", "bytes", "library", "p50_us"}]}"""
+    """Returns {"limits": .., "took": [{"collective", "bytes", "library", "p50_us"}]}."""
     found, problem = limits.measure(work.options.build)
     if problem:
         work.note(problem)
@@ -59,7 +59,7 @@ def measure_one(work):
 
 
 def measure(work):
-    """Some turns; one when there is nothing to compare with the limits."""
+    """Measures some turns; one if nothing is compared with the limits."""
     count = min(MOST, work.options.repetitions) if goals_of(work.options) else 1
     return [measure_one(work) for _ in range(count)]
 
@@ -73,8 +73,8 @@ def best_limits(turns):
 
 @dataclass
 class Against:
-    """What we took and the limit, in the turns that have both; medians, and the
-    least and most of the ratios."""
+    """Our time and the limit, in the turns that have both: medians, and the minimum and maximum of
+    the ratios."""
 
     goal: Goal
     took_us: float
@@ -86,7 +86,7 @@ class Against:
 
 
 def plain(found):
-    """For JSON."""
+    """Converts for JSON."""
     goal = found.goal
     return {"collective": goal.collective, "bytes": goal.bytes, "library": goal.library,
             **{name: float(f"{getattr(found, name):.4g}")
@@ -95,7 +95,7 @@ def plain(found):
 
 
 def from_plain(line):
-    """Of a goal that is one today."""
+    """Converts from JSON; the goal must still exist."""
     key = line["collective"], line["bytes"], line["library"]
     goal = next(g for g in GOALS if (g.collective, g.bytes, g.library) == key)
     return Against(goal, line["took_us"], line["limit_us"], line["ratio"], line["low"],
@@ -103,13 +103,13 @@ def from_plain(line):
 
 
 def all_against(turns):
-    """Of each goal that was measured."""
+    """Returns the results of all measured goals."""
     found = [against(turns, goal) for goal in GOALS]
     return [one for one in found if one is not None]
 
 
 def against(turns, goal):
-    """None when it was not measured."""
+    """Returns our times and the limit of a goal, or None if it was not measured."""
     pairs = []
     for turn in turns:
         limit = limits.exactly(turn["limits"], goal.limit, goal.limit_bytes)

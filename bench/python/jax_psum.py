@@ -45,7 +45,7 @@ def function(way, context, rank, size, count):
 
 
 def measure(way, port):
-    """In a rank: a line for each size."""
+    """Runs in a rank: prints a line for each size."""
     import time
 
     rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
@@ -78,7 +78,7 @@ def measure(way, port):
 
 
 def job(way, ranks):
-    """The times of one start of all ranks, in microseconds by size."""
+    """Returns the times of one start of all ranks, in microseconds by size."""
     import socket
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

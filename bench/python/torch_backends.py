@@ -30,7 +30,7 @@ def timed(call, repeats):
 
 
 def slowest(microseconds):
-    """That of the rank that took longest."""
+    """Returns the time of the slowest rank."""
     value = torch.tensor(microseconds, dtype=torch.float64)
     dist.all_reduce(value, op=dist.ReduceOp.MAX)
     return value.item()
@@ -48,7 +48,7 @@ def all_reduces(groups):
 
 
 def overlapped(groups):
-    """What is left of a step that starts an operation, computes for 300 us, and waits."""
+    """Measures the rest of a step that starts an operation, computes for 300 us, and waits."""
     def compute():
         until = time.perf_counter() + 300e-6
         while time.perf_counter() < until:
@@ -69,7 +69,7 @@ def overlapped(groups):
         yield f"start, 300 us, wait, {size} bytes", taken
 
 
-# Width of the layers, size of the buckets in MB, steps: models of 0.1, 1.8, 26 and 26 MB.
+# Width of the layers, bucket size in MB, steps: models of 0.1, 1.8, 26 and 26 MB.
 MODELS = ((96, 25, 200), (512, 25, 100), (2048, 25, 40), (2048, 4, 40))
 WARM = 4
 
