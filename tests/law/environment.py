@@ -10,12 +10,12 @@ from pathlib import Path
 import tap
 
 ONE_PLACE = "src/core/environment.c"
-# Calls that read the variable which they are given by name, and which argument that is.
+# Calls that read the variable that they are given by name, and the position of that argument.
 GETENV = r'\bgetenv\(\s*"(\w+)"'
 READERS = [r'simple_read_number\(\s*"(\w+)"', r'gli_environment_read\(\s*"(\w+)"', r'gli_switch_read\(\s*[^,]+,\s*"(\w+)"',
            r'\bgli_seconds \w+ = \{\s*(?:\.name = )?"(\w+)"', r'launch_read_(?:number|text)\(\s*"(\w+)"', r'\bsetting\(\s*"(\w+)"']
-# What they, and whoever goes through a list of names, hand on to be read. Another one is a
-# reader that this test does not know yet.
+# Names that these calls, and loops over lists of names, pass on. Any other one is a reader that
+# this test does not know yet.
 INDIRECT = {("src/api/tuning_file.c", "name"), ("src/core/environment.c", "variable->name"), ("src/rendezvous/launch/launch.c", "name"),
             ("src/rendezvous/launch/launch.c", "names[i]"), ("src/rendezvous/launch/launch.c", "launchers[i].signs[k]"),
             ("src/rendezvous/launch/pmi_simple.c", "name"), ("tools/info.c", "variable"),
@@ -30,7 +30,7 @@ def sources(project, folders, endings=(".c", ".h", ".cc")):
 
 
 def named_in_tables(project):
-    """Those that launchers are known by, and where the library of PMIx may be."""
+    """Returns the variables by which launchers are recognised, and that with the path of PMIx."""
     texts = [(project / "src/rendezvous/launch" / file).read_text(encoding="utf-8").partition(begin)[2]
              .partition("\n};" if file == "launch.c" else ";")[0]
              for file, begin in (("launch.c", "launchers[] = {"), ("pmix_library.c", "pmix_prefixes[] = "))]
@@ -49,12 +49,12 @@ def indirect(project):
 
 
 def elsewhere(texts):
-    """Files of the library and the command that pass that place by."""
+    """Returns files of the library and the command that read variables in another place."""
     return [file for file, text in texts if re.search(r"\bgetenv\b", text) and file != ONE_PLACE]
 
 
 def section(page, heading):
-    """The names in the first column of the table below a heading."""
+    """Returns the names in the first column of the table below a heading."""
     text = page.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
     cells = re.findall(r"^\|([^|]*)\|", text, re.M)
     return {name for cell in cells for name in re.findall(r"`(\w+)`", cell)}
@@ -72,7 +72,7 @@ def in_scripts(project):
 
 
 def in_code(project):
-    """What the tables of the page are to list, by heading."""
+    """Returns the variables that the tables of the page must list, by heading."""
     read = (names_read(project, ["src", "tools"], READERS) | named_in_tables(project) |
             names_read(project, ["python"], [GETENV, *READERS]))
     tested = names_read(project, ["tests", "bench"], [GETENV, READERS[1], r'from_environment\("(\w+)"'])
@@ -81,7 +81,7 @@ def in_code(project):
 
 
 def differences(page, tables):
-    """What the page and the code do not agree in, in words."""
+    """Returns descriptions of differences between the page and the code."""
     found = []
     for heading, code in tables.items():
         listed = section(page, heading)

@@ -25,7 +25,7 @@ import tap
 class Limit(NamedTuple):
     most: int
     target: int
-    slack: int  # how far a measure may be below `most` before that has to follow
+    slack: int  # how far a measure may be below `most` before that must be lowered
     meaning: str
 
 
@@ -58,12 +58,12 @@ STRUCT = re.compile(r"\bstruct\s+(?:\w+\s*\([^)]*\)+\s*)?(\w*)\s*\{")
 PARENTHESES = re.compile(r"\([^()]*\)")
 BOOLS = re.compile(r"\b(?:bool|atomic_bool)\b([^;{}]*);")
 
-# A measure, and where it was taken.
+# A measure and its location.
 Measures = dict[str, tuple[int, list[str]]]
 
 
 def structs(text: str) -> dict[str, str]:
-    """Returns the members of each struct, by its name: the tag, or what follows its brace."""
+    """Returns the members of each struct by its name: the tag, or the name after its brace."""
     found = {}
     for start in STRUCT.finditer(text):
         depth, end = 1, start.end()
@@ -71,7 +71,7 @@ def structs(text: str) -> dict[str, str]:
             depth += (text[end] == "{") - (text[end] == "}")
             end += 1
         name = start[1] or re.sub(r"\W.*", "", text[end:].lstrip(), flags=re.S)
-        if name:  # else its members are those of the struct around it
+        if name:  # otherwise its members belong to the enclosing struct
             found[name] = text[start.end():end - 1]
     return found
 
@@ -88,7 +88,7 @@ def bools_in(members: str) -> int:
 
 
 def circles(texts: dict[str, str]) -> Measures:
-    """Measures each folder below src, and those that have subfolders as one as well."""
+    """Measures each folder below src, and folders with subfolders as a whole, too."""
     edges = calls.edges_of(calls.sources_of(texts))
     folders = {str(folder) for unit in edges for folder in Path(unit).parents if len(folder.parts) > 1}
     found = {}
@@ -141,7 +141,7 @@ def complaint(value: int, limit: Limit) -> str:
 
 
 def judged(measures: Measures) -> tuple[list[tuple[str, bool]], list[str]]:
-    """Compares each measure with its limit; also returns what is wrong, and where."""
+    """Compares each measure with its limit; also returns the violations and their locations."""
     checks, found = [], []
     for name, (value, where) in measures.items():
         limit = LIMITS.get(name, CIRCLE)
@@ -153,7 +153,8 @@ def judged(measures: Measures) -> tuple[list[tuple[str, bool]], list[str]]:
 
 
 def missed(project: Path, archives: list[str]) -> tuple[int, list[str]]:
-    """Returns how many calls nm sees between objects of the archives, and those that the texts do not show."""
+    """Returns the number of calls between objects of the archives that nm sees, and those missing
+    in the texts."""
     read = {str(path.relative_to(project)): path.read_text(encoding="utf-8")
             for path in sorted((project / "src").rglob("*.[ch]"))}
     sources = calls.sources_of(read)
@@ -165,7 +166,7 @@ def missed(project: Path, archives: list[str]) -> tuple[int, list[str]]:
         symbols = [line.split()[-2:] for line in object_file.splitlines() if len(line.split()) > 1]
         units = {unit for kind, name in symbols if kind == "T" for unit in homes.get(name, ())}
         used = {name for kind, name in symbols if kind == "U" and name in homes}
-        if len(units) == 1:  # else a file for some systems only, which has the functions of another
+        if len(units) == 1:  # otherwise a file for some systems only
             unit = units.pop()
             seen += len(used)
             lost += [f"{unit}.c calls {name}" for name in sorted(used - calls.used_by_object(sources, unit + ".c"))]
@@ -183,7 +184,7 @@ def planted(files: dict[str, str]) -> Measures:
 
 
 def ring(count: int, name: str = "r", kind: str = "", end: str = ".c") -> dict[str, str]:
-    """Files each of which calls the next, the last one the first."""
+    """Returns files each of which calls the next one, and the last one the first."""
     return {f"src/ring/{name}{at}{end}": f"{kind} void of_{name}{at}(void) {{ of_{name}{(at + 1) % count}(); }}"
             for at in range(count)}
 

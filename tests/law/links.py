@@ -34,14 +34,14 @@ def scripts(project):
 
 
 def prose(text):
-    """Without what is code, in which brackets mean something else."""
+    """Returns the text without code, in which brackets have another meaning."""
     text = re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S)
     text = re.sub(r"^(?: {4}|\t).*$", "", text, flags=re.M)
     return re.sub(r"`[^`\n]*`", "``", text)
 
 
 def anchors(path):
-    """Of the headings, as pages on the web name them."""
+    """Returns the anchors of the headings, as web pages have them."""
     text = re.sub(r"^```.*?^```$", "", path.read_text(encoding="utf-8"), flags=re.M | re.S)
     found, times = set(), {}
     for heading in re.findall(r"^#{1,6} +(.*?) *#*$", text, re.M):
@@ -79,7 +79,7 @@ def unknown_pages(project):
 
 
 def islands(project):
-    """Pages of docs/ that no link leads to."""
+    """Returns pages of docs/ without a link to them."""
     linked = {(page.parent / target.partition("#")[0]).resolve()
               for page in files(project, ["*.md"])
               for target in LINK.findall(prose(page.read_text(encoding="utf-8")))
@@ -93,7 +93,7 @@ def findings(project):
 
 
 def planted(pages):
-    """What is found in a project of these files."""
+    """Returns the errors that are found in a project of these files."""
     with tempfile.TemporaryDirectory() as folder:
         for name, text in pages.items():
             path = Path(folder) / name

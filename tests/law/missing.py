@@ -12,7 +12,7 @@ from pathlib import Path
 
 import tap
 
-# Name, pattern in the text, file and string that prove that the feature exists, a sentence that is wrong.
+# Name, pattern in the text, file and string that prove that the feature exists, a wrong sentence.
 FEATURES = [
     ("TLS", r"TLS\b|TCP_OPENSSL|`(?:--)?(?:pkey|cert|ca[-_]file)`", "include/gloo_c/tls.h", "gloo_tls_options",
      "TLS is planned."),
@@ -65,7 +65,7 @@ def units(text):
 
 
 def is_missing(feature, unit, without):
-    """Does this unit call the feature missing?"""
+    """Returns true if this unit calls the feature missing."""
     cells = [cell.strip() for cell in unit.strip("|").split("|")] if unit.startswith("|") else [unit]
     if re.search(feature, cells[0]) and (without or cells[1:2] == ["–"]):
         return True

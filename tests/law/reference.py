@@ -22,7 +22,7 @@ INCLUDES = "".join(f"#include <{name}>\n" for name in
 FLAGS = ["-std=c11", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-Wno-unused-function",
          "-fno-diagnostics-show-caret"]
 NEEDED = ("Errors", "Threads", "Ownership")
-# What is handed to a callback is no buffer.
+# Arguments of callbacks are not buffers.
 BUFFER = re.compile(r"^(?:const )?void \*\*?(?!user$)\w+$|\*const \*"
                     r"|^const (?:size_t|int|gloo_value) \*")
 
@@ -58,7 +58,7 @@ def map_names(text):
 
 
 def bad_pages(headers, exported, folder):
-    """Of man pages and anchors in Markdown on the one hand, the map and the headers on the other."""
+    """Compares man pages and anchors in Markdown with the map and the headers."""
     declared = {d.name for header in headers for d, _ in header.functions()}
     man = {path.stem for path in (folder / "man3").iterdir()}
     texts = {path.name: path.read_text(encoding="utf-8") for path in (folder / "markdown").iterdir()}

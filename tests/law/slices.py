@@ -10,8 +10,9 @@ from pathlib import Path
 
 import tap
 
-PARTS = 8  # numbers that chosen_by_tree returns in turn: the most that a slice chooses among
-# Runs the slices with functions in place of those that run tests; prints "SLICE: options" for each call.
+PARTS = 8  # values of chosen_by_tree, in turn: the largest number of parts of a slice
+# Runs the slices with stubs for the functions that run tests; prints "SLICE: options" for each
+# call.
 CALLS = r"""
 eval "$(sed -n '/^address_each=(/,/)/p' "$1/.ci/run")"
 . "$2"
@@ -26,7 +27,7 @@ done""".replace("PARTS", str(PARTS))
 
 
 def calls(project, slices):
-    """(slice, options) of each call of scripts/test."""
+    """Returns (slice, options) of each call of scripts/test."""
     done = subprocess.run(["bash", "-c", CALLS, "bash", project, slices], capture_output=True, text=True, check=False)
     assert done.returncode == 0 and not done.stderr, done.stderr
     found = {tuple(line.split(": ", 1)) for line in done.stdout.splitlines()}
@@ -38,7 +39,7 @@ def values(words, option):
 
 
 def selected(tests, words):
-    """The tests that scripts/test would run with these options."""
+    """Returns the tests that scripts/test would run with these options."""
     suites, without, names = (set(values(words, option)) for option in ("suite", "without", "name"))
     without |= set() if "--slow" in words else {"slow"}
     return [name for name, of in tests
@@ -46,7 +47,7 @@ def selected(tests, words):
 
 
 def unknown(tests, text):
-    """Suites that options in a script name, and that do not exist."""
+    """Returns suites that options in a script name, and that do not exist."""
     suites = set().union(*(of for _, of in tests))
     return sorted(set(re.findall(r"--(?:suite|without)=([a-z_0-9]+)", text)) - suites)
 

@@ -85,7 +85,7 @@ def in_list(lines, number):
 # ---- C and Python ----------------------------------------------------------------------------
 
 def bad_c(compiler, project, code, line=1, name="planted"):
-    """What the compiler says of it, as of this line of a page; nothing when it is good."""
+    """Returns the compiler's errors, with line numbers of the page, or ""."""
     with tempfile.NamedTemporaryFile("w", suffix=".c") as file:
         file.write(f'{INCLUDES}#line {line} "{name}"\n{code}')
         file.flush()
@@ -95,7 +95,8 @@ def bad_c(compiler, project, code, line=1, name="planted"):
 
 
 def bad_python(project, code):
-    """What is wrong with it, a line each. tests/python/test_guide.py runs what needs no framework."""
+    """Returns a line for each error. tests/python/test_guide.py runs the code that needs no
+    framework."""
     try:
         compile(code, "planted", "exec", dont_inherit=True)
     except SyntaxError as error:
@@ -105,7 +106,8 @@ def bad_python(project, code):
 
 
 def in_package(folder, names):
-    """Returns true if the package has these names; only the first that is not a package is looked up."""
+    """Returns true if the package has these names; only the first one that is not a package is
+    looked up."""
     name, *rest = names
     if (folder / name).is_dir():
         return not rest or in_package(folder / name, rest)
@@ -114,7 +116,7 @@ def in_package(folder, names):
 
 
 def bad_quotation(project, code):
-    """Returns the lines that no source has. Blanks do not count."""
+    """Returns the lines that are in no source, ignoring whitespace."""
     return [line for line in code.split("\n") if "".join(line.split()) not in sources(project)]
 
 
@@ -136,7 +138,7 @@ class Shell:
         return done.stdout if done.returncode == 0 else ""
 
     def bad(self, code):
-        """What is wrong with it, a line each."""
+        """Returns a line for each error."""
         if self.bash:
             done = subprocess.run([self.bash, "-n"], input=code, capture_output=True, text=True, check=False)
             if done.returncode:
@@ -145,7 +147,7 @@ class Shell:
         for line in code.replace("\\\n", " ").split("\n"):
             try:
                 words = shlex.split(line, comments=True)
-            except ValueError:  # it goes on in the next line
+            except ValueError:  # the command continues in the next line
                 words = []
             found += [*self.bad_options(words), *self.bad_scripts(words)]
             command = line.partition("#")[0].strip()
@@ -170,7 +172,7 @@ class Shell:
             takes_program = "[--] program" in text
             for option in rest:
                 if not option.startswith("-") and takes_program and not re.search(r"[\d,=]", option):
-                    break  # options behind it are those of a program
+                    break  # later options are those of a program
                 name = re.match(r"--[\w-]+|-[a-zA-Z]", option)
                 if name and not re.search(rf"(?m)^ +(?:-\w, )?{name[0]}\b", text.partition("options:")[2]):
                     yield f"gloo {command}: no option {name[0]}"
@@ -191,7 +193,7 @@ class Shell:
 
     @lru_cache
     def script(self, name):
-        """Its text, with that of the folder in bench/ that has its name."""
+        """Returns the text of a script, followed by those of the folder in bench/ with its name."""
         paths = [self.project / name, *sorted((self.project / "bench" / Path(name).stem).rglob("*.py"))]
         return "".join(path.read_text(encoding="utf-8", errors="replace") for path in paths if path.is_file())
 

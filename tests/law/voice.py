@@ -17,7 +17,7 @@ MESSAGE_LIMIT = 0
 
 # A construct, and a sentence that has it.
 COMMENT = [
-    # How a comment opens: a noun, or a verb that says what a function does.
+    # The opening of a comment: a noun, or a verb for the action of a function.
     (r"^([Oo]f|[Tt]hose|[Ww]hat|[Ww]ho|[Ww]hose|[Ww]hom|[Ww]hich|[Tt]o whom|[Nn]obody)\b", "What a ring holds now."),
     (r"^([Tt]he same|That|These|They|It|Theirs)\b(?! (as|of|for) )", "It is closed by the poll."),
     (r"^(How (much|many|long|often|it)|Where (it|this|that|they|to)|Whether|All that|One that)\b", "How many bytes there are."),
@@ -28,7 +28,7 @@ COMMENT = [
     (r"\bof (those|theirs|such)\b", "Most of those are empty here."),
     (r"\b(that|which) (one|there) (is|are|was)\b|\bones? (own|that)\b", "The link, and which one is lost."),
     (r"\bthat there (is|are|was|were)\b", "The threads that there are wait."),
-    # Verbs that the language has plainer ones for.
+    # Verbs with plainer alternatives.
     (r"\b(is|are|was|were|be|been) (over|told|lent|owed|to be had|no more)\b", "The operation is over by then."),
     (r"\b(is|are|was) there( (any ?more|now|already|yet|at all))?(?=[.,;:]|$)", "The key that the rank needs is there."),
     (r"\bwhich (is|are) asked\b|\b(has|have) to itself\b|\bin common with\b", "The core that it has to itself runs."),
@@ -49,7 +49,7 @@ MESSAGE = [
 
 
 def comments(text):
-    """Yields (line number, words) of comments; those of one line each that follow are one."""
+    """Yields (line number, words) of comments; consecutive comments of one line each are joined."""
     for match in re.finditer(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"', text, re.S):
         if match.group().startswith('"'):
             continue
@@ -72,7 +72,7 @@ def odd(words, table):
 
 
 def found_in(root, texts, table, suffixes):
-    """Returns how many texts there are, and a line for each that has a construct."""
+    """Returns the number of texts, and a line for each that has a construct."""
     count, lines = 0, []
     for path in sorted(root.rglob("*")):
         if path.suffix in suffixes:
@@ -98,7 +98,7 @@ def checks_of(project):
 
 
 def planted():
-    """Each construct is found, in a tree that has its sentence alone."""
+    """Checks that each construct is found, in a tree with its sentence only."""
     checks = []
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "plant.c"
