@@ -1,4 +1,5 @@
-"""Ranks for tests: threads of this process that meet in memory, or processes by `gloo run`."""
+"""Ranks for tests: threads of this process with a store in memory, or processes started by `gloo
+run`."""
 
 import os
 import shutil
@@ -20,7 +21,7 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(config, items):
-    """As in the other suites, what is left out is not even told as skipped."""
+    """Deselects excluded tests, as the other suites do, so that they are not reported as skipped."""
     left_out = []
     if os.environ.get("SLOW_TESTS") != "1":
         left_out += [item for item in items if item.get_closest_marker("slow")]
@@ -34,14 +35,14 @@ def pytest_collection_modifyitems(config, items):
 
 
 class World:
-    """Some ranks, each in a thread with a context of its own."""
+    """A number of ranks, each a thread with a context."""
 
     def __init__(self, size, transport="inproc", timeout=TIMEOUT):
         self.size, self.transport, self.timeout = size, transport, timeout
 
     def run(self, function, expect_errors=False):
-        """What function(context) returns on each rank; raises what one of them raised. With
-        expect_errors exceptions of the library are returned."""
+        """Returns the results of function(context) on all ranks; raises an exception of a rank.
+        With expect_errors, exceptions of the library are returned instead."""
         store, results, raised = gloo_c.MemoryStore(), [None] * self.size, []
 
         def rank_main(rank):
@@ -79,13 +80,13 @@ def alone():
 
 
 def gloo_command():
-    """That of the wheel, or else any."""
+    """Returns the gloo command of the wheel, or any other."""
     return shutil.which("gloo", path=Path(sys.executable).parent) or shutil.which("gloo")
 
 
 @pytest.fixture
 def job(tmp_path):
-    """Run a program on so many processes: (status, what they wrote)."""
+    """Runs a program on a number of processes. Returns (status, output)."""
     gloo = gloo_command()
     if gloo is None:
         pytest.skip("there is no command gloo")

@@ -6,7 +6,7 @@ LIMIT_S = 60
 
 
 def run_threads(size, rank_main):
-    """rank_main(rank) in a thread for each rank; none may hang."""
+    """Runs rank_main(rank) in a thread for each rank; none may hang."""
     threads = [threading.Thread(target=rank_main, args=(rank,)) for rank in range(size)]
     for thread in threads:
         thread.start()
@@ -16,6 +16,7 @@ def run_threads(size, rank_main):
 
 
 def raise_first(raised, lost):
-    """What a rank raised of itself, before what (of class `lost`) one did that lost it."""
+    """Raises the exception of a rank, preferring one that is not of class `lost`, which reports the
+    loss of another rank."""
     if raised:
         raise next((error for error in raised if not isinstance(error, lost)), raised[0])

@@ -20,14 +20,14 @@ from pathlib import Path
 
 BUILD = ["meson-python>=0.16", "meson>=1.3", "ninja", "cffi>=1.16"]
 TESTS = ["pytest", "numpy", "ml_dtypes", "mypy"]
-# What the tests of a part need, and their files. Other files belong to the part package.
+# The requirements of the tests of a part, and their files. Other files belong to the part package.
 PARTS = {"package": [], "torch": ["torch==2.13.0", "expecttest"], "jax": ["jax", "jaxlib"]}
 FILES = {"torch": r"test_(torch|c10d|flight)", "jax": r"test_jax"}
 number = 0
 
 
 def told(good, name, text="", skipped=None):
-    """One line of TAP, and what there is to say when it failed."""
+    """Prints one line of TAP, and the output of a failure."""
     global number
     number += 1
     if not good:
@@ -46,20 +46,20 @@ def run(*command, **options):
 
 
 def environment(folder):
-    """A new virtual environment: its python."""
+    """Creates a virtual environment and returns its python."""
     shutil.rmtree(folder, ignore_errors=True)
     venv.create(folder, with_pip=True, symlinks=True)
     return folder / "bin/python"
 
 
 def clean():
-    """The variables of this process, without those that change what Python and gloo_c do."""
+    """Returns the variables of this process, without those that affect Python and gloo_c."""
     ours = re.compile(r"^(PYTHON|GLOO_|RANK$|WORLD_SIZE$|MASTER_|TORCHELASTIC|CFLAGS|LDFLAGS)")
     return {name: value for name, value in os.environ.items() if not ours.match(name)}
 
 
 class Case:
-    """Of pytest's report."""
+    """A case of pytest's report."""
 
     def __init__(self, case):
         self.file, self.test = case.get("classname", "").rpartition(".")[2], case.get("name")
@@ -72,7 +72,7 @@ class Case:
 
 
 def pytest(folder, python, variables, wanted):
-    """{(file, test): case}, the status, and what was said."""
+    """Returns {(file, test): case}, the status, and the output."""
     found = folder / "report.xml"
     found.unlink(missing_ok=True)
     status, said = run(python, "-X", "faulthandler", "-m", "pytest", "-q", "-p", "no:cacheprovider",
@@ -111,7 +111,8 @@ def tested(project, folder, part, python, variables):
 
 
 def hardened(project, folder):
-    """What pip has built, by the options that the build of this test has found for the same compiler."""
+    """Checks that pip's build has the hardening options that this test's build has found for the
+    same compiler."""
     what = os.environ.get("HARDENED", "")
     files = sorted([*folder.glob("lib/python*/site-packages/gloo_c/*.so"), folder / "bin/gloo"])
     name = "what pip installs is hardened"
@@ -123,7 +124,7 @@ def hardened(project, folder):
 
 
 def without_compiler(folder):
-    """A folder for PATH that has what a shell needs, and no compiler."""
+    """Returns a folder for PATH that has the programs that a shell needs, and no compiler."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     for name in ("sh", "env", "uname", "ldd"):
@@ -144,7 +145,7 @@ def wheel(project, folder, pip, variables, *options):
 
 
 def elsewhere(folder, made, variables):
-    """The wheel where there is no compiler."""
+    """Installs the wheel in an environment without a compiler."""
     other = environment(folder / "wheel")
     bare = {**variables, "PATH": str(without_compiler(folder / "bare"))}
     status, said = run(other, "-m", "pip", "--disable-pip-version-check", "install", made, env=bare)

@@ -1,4 +1,4 @@
-"""Arguments of a wrong kind: what the message names."""
+"""Arguments of a wrong type, and the names in their messages."""
 
 import datetime
 import subprocess

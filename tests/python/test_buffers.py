@@ -1,4 +1,4 @@
-"""What may be passed for an array, and what is refused in which words."""
+"""Accepted arrays, and the errors of others."""
 
 import array
 import random
@@ -110,7 +110,7 @@ def test_a_bytearray_in_use_keeps_its_size(pair):
 
 
 class Interface:
-    """An array by __array_interface__ alone."""
+    """An array with __array_interface__ only."""
 
     def __init__(self, base, **changes):
         self.base = base
@@ -131,7 +131,7 @@ def test_array_interface(alone):
 
 
 class Lent:
-    """An array by DLPack alone."""
+    """An array with DLPack only."""
 
     def __init__(self, base, device=1):
         self.base, self.device = base, device
@@ -204,7 +204,7 @@ class Device:
 
 
 def tensor(base, dtype, **changes):
-    """What has the methods of torch's tensors that are used, and its name."""
+    """Returns an object with the name and methods of torch's tensors that are used."""
     import ctypes
 
     def method(value):

@@ -1,5 +1,5 @@
-"""The client of c10d stores beside PyTorch's own server, of both kinds: the tests in C that run on
-every kind of store (suite.py's caller names them in STORE_TESTS)."""
+"""The client of c10d stores with PyTorch's own server, of both kinds: the C tests that run on every
+kind of store (suite.py's caller names them in STORE_TESTS)."""
 
 import os
 import subprocess
@@ -26,8 +26,8 @@ MARK = bytes.fromhex("f16d0be4932a57c81eb970ad448f35d2")
 
 @pytest.fixture(params=["libuv", "poll"])
 def server(request):
-    """A port at which one serves, in a process of its own."""
-    # What it tells of connections that are closed may be much: no pipe for that.
+    """Starts a server in a separate process and returns its port."""
+    # Its output about closed connections may be long, so it is not a pipe.
     with subprocess.Popen([sys.executable, "-c", SERVER, request.param], stdin=subprocess.PIPE,
                           stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         try:
@@ -37,7 +37,7 @@ def server(request):
 
 
 def left_behind(port):
-    """All keys and values, as PyTorch's own client sees them."""
+    """Returns all keys and values, as PyTorch's own client sees them."""
     store = distributed.TCPStore("127.0.0.1", port, is_master=False, wait_for_workers=False,
                                  timeout=timedelta(seconds=60))
     return {key: store.get(key) for key in store.list_keys()}
@@ -52,10 +52,10 @@ def test_as_every_store(program, server):
     said = done.stdout + done.stderr
     assert done.returncode == 0 and "\nok 1 - " in said and "not ok" not in said, said
     if program.name == "test_store":
-        return  # its keys are no text to PyTorch
+        return  # its keys are not text to PyTorch
     values = left_behind(server)
     assert values
-    # Each store had keys of its own, and none holds what only this client understands.
+    # Each store had separate keys, and all values are readable by PyTorch's client.
     assert all(key.startswith("test ") and "/" in key for key in values), list(values)
     assert not [key for key, value in values.items() if MARK in value]
     if program.name == "test_store_waiting":

@@ -1,4 +1,4 @@
-"""Every collective in every type on 1 to 4 ranks, against numpy."""
+"""Every collective in every type on 1 to 4 ranks, compared with numpy."""
 
 import ml_dtypes
 import numpy as np
@@ -16,7 +16,7 @@ def numpy_type(name):
 
 
 def values(rank, dtype, length=LENGTH):
-    """Small whole numbers, whose sums of four every type but bool has."""
+    """Returns small integers; every type but bool can hold the sum of four."""
     found = [(rank + place) % 3 for place in range(length)]
     if dtype.kind == "c":
         return np.array([x + (x + 1) * 1j for x in found]).astype(dtype)
@@ -43,7 +43,7 @@ def inputs(context, dtype, length=LENGTH):
     return [values(rank, dtype, length) for rank in range(context.size)]
 
 
-# Each plays one call on one rank, and compares.
+# Each function makes one call on one rank, and checks the result.
 
 def broadcast(c, t):
     root = c.size - 1
@@ -186,7 +186,7 @@ def scatterv(c, t):
 
 
 def alltoallv(c, t):
-    sent = [c.rank + j for j in range(c.size)]  # symmetric: as much comes in
+    sent = [c.rank + j for j in range(c.size)]  # symmetric: the same amount is received
     data = np.concatenate([values(c.rank + 2 * j, t, sent[j]) for j in range(c.size)])
     out = np.zeros(sum(sent), t)
     c.alltoallv(data, out, sent, sent)

@@ -1,4 +1,4 @@
-"""What fails, on which rank, and what an exception tells."""
+"""Errors: the ranks that get them, and the contents of the exceptions."""
 
 import os
 import pickle
@@ -210,7 +210,7 @@ c.barrier()
 
 
 def test_an_exception_that_has_the_context_keeps_no_rank_waiting(job):
-    """Its frames have it, until Python has ended."""
+    """Its frames hold the context until Python has exited."""
     status, said = job(START + """
 if c.rank == 0:
     c.broadcast(bytearray(1), root=7)
@@ -267,7 +267,7 @@ def test_refusal_of_a_bad_environment(monkeypatch):
 
 
 def test_garbage_in_circles_is_left_in_order():
-    """Contexts before their devices, whatever the collector finds first."""
+    """Contexts are destroyed before their devices, in whatever order the collector finds them."""
     import gc
 
     for _ in range(30):

@@ -1,5 +1,5 @@
-"""What ranks remember, as PyTorch's flight recorder analyzer reads it. Which rank it blames for a mismatch
-depends on which file it happens to read first."""
+"""Traces of ranks as PyTorch's flight recorder analyzer reads them. The rank that it blames for a
+mismatch depends on the file that it happens to read first."""
 
 import json
 import re
@@ -52,14 +52,14 @@ c.barrier(); told(); c.barrier()
 
 
 def convert(folder, *arguments):
-    """The status, and what was said."""
+    """Returns the status and the output."""
     done = subprocess.run([sys.executable, "-m", "gloo_c.flight_recorder", *map(str, arguments)],
                           capture_output=True, text=True, cwd=folder, timeout=60)
     return done.returncode, done.stdout + done.stderr
 
 
 def analyze(folder):
-    """What PyTorch's analyzer says of traces in the folder."""
+    """Returns the analyzer's report on traces in the folder."""
     pytest.importorskip("torch")
     status, said = convert(folder, "--output", "recorded", *sorted(folder.glob("gloo-trace-*.json")))
     assert (status, said) == (0, "")

@@ -1,4 +1,4 @@
-"""The Python of docs/guide/python.md is Python, and names what is there."""
+"""The Python code in docs/guide/python.md compiles, and uses names that exist."""
 
 import ast
 import re
@@ -19,7 +19,7 @@ def blocks():
 
 
 def unknown(code):
-    """Names behind a dot that their object has not."""
+    """Returns attributes that their object does not have."""
     return [f"{node.value.id}.{node.attr}" for node in ast.walk(ast.parse(code))
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
             and node.value.id in KNOWN and node.attr != "COMM_WORLD"

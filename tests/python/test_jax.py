@@ -1,4 +1,4 @@
-"""JAX's own collectives, over gloo_c and over the Gloo that is part of JAX: the results are the same."""
+"""JAX's own collectives, over gloo_c and over the Gloo that is part of JAX: the results are equal."""
 
 import os
 import random
@@ -13,7 +13,7 @@ import pytest
 
 pytest.importorskip("jax", reason="jax is not installed")
 
-# Each program leaves its results in a file for each process, by name.
+# Each program writes its results to a file per process, by name.
 HEAD = """
 import os, sys
 how, folder = sys.argv[1:]
@@ -184,8 +184,8 @@ os._exit(0)
 
 
 def two_ports():
-    """A port that is free, and the next one as well, where systems do not choose ports by themselves:
-    what is free there now may be taken when JAX comes to it."""
+    """Returns a free port whose successor is also free, outside the range that the system assigns:
+    a port of that range may be taken before JAX uses it."""
     while True:
         with socket.socket() as one, socket.socket() as next_one:
             port = random.randrange(20000, 30000)
@@ -198,8 +198,8 @@ def two_ports():
 
 
 def run(folder, program, size, how, arguments=None, seconds=150):
-    """What each process said; whatever still runs when the time is up is ended. `arguments`: of the
-    program, in place of what those here take."""
+    """Returns the output of each process; processes that still run after the timeout are ended.
+    `arguments`: those of the program, instead of the defaults here."""
     path, port = folder / "program.py", two_ports()
     path.write_text(program)
     ours = re.compile(r"^(RANK|WORLD_SIZE|MASTER_.*|GLOO_(?!MPI).*|MPITRAMPOLINE.*|JAX_.*|XLA_FLAGS)$")
@@ -245,7 +245,7 @@ def results(folder, program, size, how):
     (MESHES, 4, 12), pytest.param(TRAINING, 2, 6, marks=pytest.mark.slow)],
     ids=["collectives-2", "collectives-4", "meshes-4", "training-2"])
 def test_results_are_those_of_jax(tmp_path, program, size, least):
-    """Bit for bit: two numbers have one sum, and those of more are exact here."""
+    """Bitwise equal: a sum of two numbers has one result, and sums of more are exact here."""
     ours, theirs = (results(tmp_path, program, size, how) for how in ("gloo_c", "gloo"))
     for rank in range(size):
         assert len(ours[rank]) >= least and ours[rank].keys() == theirs[rank].keys()
@@ -256,7 +256,7 @@ def test_results_are_those_of_jax(tmp_path, program, size, least):
 
 
 def test_training_on_four_processes_comes_close(tmp_path):
-    """Sums of four are rounded by order."""
+    """Sums of four are rounded in different orders."""
     import numpy
     ours, theirs = (results(tmp_path, TRAINING, 4, how) for how in ("gloo_c", "gloo"))
     for rank in range(4):

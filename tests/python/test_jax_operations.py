@@ -1,4 +1,4 @@
-"""gloo_c.jax.allreduce and the others: within jit, derivatives, vmap, loops; and their errors."""
+"""gloo_c.jax.allreduce and other operations: in jit, derivatives, vmap and loops, and their errors."""
 
 import shutil
 import subprocess
@@ -337,7 +337,7 @@ TYPE(F16); TYPE(F32); TYPE(F64); TYPE(C64); TYPE(BF16); TYPE(TOKEN); TYPE(C128);
 
 
 def compiled(text):
-    """What a compiler says of it; None: there is none."""
+    """Returns a compiler's output, or None without a compiler."""
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
         return None

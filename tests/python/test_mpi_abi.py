@@ -1,4 +1,4 @@
-"""libgloo_c_mpi.so, as MPItrampoline uses it, without MPItrampoline and JAX: by ctypes."""
+"""libgloo_c_mpi.so through ctypes, as MPItrampoline uses it, without MPItrampoline and JAX."""
 
 import ctypes
 import os
@@ -12,7 +12,7 @@ import pytest
 import gloo_c.jax
 
 LIST = Path(__file__).resolve().parents[2] / "python/mpi/abi.txt"
-# What each program begins with: the library, constants by name, and calls that must succeed.
+# The beginning of each program: the library, constants by name, and calls that must succeed.
 HEAD = """
 import ctypes, sys
 import numpy as np
@@ -183,7 +183,7 @@ def test_constants_of_a_kind_differ():
 
 
 def alone(program, **variables):
-    """What a program says that is no rank of a job, but for these variables."""
+    """Returns the output of a program that is not part of a job, with these variables."""
     ours = re.compile("^(RANK|WORLD_SIZE|MASTER_.*|GLOO_.*)$")
     kept = {name: value for name, value in os.environ.items() if not ours.match(name)}
     done = subprocess.run([sys.executable, "-c", HEAD + program], capture_output=True, text=True,

@@ -1,4 +1,4 @@
-"""What is run: the self-test, the benchmark, mpi4py's names, the log, and the types."""
+"""Programs and types: the self-test, the benchmark, mpi4py's names, the log, and type checks."""
 
 import re
 import subprocess
@@ -144,7 +144,7 @@ def test_questions():
 
 def test_types_of_the_package():
     pytest.importorskip("mypy")
-    # Parts for packages that are not installed have types that cannot be known.
+    # Modules for packages that are not installed cannot be type-checked.
     left_out = [f"--exclude=gloo_c/{part}/" for part in ("torch",) if find_spec(part) is None]
     done = subprocess.run([sys.executable, "-m", "mypy", "--strict", "-p", "gloo_c", *left_out,
                            "--cache-dir=/dev/null"], capture_output=True, text=True, timeout=300)
@@ -161,7 +161,7 @@ def test_every_call_has_four_documented_forms():
 
 
 def test_every_function_of_the_library_is_reachable():
-    """The declarations are those of the headers, so a few stand for all."""
+    """The declarations come from the headers, so a few of them are enough."""
     from gloo_c._binding import ffi, lib
 
     for name in ("gloo_allreduce_list_init", "gloo_requests_join", "gloo_context_split_start",

@@ -1,4 +1,4 @@
-"""Calls that were started: waiting, dropping, functions at the end, asyncio."""
+"""Requests: waiting, dropping, callbacks, asyncio."""
 
 import asyncio
 import gc
@@ -33,7 +33,7 @@ def test_wait_again_after_its_time(pair):
 
 
 def test_dropped_requests_go_on_and_keep_their_arrays(pair):
-    """Neither freed under the operation, nor cancelled, nor kept for ever."""
+    """They are not freed during the operation, not cancelled, and not kept after it."""
     class Kept(np.ndarray):
         pass
 
@@ -48,7 +48,7 @@ def test_dropped_requests_go_on_and_keep_their_arrays(pair):
         last = np.ones(1)
         c.allreduce(last)
         assert last[0] == 2
-        c.allreduce_start(np.ones(1)).wait()  # looks after those that were dropped
+        c.allreduce_start(np.ones(1)).wait()  # destroys dropped requests
         c.allreduce_start(np.ones(1)).wait()
         gc.collect()
         assert sum(ref() is not None for ref in gone) == 0
@@ -82,7 +82,7 @@ def test_functions_at_the_end(pair):
         request = c.allreduce_start(np.ones(3))
         request.on_done(lambda r: (found.append(r), ended.set()))
         assert ended.wait(10) and found == [request] and request.test()
-        request.on_done(found.append)  # it is over: at once
+        request.on_done(found.append)  # completed: called at once
         assert found == [request, request]
 
         persistent, times = c.allreduce_init(np.ones(3)), []
@@ -104,7 +104,7 @@ def test_a_persistent_request_with_a_function_can_be_collected(pair, runs, early
     def play(c):
         request, ended = c.allreduce_init(np.ones(3)), threading.Semaphore(0)
 
-        def end(given, kept=[request]):  # a circle
+        def end(given, kept=[request]):  # a cycle
             ended.release()
 
         if early:
@@ -119,7 +119,7 @@ def test_a_persistent_request_with_a_function_can_be_collected(pair, runs, early
         c.barrier()
         deadline = time.monotonic() + 60
         while gone() is not None and time.monotonic() < deadline:
-            gc.collect()  # the thread that called the function may have it still
+            gc.collect()  # the callback's thread may still hold it
             time.sleep(0.01)
         assert gone() is None
 
@@ -162,7 +162,7 @@ def test_functions_may_take_locks_of_threads_that_wait(pair):
             c.barrier(tag=1)  # nothing was sent until now
             c.send(b"1", other)
             assert begun.wait(60)
-            request.wait()  # lets go of what the library has of it
+            request.wait()  # drops the library's references
             del request
             assert not ended.is_set()
         assert ended.wait(60)
@@ -268,7 +268,7 @@ def test_closing_ends_what_is_under_way(alone):
 
 
 def test_closing_while_another_thread_is_in_a_call(pair):
-    """It keeps the context until its call returns."""
+    """The thread keeps the context until its call returns."""
     def play(c):
         if c.rank == 0:
             raised = []
@@ -308,7 +308,7 @@ def test_asyncio_errors_and_cancelled_futures(pair):
                 if data == b"x":
                     break
                 await asyncio.sleep(0.02)
-            assert data == b"x"  # the operation went on
+            assert data == b"x"  # the operation continued
             assert await c.recv_any_async(data) == 1
         else:
             await c.barrier_async(tag=1)
@@ -357,7 +357,7 @@ def test_closing_a_context_that_a_loop_waits_for(alone):
 
 
 def test_threads_with_tags(pair):
-    """Several threads of a rank, each with a tag of its own."""
+    """Several threads of a rank, each with a separate tag."""
     def play(c):
         wrong = []
 

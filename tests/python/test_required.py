@@ -1,5 +1,5 @@
-"""GLOO_SECURITY=required: without a secret no rank starts, by whatever name the library is used.
-Each case is a process, for a process reads its environment once."""
+"""GLOO_SECURITY=required: without a secret no rank starts, under any name of the library. Each case
+is a process, because a process reads its environment once."""
 
 import os
 import subprocess

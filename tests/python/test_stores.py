@@ -1,4 +1,4 @@
-"""Stores: those of the library, and those that are Python."""
+"""Stores: those of the library, and those in Python."""
 
 import os
 import threading
@@ -10,7 +10,7 @@ import gloo_c
 
 
 class Dictionary:
-    """A store of the program's own."""
+    """A store of the program."""
 
     def __init__(self):
         self.values, self.changed = {}, threading.Condition()
@@ -31,7 +31,7 @@ class Dictionary:
 
 
 class Whole(Dictionary):
-    """With what a store may have besides."""
+    """A store with all optional operations."""
 
     def add(self, key, amount):
         with self.changed:
@@ -154,7 +154,7 @@ def test_what_a_store_lacks_is_unsupported():
 
 
 def test_a_store_stays_for_ranks_that_come_later():
-    """What serves the store may be dropped by the program that made its context."""
+    """The program may drop the serving store after it has created its context."""
     wrong = []
     served = gloo_c.TcpStore("127.0.0.1", serve=True)
     port = served.port

@@ -1,5 +1,5 @@
-"""Training that outlives a rank that is killed: by torchrun, which starts all again, and by those
-that are left."""
+"""Training that survives the death of a rank: by torchrun, which restarts all, and by the surviving
+ranks."""
 
 import os
 import re
@@ -40,7 +40,7 @@ def losses(said):
 
 @pytest.fixture(name="loss", scope="module")
 def fixture_loss(tmp_path_factory):
-    """Of one rank to which nothing happens: all take the same steps."""
+    """Returns the loss of one rank without failures: all take the same steps."""
     checkpoint = tmp_path_factory.mktemp("one") / "digits.pt"
     ((status, said),) = run_ranks(1, FOLDER / "restarts.py", *STEPS, "--checkpoint", checkpoint,
                                   timeout=240)
@@ -50,7 +50,7 @@ def fixture_loss(tmp_path_factory):
 
 
 def test_those_that_are_left_end_by_themselves(tmp_path):
-    """With an error that names the rank. torchrun waits for nothing else."""
+    """They fail with an error that names the rank. torchrun waits for nothing else."""
     done = run_ranks(3, FOLDER / "restarts.py", *STEPS, "--kill", 1, "--checkpoint",
                      tmp_path / "digits.pt", timeout=240)
     assert [status for status, _said in done] == [1, -signal.SIGKILL, 1], done

@@ -1,4 +1,4 @@
-"""The examples, short, on two processes, with either backend: both give the same."""
+"""The examples, shortened, on two processes, with either backend: the results are equal."""
 
 import re
 from pathlib import Path
@@ -30,7 +30,7 @@ def test_example(example):
     said = {}
     for backend in ("gloo", "gloo_c"):
         done = run_ranks(2, FOLDER / example, "--backend", backend, *EXAMPLES[example])
-        # PyTorch's gloo may abort at the end of Python: see torch_features.py.
+        # PyTorch's gloo may abort when Python exits: see torch_features.py.
         assert backend == "gloo" or [status for status, _text in done] == [0, 0], done
         said[backend] = without_what_differs(done[0][1])
     assert said["gloo_c"] and said["gloo"].startswith(said["gloo_c"].rstrip()), said

@@ -1,4 +1,4 @@
-"""What PyTorch builds on a backend: torch_features.py, on 1 to 4 processes."""
+"""PyTorch's features that use a backend: torch_features.py, on 1 to 4 processes."""
 
 import re
 from pathlib import Path
@@ -16,7 +16,7 @@ _said = {}
 
 
 def said(size):
-    """The status and the lines of all features of a size, which are one run."""
+    """Returns the status and the lines of all features for a size, which are one run."""
     if size not in _said:
         done = run_ranks(size, PROGRAM, "gloo_c", timeout=240)
         _said[size] = [status for status, _text in done], "".join(text for _status, text in done)

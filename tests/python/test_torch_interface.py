@@ -1,5 +1,5 @@
-"""What PyTorch's gloo takes and promises beside the operations themselves: short forms, aliased
-tensors, several tensors of a rank, exceptions, and what barriers and shutdown wait for."""
+"""Properties of PyTorch's gloo besides its operations: short forms, aliased tensors, several
+tensors per rank, exceptions, and what barriers and shutdown wait for."""
 
 import gc
 import threading
@@ -35,7 +35,7 @@ def full(*values):
 @pytest.mark.parametrize("wait", [lambda work: work.wait(), lambda work: work.get_future().wait()],
                          ids=["work", "future"])
 def test_a_barrier_waits_for_the_results_of_collectives_before_it(asynchronous, wait):
-    """These results are copied when they have come; plain ones are in torch_features.py."""
+    """These results are copied on completion; plain ones are in torch_features.py."""
     def body(group, rank):
         for _ in range(10):
             tensors = [torch.full((60, 50), float(number)).t() for number in range(12)]
@@ -63,8 +63,8 @@ def test_a_barrier_does_not_wait_for_a_receive(asynchronous):
 
 
 def test_an_asynchronous_barrier_lets_its_caller_go_on():
-    """Rank 1 makes its calls only after a message that rank 0 sends behind the barrier; and what
-    comes behind that keeps its order."""
+    """Rank 1 makes its calls only after a message that rank 0 sends after the barrier; later calls
+    keep their order."""
     def body(group, rank):
         first, second, got = full(1), full(2), full(0)
         if rank == 0:
@@ -108,7 +108,7 @@ def test_a_group_is_left_when_its_collectives_have_completed(leave):
     def late():
         group = made(1)
         assert leaving.wait(30)
-        time.sleep(0.2)  # so that rank 0 is on its way out
+        time.sleep(0.2)  # so that rank 0 is already leaving
         mine = full(2)
         try:
             group.allreduce(mine).wait()
@@ -296,7 +296,7 @@ def test_outputs_that_are_inputs(asynchronous):
         same(output, full(5, 6) if rank == 0 else full(7, 8))
 
         outputs = [full(1, 2), full(3, 4)]
-        mine = outputs[1 - rank]  # where the other rank's is to go
+        mine = outputs[1 - rank]  # the destination of the other rank's block
         group.allgather([outputs], [mine], options("AllgatherOptions")).wait()
         same(torch.cat(outputs), full(3, 4, 1, 2))
 
@@ -347,7 +347,7 @@ def test_results_of_inference_tensors():
         with torch.inference_mode():
             column = torch.full((3, 2), float(rank))[:, 0]
             work = group.allreduce(column)
-        # By a thread that is not in inference mode.
+        # Copied in a thread that is not in inference mode.
         same(work.get_future().wait()[0].contiguous(), full(1, 1, 1))
 
     on(2, body)

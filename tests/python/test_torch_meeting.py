@@ -1,4 +1,4 @@
-"""Where the ranks of a process group meet, and who else may try to."""
+"""The meeting of a process group's ranks, and strangers that try to join."""
 
 import os
 import random
@@ -15,7 +15,7 @@ from gloo_c import GlooError, TcpStore  # noqa: E402
 from gloo_c.torch import _meeting as meeting  # noqa: E402
 from gloo_c.torch._store import functions_of  # noqa: E402
 
-STRANGER = 4242  # a user that is nobody's here
+STRANGER = 4242  # a user with no processes here
 TIMEOUT = 20.0
 
 
@@ -30,13 +30,13 @@ def meet(store, rank, size=2, timeout=TIMEOUT, name="group"):
 
 
 def met(store, size=2):
-    """What each rank got: its meeting, or what was raised."""
+    """Returns the meeting of each rank, or its exception."""
     got = [None] * size
 
     def be(rank):
-        try:  # one client of a TCPStore does one thing at a time
+        try:  # a client of a TCPStore handles one request at a time
             got[rank] = meet(store.clone() if isinstance(store, dist.TCPStore) else store, rank, size)
-        except Exception as error:  # to be looked at
+        except Exception as error:  # checked by the caller
             got[rank] = error
 
     threads = [threading.Thread(target=be, args=(rank,)) for rank in range(size)]
@@ -88,7 +88,7 @@ def test_group_made_again_does_not_find_the_record_of_the_first():
 
 
 def again(theirs, first, delete=True):
-    """A second group of the same name, whose rank 1 is faster than rank 0 to leave the first."""
+    """A second group of the same name, whose rank 1 leaves the first group before rank 0."""
     got = []
     early = threading.Thread(target=lambda: got.append(meet(theirs, 1)))
     early.start()
@@ -107,7 +107,7 @@ def again(theirs, first, delete=True):
 
 
 class Kept(dist.Store):
-    """One that deletes nothing."""
+    """A store that deletes nothing."""
 
     def __init__(self, store):
         super().__init__()
@@ -126,7 +126,7 @@ def test_rank_that_has_met_waits_for_the_group_that_is_made_next(delete):
 
 
 def test_meeting_that_another_group_of_the_server_has_is_not_taken_for_the_own():
-    """A port that was given to another group since."""
+    """The port was since given to another group."""
     theirs = dist.HashStore()
     port = meet(tcp_store(), 0, name="other")._record.port
     theirs.set(meeting.KEY, record(port=port))
@@ -161,7 +161,7 @@ def test_wrong_record_is_replaced_by_rank_0():
 
 def test_record_of_a_rank_that_is_gone_is_read_again():
     theirs = dist.HashStore()
-    theirs.set(meeting.KEY, record(port=1))  # where nobody listens
+    theirs.set(meeting.KEY, record(port=1))  # without a listener
     got = []
     early = threading.Thread(target=lambda: got.append(meet(theirs, 1)))
     early.start()
@@ -201,7 +201,7 @@ def test_launchers_word_counts_for_its_own_store_and_ranks(monkeypatch, changes,
 
 
 def test_each_launcher_speaks_of_its_own_ranks_alone(tmp_path):
-    """Two jobs of one host, each of which is on one host, meet in a third group."""
+    """Two jobs on one host, each on one host only, meet in a third group."""
     store = tcp_store()
     program = tmp_path / "side.py"
     program.write_text(
@@ -247,8 +247,8 @@ print("met", flush=True)
 
 @pytest.mark.parametrize("launched_first", [0, 1])
 def test_launched_side_and_a_plain_one_meet_in_a_third_group(launched_first, tmp_path):
-    """A trainer of two ranks by torchrun, with a group of its own, and a process that generates; or the other way
-    round, where rank 0 is the plain one."""
+    """A trainer of two ranks started by torchrun, with a group, and a generating process; or the
+    reverse, where rank 0 is the process without a launcher."""
     store = tcp_store()
     program = tmp_path / "third.py"
     program.write_text(THIRD_GROUP)
@@ -270,7 +270,7 @@ def test_file_store_waits_for_a_rank_that_comes_later(tmp_path):
     got = []
     early = threading.Thread(target=lambda: got.append(meet(theirs[1], 1)))
     early.start()
-    time.sleep(1.2)  # longer than the store is asked at a time
+    time.sleep(1.2)  # longer than one attempt at the store
     first = meet(theirs[0], 0)
     early.join()
     first.store.set("key", b"there")
@@ -350,7 +350,7 @@ def test_bytes_by_chance_are_a_record_or_an_error():
 
 @pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="another user is imitated by root on Linux")
 def test_server_of_another_user_is_no_meeting_place():
-    """Whoever writes the record, and whatever host it names."""
+    """This holds for any writer of the record, and any host in it."""
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
@@ -370,7 +370,7 @@ def test_server_of_another_user_is_no_meeting_place():
                 meet(theirs, 1, timeout=1.0)
 
         class Elsewhere(dist.TCPStore):
-            host = "a-name"  # nothing is known of
+            host = "a-name"  # an unknown name
 
         theirs = Elsewhere("127.0.0.1", 0, 1, True, wait_for_workers=False)
         theirs.set(meeting.KEY, record(port=port, host="0" * 32, remote="127.0.0.1"))
@@ -407,7 +407,7 @@ def test_two_hosts_meet_by_the_address_of_the_first(monkeypatch):
     monkeypatch.setattr(meeting, "own_address", lambda master: ("127.0.0.1", "0.0.0.0"))
     first = meet(theirs, 0)
     first.store.set("key", b"there")
-    monkeypatch.setattr(meeting, "host_identity", lambda: "f" * 32)  # of the second
+    monkeypatch.setattr(meeting, "host_identity", lambda: "f" * 32)  # the second host's
     second = meet(theirs, 1)
     assert second.store.get("key", 20) == b"there"
 
@@ -416,7 +416,7 @@ def test_two_hosts_meet_by_the_address_of_the_first(monkeypatch):
 
 @pytest.fixture(name="several")
 def fixture_several(monkeypatch):
-    """Nothing says that all ranks are here."""
+    """Makes it unknown whether all ranks are on this host."""
     monkeypatch.setattr(meeting, "known_here", lambda store, size: False)
     monkeypatch.setattr(meeting, "own_address", lambda master: ("10.0.0.9", "127.0.0.1"))
 

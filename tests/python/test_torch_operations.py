@@ -1,6 +1,6 @@
-"""Every operation of the PyTorch backend, in every type, on 1 to 4 ranks, against plain references.
-Ranks are threads here, each with a group of its own; what needs PyTorch's own groups, which a
-process has one set of, is in test_torch_features.py."""
+"""Every operation of the PyTorch backend, in every type, on 1 to 4 ranks, compared with plain
+references. Ranks are threads here, each with a group; tests that need PyTorch's own groups, of
+which a process has one set, are in test_torch_features.py."""
 
 import threading
 from datetime import timedelta
@@ -20,7 +20,7 @@ FLOATS = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
 WHOLE = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.uint16, torch.uint32,
          torch.uint64]
 COMPLEX = [torch.complex64, torch.complex128]
-# Types that are only moved: the library has has no arithmetic the last ones.
+# Types that are only moved: the library has no arithmetic for the last ones.
 MOVED = [*FLOATS, *WHOLE, *COMPLEX, torch.bool, torch.float8_e4m3fn, torch.float8_e5m2,
          torch.complex32, torch.float8_e4m3fnuz]
 NAMES = {"ids": lambda value: str(value).removeprefix("torch.")}
@@ -37,7 +37,7 @@ def asynchronous(request):
 
 
 def values(rank, count, dtype):
-    """Small whole numbers, which every type can add exactly."""
+    """Returns small integers, which every type can add exactly."""
     numbers = (torch.arange(count) + rank) % 3 + 1
     if dtype == torch.bool:
         return numbers > 2
@@ -62,7 +62,7 @@ REDUCTIONS += [(op, dtype) for op in ("SUM", "MAX") for dtype in (torch.float8_e
 
 
 def reduced(op, inputs):
-    """By a loop over the ranks."""
+    """Reduces by a loop over the ranks."""
     dtype = inputs[0].dtype
     wide = torch.complex128 if dtype in COMPLEX else torch.float64 if dtype.is_floating_point else (
         torch.bool if dtype == torch.bool else torch.int64)
@@ -85,7 +85,7 @@ def reduced(op, inputs):
 
 
 def close(found, expected):
-    """The same, up to how a mean is rounded."""
+    """Compares, with a tolerance for the rounding of means."""
     assert found.dtype == expected.dtype and found.shape == expected.shape
     if found.dtype.is_floating_point or found.dtype.is_complex:
         wide = torch.complex128 if found.dtype.is_complex else torch.float64
@@ -223,7 +223,7 @@ def test_moves(size, asynchronous, dtype):
 
 
 def test_uneven_moves(size, asynchronous):
-    """Rank r has r + 1 rows for each other rank, of r + 2 for its own output of a gather."""
+    """Rank r has r + 1 rows for each other rank, and r + 2 for its own output of a gather."""
     def body(group, rank):
         options = given(c10d.AllgatherOptions, asynchronous)
         outputs = [torch.empty(other + 2, 2) for other in range(size)]
@@ -370,7 +370,7 @@ def test_futures_and_their_callbacks(size):
 
         futures = [group.allreduce([torch.ones(10)], c10d.AllreduceOptions()).get_future()
                    for _ in range(4)]
-        # One after the other, so that all ranks make the same calls in the same order.
+        # In sequence, so that all ranks make the same calls in the same order.
         for future in futures:
             same(future.then(again).wait(), torch.full((3,), float(size)))
 

@@ -1,4 +1,4 @@
-"""torch_own/run_file.py and torch_own_tests.py: what they do with tests that go wrong."""
+"""torch_own/run_file.py and torch_own_tests.py with tests that fail in various ways."""
 
 import json
 import os

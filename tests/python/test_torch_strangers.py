@@ -1,6 +1,7 @@
-"""Strangers beside jobs of PyTorch, in each way to start one: see torch_strangers.py.
+"""Strangers next to PyTorch jobs, for each way to start one: see torch_strangers.py.
 
-STRANGER_ROUNDS=20 has each case take twenty rounds. Cases and their sums are printed (pytest -s)."""
+With STRANGER_ROUNDS=20 each case takes twenty rounds. Cases and their totals are printed (pytest
+-s)."""
 
 import os
 import shutil
@@ -21,7 +22,8 @@ CASES = ["host/auth/beside", "host/auth/names", "host/auth/port", "network/auth/
 
 @pytest.fixture(name="strangers")
 def fixture_strangers(tmp_path):
-    """What strangers have tried and read beside jobs that are started so, where nothing is wrong."""
+    """Returns a function that runs cases, requires that none has a fault, and returns the strangers'
+    attempts and findings."""
     why = torch_strangers.missing()
     if why:
         pytest.skip(why)
@@ -40,7 +42,7 @@ def fixture_strangers(tmp_path):
 
 
 def try_until(what, strangers, case, tried):
-    """Repeats the case until the count of `what` shows that the strangers were quick enough to try it."""
+    """Repeats the case until the count of `what` shows that the strangers made the attempt in time."""
     for _attempt in range(ATTEMPTS):
         if tried.get(what):
             return

@@ -1,4 +1,4 @@
-"""Ranks that die one after the other, and those that are left: run by the four ranks of a job."""
+"""Ranks die one after the other, and the survivors continue: run by the four ranks of a job."""
 
 import os
 import signal
@@ -17,7 +17,7 @@ FIRST_RANK = dist.get_rank()
 
 
 def sum_of(group=None):
-    """Of the ranks that this rank's group had in the beginning."""
+    """Returns the sum over the original ranks of this rank's group."""
     total = torch.tensor([float(FIRST_RANK)])
     dist.all_reduce(total, group=group)
     return total.item()
@@ -38,7 +38,8 @@ def die():
 
 
 def check(ranks):
-    """The world, a group of its first and last ranks, and one of all made of FIRST_RANKs `ranks`."""
+    """Checks the world, a group of its first and last ranks, and a group of all, made of
+    FIRST_RANKs `ranks`."""
     assert gloo_c.torch.error() is None
     assert (dist.get_rank(), dist.get_world_size()) == (ranks.index(FIRST_RANK), len(ranks))
     assert sum_of() == sum(ranks)
@@ -52,7 +53,7 @@ def check(ranks):
 
 
 def without_3():
-    """Rank 1 waits in a group whose members all live."""
+    """Rank 1 waits in a group whose members are all alive."""
     pairs = [dist.new_group([0, 1], timeout=LIMIT), dist.new_group([2, 3], timeout=LIMIT)]
     check([0, 1, 2, 3])
     if FIRST_RANK == 3:
@@ -66,7 +67,7 @@ def without_3():
 
 
 def without_the_first():
-    """Which keeps the store."""
+    """The first rank serves the store."""
     if dist.get_rank() == 0:
         die()
     expect_a_death(sum_of)

@@ -1,9 +1,9 @@
-"""How errors arrive in PyTorch: run by both ranks of a job.
+"""Errors as they appear in PyTorch: run by both ranks of a job.
 
 usage: torch_errors.py CASE
 
-Each rank prints what it found, or nothing; a rank that should die does. A rank that gets an error
-other than the one that is expected ends with a traceback."""
+Each rank prints its findings, or nothing; a rank that should die does. A rank that gets an
+unexpected error ends with a traceback."""
 
 import datetime
 import os
@@ -49,7 +49,7 @@ def die():
 
 
 def end_here():
-    """Without what Python does at its end, which the other rank's death may disturb."""
+    """Exits without Python's cleanup, which the other rank's death may disturb."""
     sys.stdout.flush()
     os._exit(0)
 
@@ -92,7 +92,7 @@ def timeout():
 
 
 def a_timeout_of_zero_is_not_the_default():
-    dist.barrier()  # rank 0 keeps the store, and is not to end before rank 1 has begun
+    dist.barrier()  # rank 0 serves the store, and must not exit before rank 1 has started
     if RANK == 1:
         time.sleep(3)
         end_here()
@@ -166,7 +166,8 @@ def groups_fail_alone():
 
 
 def compared_calls_differ():
-    """With TORCH_DISTRIBUTED_DEBUG=DETAIL: told before anything is sent, so the group stays."""
+    """With TORCH_DISTRIBUTED_DEBUG=DETAIL the difference is reported before anything is sent, so
+    the group remains usable."""
     other = dist.new_group([0, 1])
     for group in (dist.group.WORLD, other):
         expect(lambda: dist.all_reduce(one, group=group) if RANK else dist.broadcast(one, 0, group),

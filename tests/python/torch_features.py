@@ -1,11 +1,11 @@
-"""What of PyTorch works on a backend: run by every rank of a job.
+"""Features of PyTorch that work on a backend: run by every rank of a job.
 
 usage: torch_features.py BACKEND [FEATURE...]
 
-Each feature is a function here. Rank 0 prints "ok NAME", or "failed NAME: WHY" when it failed on any
-rank, which the store tells; so one that fails does not end the others. (A group of PyTorch's own
-gloo would do as well, but programs that have one abort now and then at their end: its thread lets go
-of Python objects while Python ends.)"""
+Each feature is a function here. Rank 0 prints "ok NAME", or "failed NAME: WHY" if it failed on any
+rank, as recorded in the store, so a failure does not end the others. (A group of PyTorch's own gloo
+would also work, but programs that have one occasionally abort at exit: its thread releases Python
+objects while Python exits.)"""
 
 import datetime
 import os
@@ -52,7 +52,7 @@ def batch(step, width):
 
 
 def alike_everywhere(module):
-    """All ranks have the same parameters, bit for bit."""
+    """Checks that all ranks have bitwise equal parameters."""
     mine = torch.cat([p.detach().flatten() for p in module.parameters()])
     others = [torch.empty_like(mine) for _ in range(SIZE)]
     dist.all_gather(others, mine)
@@ -179,7 +179,7 @@ def groups():
 
 @feature
 def backends_by_device():
-    """Since PyTorch 2.14; before, that is said."""
+    """Requires PyTorch 2.14; older versions report that."""
     if torch.__version__ < "2.14":
         try:
             dist.new_group(list(range(SIZE)), backend="cpu:gloo_c,cuda:gloo")
@@ -310,7 +310,7 @@ def ddp_sparse_embedding():
 
 @feature
 def sync_batch_norm_is_refused_by_pytorch():
-    """It needs an accelerator; the error is PyTorch's own."""
+    """It requires an accelerator; the error is PyTorch's own."""
     error = ""
     try:
         nn.SyncBatchNorm(4)(torch.randn(2, 4))

@@ -13,7 +13,7 @@ TIMEOUT = timedelta(seconds=30)
 
 
 def on(size, body, errors=False):
-    """What body(group, rank) returns on each of `size` ranks."""
+    """Returns the results of body(group, rank) on each of `size` ranks."""
     store, results, raised = dist.HashStore(), [None] * size, []
 
     def rank_main(rank):
@@ -46,7 +46,7 @@ def given(kind, asynchronous, **values):
 
 
 def bits(tensor):
-    """Its elements as bytes: also of types that cannot be compared."""
+    """Returns the elements as bytes, even of types that cannot be compared."""
     if not tensor.numel():
         return tensor.new_empty(0, dtype=torch.uint8)
     return tensor.contiguous().reshape(-1).view(torch.uint8)

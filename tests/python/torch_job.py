@@ -1,4 +1,4 @@
-"""Programs that are run as the ranks of one job of PyTorch, on this machine."""
+"""Programs that run as the ranks of one PyTorch job, on this machine."""
 
 import os
 import socket
@@ -14,13 +14,13 @@ def free_port():
 
 
 def run_ranks(size, program, *arguments, timeout=60):
-    """[(status, what it wrote)] of each rank. Those that are not done in time are ended."""
+    """Returns [(status, output)] of each rank. Ranks that exceed the timeout are ended."""
     port, processes = free_port(), []
     for rank in range(size):
         environment = {**os.environ, "RANK": str(rank), "LOCAL_RANK": str(rank),
                        "WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1",
                        "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}
-        if size != 3:  # as torchrun says that all ranks are on this host
+        if size != 3:  # as torchrun reports that all ranks are on this host
             environment["LOCAL_WORLD_SIZE"] = str(size)
         processes.append(subprocess.Popen(
             [sys.executable, str(program), *map(str, arguments)], env=environment,

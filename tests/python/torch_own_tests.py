@@ -35,7 +35,7 @@ OURS, THEIRS = "gloo_c", "gloo"
 NOT_TO_BE_HAD = "not run: the files of Debian's source package could not be had"
 OWN = "distributed.py"
 
-# What runs in CI: files, and patterns of their tests. What no group takes part in is left out.
+# The files and patterns of tests that run in CI. Tests without a process group are left out.
 _DISTRIBUTED = """
 Backend_enum_class DistributedDataParallelCPU accumulate_gradients_no_sync_allreduce_with_then_hook all_gather
 all_gather_coalesced_simple all_gather_object_subgroup all_reduce_coalesced_full_group_max
@@ -57,7 +57,7 @@ SLICE = {
     "checkpoint/test_file_system_checkpoint_cpu.py": "",
     "elastic/agent/server/test/local_elastic_agent_test.py": "test_simple_dist_sum_c10d$",
 }
-# Globs of those that --all runs.
+# Globs of the files that --all runs.
 ALL = [OWN, "test_c10d_gloo.py", "test_c10d_spawn_gloo.py", "test_c10d_common.py",
        "test_c10d_object_collectives.py", "test_collective_utils.py", "test_functional_api.py",
        "test_pg_wrapper.py", "test_store.py", "test_device_mesh.py", "_tensor/test_*.py",
@@ -66,7 +66,7 @@ ALL = [OWN, "test_c10d_gloo.py", "test_c10d_spawn_gloo.py", "test_c10d_common.py
 
 
 def chosen(given):
-    """{file: (its path, the pattern of its tests)}, and why there are no others."""
+    """Returns {file: (its path, the pattern of its tests)}, and why there are no others."""
     wanted = dict(SLICE)
     if given.files:
         wanted = {file: pattern for file, _colon, pattern in (each.partition(":") for each in given.files)}
@@ -91,7 +91,7 @@ def chosen(given):
 
 
 def run(given, backend, file, path, patterns):
-    """{test: what is known of it}: all tests of a file, with one backend."""
+    """Returns {test: outcome} for all tests of a file, with one backend."""
     logs = given.logs / f"{file.replace('/', '-')}.{backend}.log"
     with tempfile.TemporaryDirectory() as folder:
         results = Path(folder) / "results"
@@ -121,13 +121,13 @@ def exactly(tests):
 
 
 def known(file, test, each):
-    """Why it cannot be otherwise, where that is known and it failed as it then does."""
+    """Returns the known reason of a difference, if the test failed in the known way."""
     why, pattern = KNOWN.get(file, {}).get(test, (None, ""))
     return why if why and re.search(pattern, each["why"], re.S) else None
 
 
 def differences(file, runs):
-    """Tests that gloo passes and gloo_c does not, and whether that is known."""
+    """Returns tests that gloo passes and gloo_c does not, and whether that is known."""
     theirs = runs[THEIRS]
     for test, each in runs[OURS].items():
         if each["outcome"] != "passed" and theirs.get(test, {}).get("outcome") == "passed":
@@ -138,7 +138,7 @@ def differences(file, runs):
 
 
 def again(given, file, path, runs):
-    """Run once more what differs, and say what was unsteady."""
+    """Runs differing tests once more, and reports the unsteady ones."""
     wrong = [test for test, _each, why in differences(file, runs) if why is None and test in runs[OURS]]
     if not 0 < len(wrong) <= 20:
         return
@@ -149,7 +149,7 @@ def again(given, file, path, runs):
 
 
 def last(text):
-    """The exception that ended a rank."""
+    """Returns the exception that ended a rank."""
     for rank in reversed(re.split(r"^Process \d+ exited with error code.*", text, flags=re.M)[:2]):
         found = re.findall(r"^((?:[\w.]+\.)?\w*(?:Error|Exception)\b: .*)", rank, re.M)
         found = [line for line in found if not line.startswith("RuntimeError: Process ")]
@@ -163,7 +163,7 @@ def count(results, outcome):
 
 
 def told(file, runs):
-    """One line of the table."""
+    """Prints a line of the table."""
     excused = {test for test, _each, why in differences(file, runs) if why}
     for backend, results in runs.items():
         known_ones = len(excused) if backend == OURS else 0
@@ -173,7 +173,7 @@ def told(file, runs):
 
 
 def judge(found):
-    """Tell of single tests; whether all is as it should be."""
+    """Reports single tests; returns true if all results are as expected."""
     good = True
     for file, runs in found.items():
         for backend, results in runs.items():

@@ -1,6 +1,8 @@
-"""A process that is no part of a job of PyTorch, and tries to be: to learn, to join, to have names first.
+"""A process outside a PyTorch job that tries to read from it, to join it, and to take names before
+it.
 
-It goes by what the system shows to everybody, by PyTorch's store, which lets in everybody, and by the library."""
+It uses public information of the system, PyTorch's store, which accepts any process, and the
+library."""
 
 import ctypes
 import glob
@@ -24,7 +26,7 @@ import stranger as raw  # noqa: E402 - what processes of the library say to each
 
 NOBODY = 65534
 CLONE_NEWNET = 0x40000000
-PORTS = (40000, 41500)  # that the system gives away where the job runs
+PORTS = (40000, 41500)  # that the system assigns where the job runs
 RECORD = re.compile(rb"1 [0-9a-f]{32} [0-9a-f]{16} [0-9]+ [0-9A-Za-z.:]+ [0-9A-Za-z.:]*")
 
 
@@ -42,7 +44,7 @@ def enter_network(process):
 
 
 def store_at(host, port):
-    """PyTorch's; None if it ended, or is none."""
+    """Returns PyTorch's store, or None if it has ended, or is a different server."""
     try:
         return dist.TCPStore(host, port, None, False, timedelta(seconds=1), wait_for_workers=False)
     except RuntimeError:
@@ -50,13 +52,14 @@ def store_at(host, port):
 
 
 class Sockets:
-    """Inodes of the job's sockets. This takes what a stranger does not have: being root, so another process sets them.
-    Launchers have ports of their own, and some do not stand what strangers say there."""
+    """Inodes of the job's sockets. Finding them requires root, which a stranger is not, so another
+    process sets them. Launchers have ports of their own, and some do not tolerate a stranger's
+    messages there."""
 
     LAUNCHERS = ("mpirun", "orted", "prted")
 
     def __init__(self):
-        self.shared = mmap.mmap(-1, 2 << 16)  # two places, of which the first byte says which one counts
+        self.shared = mmap.mmap(-1, 2 << 16)  # two slots; the first byte selects the valid one
 
     def get(self):
         at = 1 + self.shared[0] * 65000
@@ -72,7 +75,7 @@ class Sockets:
                 for fd in os.listdir(f"/proc/{process}/fd"):
                     name = os.readlink(f"/proc/{process}/fd/{fd}")
                     found.update(re.findall(r"socket:\[([0-9]+)\]", name))
-            except OSError:  # it has ended
+            except OSError:  # it has exited
                 continue
         text, other = " ".join(found).encode()[:63990] + b"\n", 1 - self.shared[0]
         self.shared[1 + other * 65000:1 + other * 65000 + len(text)] = text
@@ -80,23 +83,25 @@ class Sockets:
 
 
 class Stranger:
-    """hosts: the addresses at which it reaches the job. sockets: of the job. port: MASTER_PORT. files: of the job.
-    at_host: it is on the job's host, and not in another network namespace alone."""
+    """hosts: the addresses at which it reaches the job. sockets: those of the job. port:
+    MASTER_PORT. files: those of the job. at_host: it is on the job's host, not only in another
+    network namespace."""
 
     def __init__(self, hosts, sockets, port, files, secret, at_host):
         self.hosts, self.sockets, self.port, self.files, self.at_host = hosts, sockets, port, files, at_host
-        self.secret = secret.encode() if secret else None  # to know it when it sees it
+        self.secret = secret.encode() if secret else None  # to recognise it
         self.leaks = raw.leaks
-        self.seen = set()  # what everybody can read
+        self.seen = set()  # what any process can read
         self.joined = 0.0
-        self.held = []  # what it has first
+        self.held = []  # names that it has taken first
         self.theirs = None  # PyTorch's store
-        self.table = "/proc/1/net/"  # of the job's network
+        self.table = "/proc/1/net/"  # of the job's network namespace
 
     # ---- to have first ------------------------------------------------------------------------
 
     def take_names(self):
-        """The local sockets' names for each port that a store may get, ports near MASTER_PORT, directories."""
+        """Takes the local sockets' names for each port that a store may get, ports near
+        MASTER_PORT, and directories."""
         limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
         for port in [*range(*PORTS), *range(self.port, self.port + 17)]:
@@ -115,21 +120,21 @@ class Stranger:
         raw.count(what)
 
     def take_port(self, file):
-        """MASTER_PORT, as PyTorch's store, and the name of the file in which ranks were to meet."""
+        """Takes MASTER_PORT, as PyTorch's store, and the name of the file that ranks were to use."""
         self.held.append(dist.TCPStore("127.0.0.1", self.port, None, True, timedelta(seconds=5), wait_for_workers=False))
         with open(file, "wb"):
             pass
         raw.count("names that the job was given taken")
 
     def take_rank_0(self):
-        """Keeps a server of its own, to which PyTorch's store then leads."""
+        """Serves a store to which PyTorch's store then leads."""
         os.environ["GLOO_SECURITY"] = "off"
         self.server = TcpStore("127.0.0.1", serve=True)
         os.environ.pop("GLOO_SECURITY")
         self.record = meeting.Record(meeting.host_identity(), os.urandom(8).hex(), self.server.port, "127.0.0.1", "")
 
     def mislead(self):
-        """A rank that comes counts itself in the server."""
+        """Puts its record into PyTorch's store; a rank that then joins counts itself in the server."""
         for key in self.keys_of_theirs():
             if key.endswith(meeting.KEY):
                 self.theirs.set(key, self.record.encode())
@@ -144,7 +149,7 @@ class Stranger:
     # ---- to get in ------------------------------------------------------------------------------
 
     def listeners(self):
-        """(family, port) of the job's sockets that listen."""
+        """Returns (family, port) of the job's listening sockets."""
         found, of_job = [], self.sockets.get()
         for name, family in (("tcp", socket.AF_INET), ("tcp6", socket.AF_INET6)):
             with open(self.table + name, encoding="ascii") as file:
@@ -159,11 +164,11 @@ class Stranger:
             for host in self.hosts:
                 raw.HOSTS[family] = host
                 probe = raw.tcp(family, port)
-                if probe is None:  # it does not listen at this address
+                if probe is None:  # no listener at this address
                     continue
                 probe.close()
                 raw.count("TCP listeners")
-                if port != self.port:  # PyTorch's store lets in everybody, and answers none of these
+                if port != self.port:  # PyTorch's store accepts any process, and answers none of these
                     raw.try_listener(lambda: raw.tcp(family, port))
                     raw.try_store(lambda: raw.tcp(family, port))
                     self.try_library(host, port)
@@ -179,7 +184,7 @@ class Stranger:
             pass
 
     def try_sockets(self):
-        """Unix sockets, with and without a path."""
+        """Tries Unix sockets, with and without a path."""
         of_job = self.sockets.get()
         with open(self.table + "unix", errors="replace", encoding="utf-8") as file:
             lines = file.readlines()[1:]
@@ -194,7 +199,7 @@ class Stranger:
                 raw.try_shared_memory(socket.SOCK_SEQPACKET, name)
 
     def try_record(self, said):
-        """As rank 1, by what PyTorch's store says of the place."""
+        """Connects as rank 1, with the record in PyTorch's store."""
         self.look_for_secret(said, "the record of a meeting")
         for here in (True, False):
             raw.count("meetings tried as rank 1")
@@ -213,7 +218,7 @@ class Stranger:
     # ---- to learn -------------------------------------------------------------------------------
 
     def keys_of_theirs(self):
-        """Those of PyTorch's store."""
+        """Returns the keys of PyTorch's store."""
         if self.theirs is None:
             for host in self.hosts:
                 probe = raw.opened(socket.AF_INET, socket.SOCK_STREAM, (host, self.port))
@@ -223,12 +228,12 @@ class Stranger:
                     break
         try:
             return list(self.theirs.list_keys()) if self.theirs else []
-        except RuntimeError:  # it ended
+        except RuntimeError:  # it has ended
             self.theirs = None
             return []
 
     def read_theirs(self):
-        """PyTorch's store."""
+        """Reads PyTorch's store."""
         for key in self.keys_of_theirs():
             self.seen.add("key " + re.sub(r"[0-9a-f]{8,}|[0-9]+", "N", key))
             try:
@@ -283,7 +288,8 @@ class Stranger:
     # ---- all of it --------------------------------------------------------------------------------
 
     def go(self, part, end, seen):
-        """Until the pipe `end` has something to read. Each turn in which the job was there is told by `seen`."""
+        """Runs until the pipe `end` is readable. Writes to `seen` after each turn in which the job
+        existed."""
         there = False
         while not select.select([end], [], [], 0.05 if there else 0.2)[0]:
             there = bool(self.listeners())

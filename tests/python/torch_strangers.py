@@ -22,12 +22,13 @@ import traceback
 from pathlib import Path
 
 WAYS = ["torchrun", "spawn", "tcp", "file", "variables", "mpirun"]
-# What security.md calls open: ranks that do not know that all of them are on one host, and have no secret.
+# Cases that security.md calls open: ranks that do not know that all of them are on one host, and
+# have no secret.
 OPEN = ["spawn", "tcp", "variables", "mpirun"]
-PARTS = ["user", "reader", "far"]  # strangers: on the host, there at PyTorch's store, in the other network namespace
+PARTS = ["user", "reader", "far"]  # strangers: on the host, on the host at PyTorch's store, in the other network namespace
 NEAR, FAR = "10.213.79.1", "10.213.79.2"
 TURNS = 2  # of each stranger, after which the job ends
-GROUPS = 400  # that the job makes at most
+GROUPS = 400  # maximum number of groups of the job
 SECONDS = 240  # for a job
 
 
@@ -57,7 +58,7 @@ def work(rank, size, method, seconds):
 
 
 def rank_main(method, seconds):
-    """A rank that a launcher has started."""
+    """Runs a rank that a launcher has started."""
     os.environ["RANK"] = os.environ.get("OMPI_COMM_WORLD_RANK") or os.environ["RANK"]
     os.environ["WORLD_SIZE"] = "2"
     work(int(os.environ["RANK"]), 2, method, seconds)
@@ -77,7 +78,7 @@ def torchrun(host, port, seconds):
 
 
 def forked(body, log=None):
-    """A process that has what this one has imported, which the stranger could not read."""
+    """Forks a process with the modules of this one, which the stranger could not read."""
     child = os.fork()
     if child:
         return child
@@ -98,7 +99,7 @@ def forked(body, log=None):
 
 
 def started(way, host, port, file, seconds, variables, log):
-    """Processes of a job that has been started."""
+    """Returns the processes of a job."""
     def begun(body, **more):
         def ready():
             os.environ.update(variables, MASTER_ADDR=host, MASTER_PORT=str(port), **more)
@@ -119,9 +120,10 @@ def started(way, host, port, file, seconds, variables, log):
 
 
 def ended(processes, all_of_them, turns, stop, sockets):
-    """Their statuses. Where not all of them end by themselves, the first one to fail is the end of the others.
+    """Returns their statuses. If not all of them exit, the others are ended after the first
+    failure.
 
-    turns: pipes with a byte for each turn of a stranger. stop: the file by which a job is told that it may end."""
+    turns: pipes with a byte for each turn of a stranger. stop: the file that tells a job to end."""
     left, statuses, deadline, had = set(processes), [], time.monotonic() + SECONDS, dict.fromkeys(turns, 0)
     while left:
         for process in list(left):
@@ -147,7 +149,7 @@ def ip(*words):
 
 
 def own_tmp(keep):
-    """Has nothing in /tmp and /dev/shm but what is to be kept."""
+    """Replaces /tmp and /dev/shm by empty ones, except for what is to be kept."""
     keep = sorted({os.path.realpath(path) for path in keep if os.path.realpath(path).startswith("/tmp/")})
     subprocess.run(["mount", "-t", "tmpfs", "tmpfs", "/mnt"], check=True)
     for n, path in enumerate(keep):
@@ -161,7 +163,7 @@ def own_tmp(keep):
 
 
 def other_network():
-    """A process in another network namespace, to which a link leads."""
+    """Starts a process in another network namespace, connected by a link."""
     from torch_stranger import CLONE_NEWNET, PORTS, ctypes
 
     ip("link", "set", "lo", "up")
@@ -191,7 +193,8 @@ def other_network():
 # ---- one round -----------------------------------------------------------------------------------
 
 def stranger(part, network, sockets, what, port, file, secret, end, ready, answer):
-    """network: a process in the one that the stranger is in; None: that of the job."""
+    """Starts a stranger. network: a process in the stranger's network namespace; None: that of the
+    job."""
     from torch_stranger import Stranger, become_nobody, enter_network
 
     if network is not None:
@@ -213,7 +216,7 @@ def stranger(part, network, sockets, what, port, file, secret, end, ready, answe
 
 
 def beside(folder, network, turn, way, at, security, what):
-    """The strangers' answers, the statuses of the job, what it wrote."""
+    """Returns the strangers' answers, the statuses of the job, and its output."""
     from torch_stranger import Sockets
 
     sockets = Sockets()
@@ -253,13 +256,14 @@ def beside(folder, network, turn, way, at, security, what):
 
 
 NO_SECRET = "GLOO_SECURITY=required, but no job secret is set"
-# mp.spawn shows what one rank says: it may be one that lost PyTorch's store because rank 0 had ended.
+# mp.spawn shows the output of one rank, which may have lost PyTorch's store because rank 0 had
+# exited.
 STORE_ENDED = "Did the remote server shutdown or crash?"
 PORT_TAKEN = ("EADDRINUSE", "address already in use", "Address already in use", "ermission denied", "belongs to user")
 
 
 def faults_of(told, statuses, said, way, at, security, what):
-    """What is not as the guide says (docs/guide/security.md)."""
+    """Returns the differences from the guide (docs/guide/security.md)."""
     if security == "off":
         return []
     near, far = told["user"]["leaks"] + told["reader"]["leaks"], told["far"]["leaks"]
@@ -299,7 +303,7 @@ def inside(folder, rounds, cases):
 # ---- from outside --------------------------------------------------------------------------------
 
 def missing():
-    """Why this cannot be run here; "" if it can."""
+    """Returns the reason if this cannot run here, or ""."""
     if sys.platform != "linux" or os.geteuid() != 0:
         return "it takes root on Linux to be another user"
     for tool in ("unshare", "nsenter", "ip", "mount"):
@@ -315,10 +319,10 @@ UNSHARE = ["unshare", "-n", "-m", "-p", "-f", "--mount-proc", "--kill-child"]
 
 
 def run(folder, rounds, cases):
-    """Each round as a dict. A case is WAY/AT/SECURITY/WHAT."""
+    """Returns each round as a dict. A case is WAY/AT/SECURITY/WHAT."""
     folder = Path(folder)
     (folder / "home").mkdir(mode=0o700, exist_ok=True)
-    for each in (folder, *folder.parents):  # the stranger finds the files of the job
+    for each in (folder, *folder.parents):  # the stranger can find the files of the job
         each.chmod(each.stat().st_mode | 0o011)
     kept = {name: value for name, value in os.environ.items() if not name.startswith((
         "GLOO_", "MASTER_", "RANK", "WORLD_SIZE", "LOCAL_", "OMPI_", "TORCHELASTIC_", "XDG_", "TMPDIR"))}
@@ -332,7 +336,7 @@ def run(folder, rounds, cases):
 
 
 def total(rounds):
-    """The sums of some rounds, and what strangers have read."""
+    """Returns the totals of some rounds, and the findings of strangers."""
     tried, seen = collections.Counter(), set()
     for each in rounds:
         for part, answer in each["told"].items():

@@ -18,7 +18,7 @@ distributed_test.SEND_RECV_PROFILING_SUPPORTED_BACKENDS.clear()
 
 
 def _for_mpi():
-    """The module as it is for another backend."""
+    """Returns the module as it is for another backend."""
     found = importlib.util.spec_from_file_location("for_mpi", Path(distributed_test.__file__))
     module = importlib.util.module_from_spec(found)
     os.environ["BACKEND"] = "mpi"
@@ -45,7 +45,7 @@ class DistributedTest(distributed_test.TestDistBackend, distributed_test.Distrib
             rank.join()
 
     def _check_return_codes(self, test, seconds):
-        """PyTorch looks at rank 0 only."""
+        """PyTorch checks only rank 0."""
         super()._check_return_codes(test, seconds)
         ends = [rank.exitcode for rank in self.processes]
         if any(ends) and test not in self.skip_return_code_checks:

@@ -1,8 +1,8 @@
-"""PyTorch's own test files, and where they are had.
+"""PyTorch's own test files, and their sources.
 
-distributed_test.py is part of the torch package. The others are not, nor of anything else on PyPI: they
-are in Debian's source package pytorch. That is downloaded by apt, from where this machine has its packages, with
-lists of its own: it changes nothing of the system's. It is kept in ~/.cache/gloo_c."""
+distributed_test.py is part of the torch package. The others are not on PyPI; they are in Debian's
+source package pytorch. apt downloads that from the machine's package mirror, with separate lists,
+and changes nothing in the system. It is kept in ~/.cache/gloo_c."""
 
 import importlib.util
 import os
@@ -13,23 +13,23 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-SUITE = "trixie"  # of Debian: what CI has must not change with the day
+SUITE = "trixie"  # of Debian: CI must not change from day to day
 APT = Path("/etc/apt")
-LONGEST = 600  # seconds that apt-get may take: the run of the slice has more
+LONGEST = 600  # seconds for apt-get: the slice's timeout is longer
 
 
 class NotToBeHad(Exception):
-    """Says why the files could not be fetched."""
+    """The files could not be fetched; the text is the reason."""
 
 
 def own():
-    """distributed_test.py, which comes with torch."""
+    """Returns distributed_test.py, which is part of torch."""
     found = importlib.util.find_spec("torch.testing._internal.distributed")
     return Path(found.submodule_search_locations[0]) / "distributed_test.py"
 
 
 def entries():
-    """(URI, distributions, components, the key's file) of what apt is set up with."""
+    """Returns (URI, distributions, components, the key's file) of apt's configuration."""
     for file in sorted((APT / "sources.list.d").glob("*.sources")):
         for paragraph in re.split(r"\n\s*\n", file.read_text(encoding="utf-8")):
             fields = dict(re.findall(r"^([A-Za-z-]+):[ \t]*(.*)$", paragraph, re.M))
@@ -44,7 +44,7 @@ def entries():
 
 
 def source_lines(suite):
-    """The lines that let apt have Debian's source packages of a suite."""
+    """Returns the lines with which apt finds Debian's source packages of a suite."""
     lines = [f"deb-src {f'[signed-by={key}] ' if key else ''}{uri} {suite} main"
              for uri, suites, components, key in entries()
              if "main" in components and uri.rstrip("/").endswith("/debian")
@@ -69,7 +69,7 @@ def apt(folder, *command):
 
 
 def fetch(suite, target):
-    """Download the source package of a suite, and have target be its tests."""
+    """Downloads the source package of a suite, and puts its tests in `target`."""
     if shutil.which("apt-get") is None:
         raise NotToBeHad("this machine has no apt-get")
     lines = source_lines(suite)
@@ -95,13 +95,13 @@ def fetch(suite, target):
 
 
 def version(folder):
-    """Of the PyTorch that the source package is."""
+    """Returns the PyTorch version of the source package."""
     archive = next(folder.glob("pytorch_*.orig.tar.*")).name
     return re.search(r"_([0-9.]+)", archive)[1]
 
 
 def debian(suite=SUITE):
-    """(the folder test/distributed, the version) of Debian's PyTorch."""
+    """Returns (the folder test/distributed, the version) of Debian's PyTorch."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     target = cache / "gloo_c/pytorch" / suite
     if not (target / "version").exists():

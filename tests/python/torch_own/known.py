@@ -1,4 +1,4 @@
-"""Tests of PyTorch's that gloo passes and gloo_c does not: why, and what they fail with (a pattern)."""
+"""Tests of PyTorch that gloo passes and gloo_c does not: the reason, and the error (a pattern)."""
 
 WORDS = "the test looks for the words of gloo's own message"
 NOT_IN_TIME = r"AssertionError: \"[^\"]*\" does not match \"[^\"]*barrier #\d+ timed out after"

@@ -16,7 +16,7 @@ _DEFAULT = timedelta(minutes=30)
 
 
 class Options:
-    """Holds what ProcessGroupGloo._Options holds."""
+    """The options of ProcessGroupGloo, as ProcessGroupGloo._Options."""
 
     def __init__(self):
         self._devices, self._threads, self._timeout = [], 2, _DEFAULT
@@ -24,21 +24,21 @@ class Options:
 
 
 class ProcessGroupGloo(gloo_c.torch.Group):
-    """Is a group of gloo_c that calls itself gloo."""
+    """A group of gloo_c with the name gloo."""
 
     Options = _Options = Options
     Device = gloo_c.Device
-    options = None  # each has its own
+    options = None  # each group has separate ones
 
     def __init__(self, store, rank, size, options=None, timeout=_DEFAULT):
         if not isinstance(options, (Options, type(None))):
             options, timeout = None, options
         self.options = options or Options()
         timeout = timeout if options is None else options._timeout
-        if not isinstance(timeout, timedelta):  # pybind takes seconds, too
+        if not isinstance(timeout, timedelta):  # pybind also accepts seconds
             timeout = timedelta(seconds=timeout)
         self.options._timeout = timeout
-        # The function that makes groups tells their name to the options only later.
+        # The function that creates groups sets their name in the options only later.
         name = sys._getframe(1).f_locals.get("group_name")
         super().__init__(store, rank, size, timeout, name if isinstance(name, str) else "",
                          next(iter(self.options._devices), None))
@@ -55,7 +55,7 @@ class ProcessGroupGloo(gloo_c.torch.Group):
     def name(self):
         return "gloo"
 
-    # What asks in C++ gets gloo_c from getBackendName: it takes a "gloo" for gloo's own class.
+    # C++ code gets gloo_c from getBackendName, because it would take "gloo" for gloo's own class.
     _get_backend_name = name
 
     @staticmethod
@@ -68,7 +68,7 @@ class ProcessGroupGloo(gloo_c.torch.Group):
 
 
 def wrapped(wrapped_pg, store_prefix, store, rank, world_size, timeout=_DEFAULT):
-    """The group itself, which from now on compares calls, as PyTorch's wrapper does."""
+    """Returns the group itself, which compares calls from now on, as PyTorch's wrapper does."""
     if not isinstance(timeout, timedelta):
         timeout = timedelta(seconds=timeout)
     wrapped_pg._compare_calls(dist.PrefixStore(store_prefix, store), timeout)
@@ -76,7 +76,7 @@ def wrapped(wrapped_pg, store_prefix, store, rank, world_size, timeout=_DEFAULT)
 
 
 def answer():
-    """Let "gloo" be gloo_c from now on."""
+    """Makes "gloo" mean gloo_c from now on."""
     for module in (dist, distributed_c10d):
         module._create_process_group_wrapper = wrapped
     for module in (dist, distributed_c10d, _distributed_c10d):

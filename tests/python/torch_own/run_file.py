@@ -25,7 +25,7 @@ PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 
 
 class Outcome(unittest.TestResult):
-    """Of one test: what happened, and why."""
+    """The outcome of a test, and its reason."""
 
     def __init__(self):
         super().__init__()
@@ -48,12 +48,12 @@ class Outcome(unittest.TestResult):
 
 
 def descendants(ancestor):
-    """The processes that a process has started, and those that these have, by number."""
+    """Returns the processes that a process has started, directly or not, by number."""
     children = {}
     for entry in Path("/proc").glob("[0-9]*/stat"):
         try:
             said = entry.read_text(encoding="utf-8", errors="replace")
-        except OSError:  # it has ended
+        except OSError:  # it has exited
             continue
         children.setdefault(int(said.rpartition(")")[2].split()[1]), []).append(int(entry.parent.name))
     found = list(children.get(ancestor, ()))
@@ -63,7 +63,7 @@ def descendants(ancestor):
 
 
 def clear():
-    """End whatever a test has left."""
+    """Ends the processes that a test has left."""
     while True:
         left = descendants(os.getpid())
         for process in left:
@@ -84,7 +84,7 @@ def stop(_number, _frame):
 
 
 def tests_of(given):
-    """All tests of a suite, in order."""
+    """Yields all tests of a suite, in order."""
     for each in given:
         if isinstance(each, unittest.TestSuite):
             yield from tests_of(each)
@@ -112,7 +112,7 @@ def in_child(test, log, pipe):
 
 
 def run(test, log, limit):
-    """What happened to one test, and why."""
+    """Returns the outcome of a test, and its reason."""
     reader, writer = os.pipe()
     sys.stdout.flush()
     sys.stderr.flush()
@@ -128,7 +128,7 @@ def run(test, log, limit):
         if not part:
             break
         said += part
-        try:  # ranks that are left keep the pipe open
+        try:  # surviving ranks keep the pipe open
             json.loads(said)
             break
         except ValueError:
@@ -143,15 +143,15 @@ def run(test, log, limit):
 
 
 def prepare(spawn):
-    """Let ranks be forked, and let no thread be there that a fork would lose."""
+    """Makes ranks fork, and ends threads that a fork would lose."""
     import torch
     from torch.distributed.elastic.rendezvous import etcd_server
     from torch.testing._internal import common_distributed, common_utils
 
     torch.set_num_threads(1)
     common_distributed.TIMEOUT_OVERRIDE.clear()
-    common_utils.check_test_defined_in_running_script = lambda test: None  # this is not their script
-    if shutil.which("etcd") is None:  # classes start it, though most of their tests use other stores
+    common_utils.check_test_defined_in_running_script = lambda test: None  # the running script is a different one
+    if shutil.which("etcd") is None:  # classes start it, although most of their tests use other stores
         etcd_server.EtcdServer.start = lambda self, *given, **named: None
     if not spawn:
         fork = torch.multiprocessing.get_context("fork")
@@ -160,7 +160,7 @@ def prepare(spawn):
 
 
 def wanted_of(file, patterns):
-    """The tests of a file."""
+    """Returns the wanted tests of a file."""
     chosen = [re.compile(each) for each in patterns]
     for test in tests_of(unittest.defaultTestLoader.loadTestsFromModule(importlib.import_module(file.stem))):
         if not chosen or any(each.search(name_of(test)) for each in chosen):
