@@ -109,7 +109,7 @@ def a_timeout_of_zero_is_not_the_default():
 def wait_again_after_a_timeout():
     if RANK == 0:
         work = dist.all_reduce(one, async_op=True)
-        expect(lambda: work.wait(datetime.timedelta(seconds=0.2)), "goes on")
+        expect(lambda: work.wait(datetime.timedelta(seconds=0.2)), "continues")
         work.wait()
     else:
         time.sleep(1)
