@@ -1,11 +1,11 @@
 #!/bin/sh
-# A program of somebody else (examples/hello.c) finds the library in each way that
-# is promised, builds with it, and runs on two ranks: by pkg-config and by CMake,
-# shared and static, and as a subproject of meson.
+# A program of another project (examples/hello.c) finds the library in each
+# documented way, builds with it, and runs on two ranks: by pkg-config and by
+# CMake, shared and static, and as a subproject of meson.
 # usage: consumers.sh PROJECT BUILD C_COMPILER [ROOT]
-# BUILD is a build directory, which says with which meson. What is looked at is
-# built and installed into a temporary folder; with ROOT it is what is installed
-# there already, as by packages, and there is no subproject.
+# BUILD is a build directory, which determines the meson to use. The library is
+# built and installed into a temporary folder; with ROOT the test uses what is
+# installed there, as by packages, without a subproject.
 set -u
 project=$1 build=$2 root=${4:-}
 export CC="$3"
@@ -44,7 +44,7 @@ check() { # name, function...
 
 # ---- what is installed ---------------------------------------------------------
 
-# The very meson that made the build directory, which may not be first in PATH.
+# The meson that made the build directory, which may not be first in PATH.
 meson=$(sed -n 's/^ *COMMAND = \(.*\) install --no-rebuild$/\1/p' "$build/build.ninja" 2>/dev/null)
 : "${meson:=meson}"
 quickly="-Doptimization=0 -Ddebug=false -Dwarning_level=0"
@@ -61,7 +61,7 @@ installed_before() {
   mkdir "$work/root" && run cp -a "$root/usr" "$work/root/"
 }
 
-# The file of pkg-config alone knows the prefix by its full path.
+# Only the pkg-config file contains the full path of the prefix.
 moved() {
   lib=$(dirname "$(find "$work/root" -name libgloo_c.a)") &&
     run sed -i "s|^prefix=.*|prefix=$work/root/usr|" "$lib/pkgconfig/gloo_c.pc"
@@ -93,7 +93,7 @@ fi
 
 # ---- programs ------------------------------------------------------------------
 
-# Needs the shared library or does without, as it should, and runs.
+# Checks whether the program needs the shared library, as expected, and runs it.
 runs() { # program, shared or static
   if command -v readelf >/dev/null; then
     run readelf -d "$1"

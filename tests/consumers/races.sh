@@ -1,8 +1,8 @@
 #!/bin/sh
-# A program of somebody else that is built with the thread sanitizer finds no race
-# in its memory. The library has to be built with it as well, as this build is:
-# else the sanitizer does not see how its threads synchronise, and takes what they
-# do in turn for races. What is installed of it into a temporary folder is used.
+# A program of another project, built with the thread sanitizer, has no races in its
+# memory. The library must be built with it as well, as this build is: otherwise the
+# sanitizer does not see how its threads synchronise, and reports ordered accesses as
+# races. The test uses this build, installed into a temporary folder.
 # usage: races.sh PROJECT BUILD C_COMPILER
 set -u
 project=$1 build=$2 c=$3
@@ -10,7 +10,7 @@ project=$1 build=$2 c=$3
 . "$(dirname "$0")/../tools/tap.sh"
 export TSAN_OPTIONS="halt_on_error=1:exitcode=66:suppressions=$project/tests/thread.supp"
 
-# The very meson that made the build directory, which may not be first in PATH.
+# The meson that made the build directory, which may not be first in PATH.
 install=$(sed -n 's/^ *COMMAND = \(.* install --no-rebuild\)$/\1/p' "$build/build.ninja")
 (cd "$build" && DESTDIR=$scratch/root sh -c "$install --tags runtime,devel --skip-subprojects") \
   >"$scratch/messages" 2>&1

@@ -1,5 +1,5 @@
 #!/bin/sh
-# scripts/count-tests counts what it says it counts.
+# scripts/count-tests counts as documented.
 # usage: count.sh PROJECT
 set -u
 project=$1

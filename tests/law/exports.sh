@@ -11,7 +11,7 @@ if ! command -v nm >/dev/null; then
   exit 0
 fi
 
-# Every symbol but the version's own name.
+# Every symbol except the version node itself.
 nm -D --defined-only "$library" | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' |
   LC_ALL=C sort >"$scratch/library"
 

@@ -1,7 +1,7 @@
 #!/bin/sh
-# What is built has what the compiler has against memory errors: a canary in
-# functions with arrays, checked copies, and relocations that are final and
-# read-only when the program begins.
+# The built files use the compiler's protection against memory errors: a canary in functions
+# with arrays, checked copies, and relocations that are final and read-only at the start of the
+# program.
 # usage: hardening.sh WHAT FILE...
 # WHAT is a list, with commas, of what this compiler and this system have: stack,
 # fortify, relro, now; pie goes for programs among the files.
@@ -11,7 +11,7 @@ shift
 . "$(dirname "$0")/../tools/tap.sh"
 command -v readelf > /dev/null || { echo "1..0 # SKIP the command readelf is missing"; exit 0; }
 
-# shows FILE PATTERN OPTION...: is it in what readelf says?
+# shows FILE PATTERN OPTION...: does readelf's output contain it?
 shows() {
   file=$1 pattern=$2
   shift 2
@@ -45,7 +45,7 @@ for built in "$@"; do
   esac
 done
 
-# A file that has nothing of it is found.
+# A file without any of it is detected.
 echo 'int plain; int main(void) { return plain; }' > "$scratch/plain.c"
 if ${CC:-cc} -O0 -fno-stack-protector -o "$scratch/plain" "$scratch/plain.c" -Wl,-z,norelro -Wl,-z,lazy -no-pie 2> /dev/null; then
   ! shows "$scratch/plain" '__stack_chk_fail' -s && ! shows "$scratch/plain" 'BIND_NOW|FLAGS_1.*NOW' -d &&

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The include law holds in this tree, and is seen to fail on planted violations.
+# The include law holds in this tree, and fails on planted violations.
 # usage: include_law.sh PROJECT
 set -u
 project=$1
@@ -17,7 +17,7 @@ check() { # project
   (cd "$1" && find src/* include/gloo_c examples -name '*.[ch]' -exec awk -f "$law" {} +)
 }
 
-# A tree that obeys, with one more folder.
+# A valid tree, with one more folder.
 plain_tree() { # folder
   for folder in src/core src/security src/engine/run src/algorithms include/gloo_c examples "$1"; do
     mkdir -p "$work/tree/$folder"

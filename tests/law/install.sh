@@ -1,13 +1,13 @@
 #!/bin/sh
-# What `meson install` leaves behind: the headers, the library, the command, the
-# man pages, and the files of pkg-config and CMake; and a program builds and runs with these alone.
+# The files that `meson install` installs: headers, library, command, man pages, and files for
+# pkg-config and CMake. A program builds and runs with these alone.
 # usage: install.sh PROJECT BUILD C_COMPILER LIBRARIES(shared|static|both)
 set -u
 project=$1 build=$2 c=$3 kinds=$4
 # shellcheck source=tests/tools/tap.sh
 . "$(dirname "$0")/../tools/tap.sh"
 
-# The very meson that made the build directory, which may not be first in PATH.
+# The meson that made the build directory, which may not be first in PATH.
 install=$(sed -n 's/^ *COMMAND = \(.* install --no-rebuild\)$/\1/p' "$build/build.ninja")
 
 (cd "$build" && DESTDIR=$scratch/root sh -c "$install") >"$scratch/messages" 2>&1

@@ -7,21 +7,21 @@ page=$project/docs/internals/life-of-an-allreduce.md
 work=$(mktemp -d) || exit 99
 trap 'rm -rf "$work"' EXIT
 
-# What is defined, or declared inline, below src. An entry of the table of
-# collectives defines three functions.
+# Functions defined, or declared inline, below src. An entry of the table of
+# collectives defines three.
 {
   find "$project/src" -name '*.[ch]' -exec grep -ohE '[A-Za-z_][A-Za-z_0-9]*\(' {} + | tr -d '('
   awk -F '[(,]' '/^FORMS\(/ { print $2; print $2 "_start"; print $2 "_init" }' \
     "$project/src/api/collectives.c"
 } | LC_ALL=C sort -u >"$work/functions"
 
-# Names in `this`, but for files and fields.
+# Names in `this`, except files and fields.
 names() {
   # shellcheck disable=SC2016 # these are backticks of the page
   grep -oE '`[a-z_][A-Za-z_0-9]*`' "$1" | tr -d '`' | LC_ALL=C sort -u
 }
 
-# Types, plans and the like, which the page also names.
+# Types, plans and other names on the page.
 others='fused gli_arguments'
 
 missing() { # page

@@ -1,12 +1,12 @@
 #!/bin/sh
-# scripts/product runs each shard once, writes down what passed, and goes on there.
+# scripts/product runs each shard once, records what passed, and continues there.
 # usage: product.sh PROJECT
 set -u
 project=$1
 # shellcheck source=tests/tools/tap.sh
 . "$(dirname "$0")/../tools/tap.sh"
 
-# Instead of the matrix: each shard has ten cases; one of them fails, for a while.
+# Replaces the matrix: each shard has ten cases, one of which fails for a while.
 mkdir -p "$scratch/build/tests/matrix"
 cat >"$scratch/build/tests/matrix/test_matrix" <<'END'
 #!/bin/sh

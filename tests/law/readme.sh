@@ -1,6 +1,6 @@
 #!/bin/sh
-# What README.md shows: its program is examples/hello.c, which compiles with the
-# public headers and runs; and the commands that it names are there.
+# The program in README.md is examples/hello.c, which compiles with the public headers and runs;
+# and the commands that it names exist.
 # usage: readme.sh PROJECT LIBRARY GLOO C_COMPILER
 set -u
 project=$1 library=$2 gloo=$3 c=$4

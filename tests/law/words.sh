@@ -1,7 +1,7 @@
 #!/bin/sh
-# The code speaks the field's words: words that were given up for them
-# (docs/internals/glossary.md) do not come back, the glossary's files exist, and
-# static functions can be told apart by name.
+# The code uses standard terms: replaced words (docs/internals/glossary.md) do
+# not come back, the glossary's files exist, and names of static functions are
+# distinct.
 # usage: words.sh PROJECT
 set -u
 project=$1
@@ -9,7 +9,7 @@ work=$(mktemp -d) || exit 99
 trap 'rm -rf "$work"' EXIT
 number=0
 
-# Where it must not be, what, an example of it, what to say instead.
+# Where it is forbidden, what, an example of it, the replacement.
 cat >"$work/retired" <<'END'
 src include|gloo_operation|gloo_operation *op;|gloo_request
 include src|context that was there first|/* the context that was there first */|root context
@@ -60,8 +60,8 @@ src|gli_[a-z_]+_hidden|gli_tls_hidden(tls)|..._pending
 src/transport_tcp|(next_)?hidden|bool hidden;|tls_pending
 END
 
-# The pattern may have bars of its own: the fields are the first, the last two,
-# and what is between.
+# The pattern may contain bars: the fields are the first, the last two, and
+# everything between.
 fields() {
   awk -F'|' '{ what = $2; for (i = 3; i <= NF - 2; i++) what = what "|" $i
     print $1; print what; print $(NF - 1); print $NF }' "$work/retired"
@@ -77,8 +77,8 @@ check_words() { # DIRECTORY
   done
 }
 
-# Static functions whose name is one word (algorithms are their own vocabulary),
-# or has been given twice.
+# Static functions with a name of one word (algorithms have their own
+# vocabulary), or with a name that is used twice.
 check_statics() { # DIRECTORY
   (cd "$1" && grep -rnE --include='*.[ch]' '^(GLI_[A-Z_]+ )*static [^=;(]*\(' src) |
     sed -nE 's/^([^:]*):[0-9]+:.*[ *]([A-Za-z_0-9]+)\(.*$/\2 \1/p' | sort -u |

@@ -1,5 +1,5 @@
 #!/bin/sh
-# What `gloo plan` prints and how it answers to bad arguments.
+# The output of `gloo plan`, and its errors for bad arguments.
 gloo=$1
 n=0 failed=0
 
@@ -72,7 +72,7 @@ expect 2 'bootstrap has no plan' bootstrap -n 8
 expect 2 'option --ranks is required' bootstrap --simulate
 expect 2 'does not place 8 ranks on hosts' bootstrap --simulate -n 8 --hosts 3+2
 
-# What a start costs where ranks meet in a tree grows with the steps of it.
+# The cost of a start with ranks in a tree grows with the number of its steps.
 out=$("$gloo" plan bootstrap --simulate -n 100000 --hosts 2500)
 printf '%s\n' "$out" | awk '
   /of a rank at most/ { links = $2; bound = substr($NF, 1, length($NF) - 1) }

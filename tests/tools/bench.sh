@@ -7,7 +7,7 @@ shift
 . "$(dirname "$0")/tap.sh"
 sizes=1,4,1000,4100,70000,1100000
 
-# verifies WHAT COMMAND...: it succeeds, with a verified line at least.
+# verifies WHAT COMMAND...: succeeds, with at least one verified line.
 verifies() {
   what=$1
   shift
@@ -67,7 +67,7 @@ out=$(GLOO_TRANSPORT='' "$gloo" bench allreduce --ranks 2 --threads --sizes 4 --
 equal $? 0 && has "$out" '(threads), inproc'
 result "an empty GLOO_TRANSPORT is none"
 
-# Right results, all of them at once; the times are not tested.
+# All results at once must be right; the times are not tested.
 places='busy away'
 has_linux && [ "$(nproc 2>/dev/null || echo 1)" -gt 1 ] && places='busy away spare'
 for compute in $places; do

@@ -1,11 +1,11 @@
 #!/bin/sh
-# The command line: help, bad options, and JSON that can be read.
+# The command line: help, bad options, and valid JSON.
 # usage: command.sh GLOO JSON_CHECK
 gloo=$1 json=$2
 # shellcheck source=tests/tools/tap.sh
 . "$(dirname "$0")/tap.sh"
 
-# says STATUS TEXT ARGUMENTS: exit status, and part of what it says.
+# says STATUS TEXT ARGUMENTS: checks the exit status, and a part of the output.
 says() {
   status=$1 text=$2
   shift 2
@@ -83,7 +83,7 @@ result "a bad environment is said"
 
 # ---- the environment ----------------------------------------------------------
 
-# refuses NAME=VALUE TEXT: nothing is measured with a variable that is wrong.
+# refuses NAME=VALUE TEXT: a wrong variable prevents the measurement.
 refuses() {
   out=$(env "$1" "$gloo" bench overlap 2>&1)
   equal $? 1 && has "$out" "$2"

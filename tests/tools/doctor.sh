@@ -1,5 +1,5 @@
 #!/bin/sh
-# gloo doctor: what it says of jobs that are well, and of those that are not.
+# gloo doctor: its reports on healthy jobs and on others.
 # usage: doctor.sh GLOO JSON_CHECK
 gloo=$1 json=$2
 # shellcheck source=tests/tools/tap.sh

@@ -1,6 +1,6 @@
 #!/bin/sh
-# The examples: hello, groups, an operation of one's own, and training that ends with the
-# same weights everywhere.
+# The examples: hello, groups, a custom operation, and training that ends with the same
+# weights on all ranks.
 # usage: examples.sh GLOO HELLO DIGITS GROUPS CUSTOM_OP EVENT_LOOP
 gloo=$1 hello=$2 digits=$3 groups=$4 custom_op=$5 event_loop=$6 elastic=$7 show_elastic=$8
 # shellcheck source=tests/tools/tap.sh

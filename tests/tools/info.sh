@@ -1,7 +1,7 @@
 #!/bin/sh
 # gloo info: alone, and as the ranks of a job.
 # usage: info.sh GLOO JSON_CHECK with|without
-# The last says how it was built: with OpenSSL, or without.
+# The last argument says whether it was built with OpenSSL.
 gloo=$1 json=$2 openssl=$3
 # shellcheck source=tests/tools/tap.sh
 . "$(dirname "$0")/tap.sh"
@@ -55,7 +55,7 @@ result "a transport that cannot be used is named, with the reason"
 
 # ---- as a job -------------------------------------------------------------------
 
-# The part of a job's output that follows a heading.
+# The part of a job's output after a heading.
 after() {
   echo "$out" | sed -n "/^$1/,/^[^ ]/p" | sed '1d; /^[^ ]/d; s/^ *//; s/  */ /g'
 }
@@ -73,7 +73,7 @@ equal "$(after pairs)" "0 with 1-4 tcp
 3 with 4 tcp"
 result "for each pair: what it uses"
 
-# Rank 1 can have no shared memory. The shell that this is for is yet to come:
+# Rank 1 cannot have shared memory. An inner shell expands this:
 # shellcheck disable=SC2016
 out=$(GLOO_TRANSPORT=auto "$gloo" run -n 2 -- sh -c '[ "$RANK" = 0 ] || ulimit -f 4
   exec "$0" info' "$gloo" 2>&1)
@@ -84,7 +84,7 @@ case $(after pairs) in
 esac
 result "and why not shared memory, whichever of the two knows"
 
-# Two cores that this process may use; the shell that the text is for comes later.
+# Two cores that this process may use; an inner shell expands the text.
 cores=$(taskset -cp $$ 2> /dev/null | sed 's/.*: //' | tr , '\n' |
   awk -F- '{ for (i = $1; i <= ($2 == "" ? $1 : $2); i++) print i }' | head -n 2)
 # shellcheck disable=SC2086

@@ -5,7 +5,7 @@ gloo=$1
 # shellcheck source=tests/tools/tap.sh
 . "$(dirname "$0")/tap.sh"
 
-# Prints the commands, each followed by those that its usage names.
+# Prints the commands, each followed by the subcommands in its usage.
 commands() {
   "$gloo" --help | sed -n 's/^  \([a-z][a-z]*\)  *[a-z].*/\1/p' | while read -r command; do
     echo "$command"
@@ -13,7 +13,7 @@ commands() {
   done
 }
 
-# Prints what PAGE lacks.
+# Prints what is missing in PAGE.
 missing() { # PAGE
   sed 's/\\-/-/g; s/\\f[BIR]//g' "$1" >"$scratch/page"
   commands | while read -r command; do

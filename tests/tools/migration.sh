@@ -1,6 +1,6 @@
 #!/bin/sh
-# The pages for those who come from Gloo, MPI or NCCL: their programs are the
-# examples, these do what they say, and no page names what is not there.
+# The pages for users of Gloo, MPI or NCCL: their programs are the examples, which
+# work as described, and no page uses a name that does not exist.
 # usage: migration.sh GLOO FROM_GLOO FROM_MPI FROM_NCCL
 gloo=$1 from_gloo=$2 from_mpi=$3 from_nccl=$4
 # shellcheck source=tests/tools/tap.sh
@@ -14,7 +14,8 @@ for from in gloo mpi nccl; do
     { sed 's/^/# /' "$scratch/diff"; false; }
   result "from-$from.md shows examples/from_$from.c"
 
-  # Ours are all gloo_... names, and the GLOO_... names of a table's second column.
+  # Our names are all gloo_... names, and the GLOO_... names in a table's second
+  # column.
   { grep -o 'gloo_[a-z0-9_]*[a-z0-9]' "$page"
     awk -F'|' '/^\|/ { print $3 }' "$page" | grep -o 'GLOO_[A-Z0-9_]*[A-Z0-9]'
   } | sort -u > "$scratch/names"

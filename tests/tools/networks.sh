@@ -1,21 +1,22 @@
 # shellcheck shell=sh disable=SC2154
-# Network namespaces that stand for hosts, for tests that have read tap.sh. All of them are made from one that
-# the test runs in: the host's network sees nothing, and when the processes end, by whatever cause, the kernel
-# removes namespaces and links.
+# Network namespaces that stand for hosts, for tests that have read tap.sh. All of them are made
+# from one that the test runs in: the host's network is unaffected, and when the processes end, for
+# whatever reason, the kernel removes namespaces and links.
 
 skip() {
   echo "1..0 # SKIP $*"
   exit 0
 }
 
-# enter_network SECONDS SCRIPT ARGUMENT...: begins the script anew in a network namespace of its own, for at
-# most so long (0: without a limit), and exits with its status. Returns if that has been done.
+# enter_network SECONDS SCRIPT ARGUMENT...: restarts the script in a separate network namespace, for
+# at most SECONDS (0: without a limit), and exits with its status. Returns if the script already
+# runs there.
 enter_network() {
   [ -z "$inside_network" ] || return 0
   for tool in unshare nsenter ip timeout; do
     command -v $tool > /dev/null || skip "the command $tool is missing"
   done
-  # As root, or with a user namespace in which we are.
+  # As root, or in a user namespace of ours.
   for flags in -n -rn; do
     unshare $flags ip link add "gc$$" type veth peer name "gd$$" 2> /dev/null || continue
     seconds=$1
@@ -39,7 +40,8 @@ another_network() {
   wait_until grep -q ready "$scratch/ready" && ip link set lo up && nsenter -t $other -n ip link set lo up
 }
 
-# link_networks NAME ADDRESS NAME ADDRESS: joins this one to $other by a veth pair; the addresses have lengths.
+# link_networks NAME ADDRESS NAME ADDRESS: joins this one to $other by a veth pair; addresses
+# include prefix lengths.
 link_networks() {
   ip link add "$1" type veth peer name "$3" netns "$other" &&
     ip addr add "$2" dev "$1" && ip link set "$1" up &&

@@ -1,8 +1,8 @@
 #!/bin/sh
 # shellcheck disable=SC2016,SC2317
-# gloo run: what ranks get, and what happens when they fail.
+# gloo run: the environment of ranks, and failures of ranks.
 # usage: run.sh GLOO DEFAULT_SIGNALS with|without
-# The last says how it was built: with OpenSSL, or without.
+# The last argument says whether it was built with OpenSSL.
 gloo=$1 defaults=$2 openssl=$3
 # shellcheck source=tests/tools/tap.sh
 . "$(dirname "$0")/tap.sh"
@@ -131,7 +131,7 @@ fi
 
 # ---- several hosts ----------------------------------------------------------
 
-# What a line that is printed does, with an ssh that runs things here.
+# Runs a printed line with an ssh that executes commands locally.
 fake=$scratch/fake
 mkdir "$fake"
 printf '#!/bin/sh\nhost=$1\nshift\nHOST=$host exec sh -c "$*"\n' >"$fake/ssh"
@@ -151,7 +151,7 @@ PATH="$fake:$PATH" "$gloo" run -n 3 --hosts a,b --execute -- sh -c 'test $RANK !
 equal $? 5
 result "--execute runs it, and returns the status of the rank that failed"
 
-# Ranks get a secret: the line before makes one.
+# Ranks get a secret: the line before generates one.
 makes_one='[ -n "$GLOO_JOB_SECRET" ] || GLOO_JOB_SECRET=$(openssl rand -hex 32) || exit
 export GLOO_JOB_SECRET
 '
@@ -188,8 +188,8 @@ out=$(GLOO_JOB_SECRET=$digits GLOO_SECURITY=required "$gloo" run -n 2 --hosts a,
 equal "$out" "mpirun -np 2 --host a:1,b:1 -x GLOO_SECURITY -x GLOO_JOB_SECRET 'prog'"
 result "--by mpirun passes on what is set by its name"
 
-# What nobody else may read: on no command line of the job, and in nothing that is
-# printed. The store's password has all that a shell could trip over.
+# Secrets must not be readable: they appear on no command line of the job, and in
+# no output. The store's password has all characters that are special in a shell.
 password=$(printf '%s' "p'a\"s\$s\`w\\ord")
 cat > "$fake/ssh" << 'END'
 #!/bin/sh
@@ -298,7 +298,7 @@ result "and it ends when it is told to"
 
 # ---- cores ------------------------------------------------------------------
 
-# The cores that each of so many ranks may run on: "RANK LIST", by rank.
+# The cores that each rank may run on: "RANK LIST", by rank.
 allowed() {
   "$gloo" run "$@" -- sh -c \
     'echo $RANK $(sed -n "s/^Cpus_allowed_list:[[:space:]]*//p" /proc/self/status)' | sort -n

@@ -1,8 +1,8 @@
 # shellcheck shell=sh disable=SC2001
 # Included by the shell tests here: results in TAP.
-# result TEXT [FILE]: passes when the command before it succeeded, as in
+# result TEXT [FILE]: passes if the command before it succeeded, as in
 #   [ "$a" = b ]; result "a is b"
-# and else shows what is in FILE.
+# and otherwise prints FILE.
 number=0
 failures=0
 result() {
@@ -17,13 +17,13 @@ result() {
   fi
 }
 
-# skipped WHAT WHY: it is not tested here.
+# skipped WHAT WHY: the case is not tested here.
 skipped() {
   number=$((number + 1))
   echo "ok $number # SKIP $1: $2"
 }
 
-# has TEXT PART: does TEXT contain PART? Shows it when not.
+# has TEXT PART: does TEXT contain PART? Prints it if not.
 has() {
   case $1 in
     *"$2"*) return 0 ;;
@@ -40,7 +40,7 @@ equal() {
   return 1
 }
 
-# wait_until COMMAND...: for up to 30 seconds.
+# wait_until COMMAND...: waits for up to 30 seconds.
 wait_until() {
   tries=0
   while ! "$@" > /dev/null 2>&1; do
@@ -50,7 +50,7 @@ wait_until() {
   done
 }
 
-# Has this build of $gloo what only Linux has?
+# Does this build of $gloo have the features that only Linux has?
 # shellcheck disable=SC2154
 has_linux() {
   case $("$gloo" info) in *"which requires Linux"*) return 1 ;; esac

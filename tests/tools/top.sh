@@ -1,5 +1,5 @@
 #!/bin/sh
-# gloo top: the ranks of a job that runs, and directories where none does.
+# gloo top: the ranks of a running job, and directories without one.
 # usage: top.sh GLOO TRACE_RANK
 gloo=$1 rank=$2
 # shellcheck source=tests/tools/tap.sh
@@ -28,7 +28,7 @@ equal $? 0 && has "$out" "waited most for" && has "$out" "rank 1, " && equal "$(
 result "a line for each rank, and who is waited for" "$scratch/said"
 kill $job
 wait $job
-# What a rank that was killed leaves behind is no rank.
+# The files of a killed rank do not count as a rank.
 out=$("$gloo" top "$scratch/s" 2>&1)
 equal $? 1 && has "$out" "no rank answers"
 result "sockets that nobody serves"

@@ -1,6 +1,5 @@
 #!/bin/sh
-# gloo trace: what it says of jobs that are well and of those that are not, and of files
-# that are none.
+# gloo trace: its reports on healthy jobs and others, and on invalid files.
 # usage: trace.sh GLOO JSON_CHECK TRACE_RANK
 gloo=$1 json=$2 rank=$3
 # shellcheck source=tests/tools/tap.sh
@@ -27,7 +26,7 @@ result "a rank that is late is named, and its last call"
 rm "$scratch"/late/*rank2*
 out=$("$gloo" trace "$scratch"/late/*)
 equal $? 1 && has "$out" "2 of 3 ranks" && has "$out" "no file from rank 2" &&
-  case $out in # by the algorithm, rank 1 waits for rank 2 or for rank 0
+  case $out in # depending on the algorithm, rank 1 waits for rank 2 or for rank 0
     *"rank 2 has no file, and ranks 0 and 1 wait for it in allreduce #6"*) ;;
     *) has "$out" "rank 2 has no file, and rank 0 waits for it in allreduce #6" ;;
   esac
@@ -105,7 +104,7 @@ out=$("$gloo" trace 2>&1)
 equal $? 2 && has "$out" "no files"
 result "refused: no files"
 
-# Every beginning of a real one.
+# Every prefix of a real file.
 whole=$(echo "$scratch"/other/*rank0*) bad=0
 size=$(wc -c < "$whole")
 for cut in 1 2 50 100 500 $((size / 2)) $((size - 3)) $((size - 2)); do

@@ -85,7 +85,7 @@ out=$(GLOO_TUNING_FILE=$scratch/absent "$gloo" run -n 2 -- "$gloo" bench barrier
 failed $? && has "$out" "GLOO_TUNING_FILE: cannot open $scratch/absent: "
 result "a file that is not there is an error"
 
-# What once waited for a writer would do so for ever.
+# A pipe without a writer must not block the command.
 mkfifo "$scratch/pipe"
 for other in "$scratch/pipe" "$scratch" /dev/null; do
   out=$(GLOO_TUNING_FILE=$other timeout 60 "$gloo" info --tuning --ranks 4 2>&1)
@@ -97,7 +97,7 @@ out=$(GLOO_ALGORITHM="allreduce:0-=fast" "$gloo" run -n 2 -- "$gloo" bench barri
 failed $? && has "$out" "GLOO_ALGORITHM: 'fast' is not an algorithm of allreduce"
 result "a mistake in the variable is named"
 
-# The shell that this is for is yet to come:
+# An inner shell expands this:
 # shellcheck disable=SC2016
 out=$("$gloo" run -n 3 -- sh -c '[ "$RANK" != 2 ] || export GLOO_ALGORITHM="barrier:0-=all_to_one"
   exec "$0" bench barrier --iterations 1' "$gloo" 2>&1)
@@ -158,7 +158,7 @@ equal $? 0 && has "$out" "| within 1.25 times the best | 3 ranks, auto |" && has
 | barrier | "
 result "what it has just written is such a file"
 
-# What is wrong with a file, a line to add, the line that is named.
+# The error in a file, a line to add, the line that is named.
 wrong() {
   { cat "$scratch/times" && echo "$2"; } > "$scratch/bad"
   out=$("$gloo" tune --report "$scratch/bad" 2>&1)

@@ -1,19 +1,18 @@
 #!/bin/sh
-# gloo top and gloo trace on jobs that were started without any variable for it.
+# gloo top and gloo trace on jobs that were started without a variable for them.
 # usage: watch.sh GLOO TRACE_RANK READER
 gloo=$1 rank=$2 reader=$3
 # shellcheck source=tests/tools/tap.sh
 . "$(dirname "$0")/tap.sh"
 
 unset GLOO_TRACE_DIR GLOO_TRACE_SIGNAL GLOO_METRICS GLOO_OBSERVE GLOO_LOG_LEVEL
-# A stopped rank is missed after that, and the job fails: not on a busy machine, before it was
-# looked at.
+# A stopped rank fails the job after this time: long enough to look at it on a busy machine.
 export GLOO_HEARTBEAT=300
 mkdir -m 700 "$scratch/run"
 export XDG_RUNTIME_DIR="$scratch/run"
 sockets=$scratch/run/gloo_c
 
-# start WORDS...: a job of three ranks; $job is its process.
+# start WORDS...: starts a job of three ranks; $job is its process.
 start() {
   "$gloo" run -n 3 -- "$rank" "$@" > "$scratch/said" 2>&1 &
   job=$!
@@ -32,7 +31,7 @@ end() {
   kill "$job"
   wait "$job" 2> /dev/null
 }
-# says COMMAND PART...: once, its output has all parts; it is kept in $scratch/out.
+# says COMMAND PART...: its output eventually contains all parts; it is kept in $scratch/out.
 # shellcheck disable=SC2086,SC2317 # a command and its options; called by wait_until
 says() {
   "$gloo" $1 --pid "$job" > "$scratch/out" 2>&1
@@ -93,7 +92,7 @@ if [ "$(id -u)" -eq 0 ]; then
   "$reader" 65534 "$socket" /now > "$scratch/out" 2>&1
   equal $? 3 && grep -q "Permission denied" "$scratch/out"
   result "another user cannot connect" "$scratch/out"
-  # Not even where the modes are lost, if the system says whose a process is.
+  # Not even if the modes are lost, provided that the system reports a process's owner.
   if has_linux; then
     chmod 755 "$scratch" "$scratch/run" "$sockets" && chmod 666 "$socket"
     "$reader" 65534 "$socket" /now > "$scratch/out" 2>&1

@@ -1,6 +1,6 @@
 #!/bin/sh
 # In the virtual machine with all devices (vm/vm.sh run --rxe all): jobs whose network
-# loses packets, or nearly all of them, and whose device goes away. TAP.
+# loses packets, or nearly all of them, and whose device is removed. TAP.
 # usage: faults.sh GLOO
 gloo=$1
 n=0
@@ -8,7 +8,7 @@ folder=$(mktemp -d) || exit 99
 trap 'rm -rf "$folder"' EXIT
 counters=/sys/class/infiniband/rxe_veth0/ports/1/hw_counters
 
-# Print a case: ok where the status of what came before is 0; else what was said.
+# Prints a case: ok if the previous status is 0; otherwise its output.
 result() { # status, name
   n=$((n + 1))
   if [ "$1" -eq 0 ]; then
@@ -57,7 +57,7 @@ result $? every_collective_with_packets_delayed_and_out_of_order
 delay loss 10% && bench allreduce 4,64K 3
 result $? some_with_one_packet_in_ten_lost
 
-# Nothing arrives any more: each rank has an error that names the other one.
+# The network drops all packets: each rank has an error that names the other one.
 delay delay 0ms
 job "exec timeout 80 '$gloo' bench allreduce --transport ibv --sizes 64K --iterations 1000000" &
 sleep 12
@@ -66,13 +66,13 @@ delay loss 100%
 result $? ranks_that_cannot_reach_each_other_say_so
 delay delay 0ms
 
-# A way for TCP, and none for RDMA: the ranks stay with TCP, and say why.
+# A route for TCP, and none for RDMA: the ranks use TCP, and report the reason.
 job "[ \$RANK = 1 ] || export GLOO_IBV_DEVICE=rxe_lo; export GLOO_LOG_LEVEL=info
   exec '$gloo' bench allreduce --transport ibv --sizes 4,1M --iterations 5" &&
   grep -q 'through TCP, not RDMA: ' "$folder/said"
 result $? without_a_way_for_RDMA_ranks_stay_with_TCP
 
-# The device is taken away under a job.
+# The device is removed during a job.
 GLOO_LOG_LEVEL=info "$gloo" run -n 2 -- env GLOO_IBV_DEVICE=rxe_lo timeout 80 "$gloo" bench allreduce --transport ibv \
   --sizes 64K --iterations 1000000 >"$folder/said" 2>&1 &
 sleep 12
@@ -80,7 +80,7 @@ rdma link delete rxe_lo
 ! wait $! && grep -q 'rank [01] ' "$folder/said"
 result $? a_device_that_goes_away_is_an_error
 
-# The same programs where the library is not: the last case, for it is gone.
+# The same programs without the library: the last case, because it is removed.
 rm -f /usr/lib/*/libibverbs.so.1*
 "$gloo" run -n 2 -- "$gloo" bench allreduce --sizes 4,1M --iterations 3 >"$folder/said" 2>&1 &&
   "$gloo" info >"$folder/said" 2>&1 && grep -q 'ibv .*no: .*libibverbs.so.1 cannot be loaded' "$folder/said"

@@ -1,7 +1,7 @@
 #!/bin/busybox sh
 # shellcheck shell=dash
-# The first program of the machine: loads the modules, and puts the host's files at
-# "/". What the machine writes is in memory, but for what the host lists in rw.
+# The first program of the machine: loads the modules, and mounts the host's files
+# at "/". Writes go to memory, except in the folders that the host lists in rw.
 export PATH=/bin
 /bin/busybox --install -s /bin
 mkdir /proc /sys /host /memory /new /share
@@ -9,7 +9,7 @@ mount -t proc proc /proc
 mount -t sysfs sysfs /sys
 mount -t devtmpfs -o mode=755 dev /dev
 
-# What the kernel says has the time, and shows how far the machine has come.
+# Kernel messages have the time, and show how far the machine has come.
 say() { echo "<3>vm: $*" >/dev/kmsg; }
 
 fail() { # what

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# What vm.sh boots: Debian's kernel (vmlinux), and its modules with the first program
-# (initramfs). Made once for each version of the kernel and of this script, and kept.
-# Prints the folder that has both. The status is 77 when one of them, or QEMU, cannot
-# be had: there is no machine then.
+# Makes the files that vm.sh boots: Debian's kernel (vmlinux), and its modules with
+# the first program (initramfs). They are made once for each version of the kernel
+# and of this script, and kept. Prints the folder that has both. The status is 77 if
+# one of them, or QEMU, is not available: then the machine cannot run.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=/dev/null
 . "$here/../../../scripts/lib.sh"
 
-# What each one needs besides comes with it.
+# Each one also needs its dependencies.
 modules=(virtio_pci virtio_console virtio_net 9pnet_virtio 9p overlay crc32_generic
   crc32c_generic ib_uverbs rdma_ucm rdma_rxe veth sch_netem sch_tbf sch_prio)
 
@@ -30,9 +30,9 @@ newest_image() {
 
 update_lists() { can_be_root && as_root apt-get update >&2; }
 
-made() { [ -s "$1/initramfs" ]; } # which is made last
+made() { [ -s "$1/initramfs" ]; } # made last
 
-# What was made of an older kernel is better than nothing.
+# Files of an older kernel are better than none.
 cannot() { # why
   local older
   for older in "$cache"/linux-image-*-"$sum"; do
@@ -61,7 +61,7 @@ fi
 
 # ---- its package -------------------------------------------------------------------
 
-# What nothing has used for a month goes.
+# Removes files that were not used for a month.
 find "$cache" -mindepth 1 -maxdepth 1 -type d -mtime +30 -exec rm -rf {} +
 work=$(mktemp -d "$cache/new.XXXXXX") || exit 125
 trap 'rm -rf "$work"' EXIT
@@ -77,8 +77,8 @@ dpkg-deb --fsys-tarfile "$work"/linux-image-*.deb |
     --exclude='*/drivers/gpu/*' --exclude='*/drivers/media/*' --exclude='*/sound/*' ||
   die 125 "$image cannot be unpacked"
 
-# The kernel in the bzImage, which QEMU enters without waiting for its unpacking.
-# Where both are is in the header that Documentation/x86/boot.rst describes.
+# The kernel in the bzImage, which QEMU starts without unpacking it first. The header
+# described in Documentation/x86/boot.rst has its position.
 number() { od -An -tu"$2" -j"$1" -N"$2" "$work/bzImage" | tr -d ' '; } # offset, size
 mv "$work"/package/boot/vmlinuz-* "$work/bzImage"
 sectors=$(number 497 1) offset=$(number 584 4) length=$(number 588 4)
@@ -89,8 +89,8 @@ tail -c +$(((sectors + 1) * 512 + offset + 1)) "$work/bzImage" | head -c $((leng
 
 # ---- its modules -------------------------------------------------------------------
 
-# Checking signatures would take the kernel a second. A signature is what ends so:
-# its length (4 bytes, the highest first), a mark of 28 bytes.
+# Checking signatures would take the kernel a second. A signature ends with its
+# length (4 bytes, big-endian) and a marker of 28 bytes.
 drop_signature() { # file
   local length
   tail -c 28 "$1" | grep -q '^~Module signature appended~$' || return 0
@@ -98,7 +98,7 @@ drop_signature() { # file
   truncate -s $(($(stat -c %s "$1") - 28 - 12 - length)) "$1"
 }
 
-# In an order in which they can be loaded: each after what it needs.
+# In loading order: each after its dependencies.
 add_module() { # name
   local file need
   [ ! -e "$work/root/modules/$1.ko" ] || return 0

@@ -1,6 +1,7 @@
 #!/bin/sh
-# What init.sh becomes, as process 1 among the host's files: makes the devices, runs
-# the command, leaves its status for vm.sh in /run/vm, and stops the machine.
+# The second stage of init.sh, as process 1 among the host's files: makes the
+# devices, runs the command, stores its status for vm.sh in /run/vm, and stops the
+# machine.
 # shellcheck disable=SC2154  # rxe and peer, from vm.sh
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 
@@ -40,6 +41,7 @@ done
 [ -c /run/err ] || stop failed "no ports"
 say "command"
 unset rxe peer
-# In a subshell, for what this shell says of a signal is not the command's output.
+# In a subshell, because this shell's messages about a signal are not output of the
+# command.
 (exec /run/busybox setsid /bin/bash /run/vm/command </dev/null >/run/out 2>/run/err)
 stop ended $?

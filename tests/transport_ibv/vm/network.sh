@@ -8,8 +8,8 @@ add_rxe() { devices="${devices}link add rxe_$1 type rxe netdev $1
 
 case $what in lo | all) add_rxe lo ;; esac
 # Two ends of one cable in one kernel: with these rules a packet from one end's
-# address to the other's goes out into the cable, not into lo. So it comes in at a
-# device that has rxe, and through a queueing discipline on its way.
+# address to the other's goes through the cable, not through lo. So it arrives at
+# a device with rxe, and passes a queueing discipline.
 case $what in veth | all)
   links="
     link add veth0 mtu 4200 type veth peer name veth1 mtu 4200

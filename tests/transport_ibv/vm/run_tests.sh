@@ -1,19 +1,19 @@
 #!/usr/bin/env bash
 # Runs test programs in one virtual machine (vm.sh), one after the other, and prints
-# what they say as one TAP stream.
+# their results as one TAP stream.
 # usage: run_tests.sh [--limit S] [option of vm.sh run...] BUILD_DIR LIST_FILE
 #
-# A line of the list is "NAME: COMMAND", or "NAME@S: COMMAND" for a command that has S
-# seconds and not those of --limit (120); others are empty, or begin with "#". COMMAND
-# is for sh, in BUILD_DIR. Its cases are printed as "NAME: CASE"; one that prints none
-# is a case by its status (77: skipped). The command during which the machine fails
-# fails, and so do those after it.
+# A line of the list is "NAME: COMMAND", or "NAME@S: COMMAND" for a command with a
+# limit of S seconds instead of that of --limit (120); others are empty, or begin with
+# "#". sh runs COMMAND in BUILD_DIR. Its cases are printed as "NAME: CASE"; a command
+# that prints none is one case, by its status (77: skipped). If the machine fails, the
+# current command and all later ones fail.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 mark='@@ run_tests.sh:'
 
-# In the machine: name, seconds and command in turn. What it prints stands between
-# marks, and what it says on stderr after its name.
+# In the machine: name, seconds and command in turn. Output is printed between marks,
+# and stderr after the name.
 if [ "${1:-}" = inside ]; then
   shift
   while [ $# -gt 0 ]; do
@@ -74,7 +74,7 @@ fails() { # text
   echo "not ok $number - $1"
 }
 
-# What follows the number of a case. cmocka says "not ok 7 # SKIP name".
+# The text after the number of a case. cmocka prints "not ok 7 # SKIP name".
 read_case() { # "ok" or "not ok", text
   local name=${names[current]} what
   cases=$((cases + 1))

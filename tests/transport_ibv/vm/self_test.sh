@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The virtual machine itself: what comes out of it, its devices, and lists of tests.
+# The virtual machine itself: its output, its devices, and lists of tests.
 here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=tests/tools/tap.sh
 . "$here/../../tools/tap.sh"
@@ -21,8 +21,8 @@ case $? in
     ;;
 esac
 
-# start_machine OPTION... COMMAND...: what it prints is in $scratch/out and
-# $scratch/err, and so is what the kernel says.
+# start_machine OPTION... COMMAND...: output is in $scratch/out and $scratch/err,
+# and so are kernel messages.
 start_machine() {
   timeout -k 5 400 bash "$here/vm.sh" run --timeout 300 --console "$scratch/console" "$@" \
     >"$scratch/out" 2>"$scratch/err"
@@ -68,7 +68,8 @@ cat server client pingpong.err >all
 equal "$(cat client.status server.status)" "0
 0" && equal "$(grep -c '^300 iters' all)" 2
 result "packets are lost between two devices, and all messages arrive" all
-# Some 3000 packets; on a busy host a device counts one or two without losses as well.
+# Some 3000 packets; on a busy host a device counts one or two retries even without
+# losses.
 equal "$(wc -l <retries)" 2 && [ "$(awk '{ n += $1 } END { print n }' retries)" -ge 5 ]
 result "the devices count what they send again" retries
 
@@ -106,7 +107,7 @@ result "one whose caller is ended ends, and leaves nothing behind"
 # ---- lists -------------------------------------------------------------------------
 
 cat >"$scratch/list" <<'IN'
-# What a list may have.
+# Possible lines of a list.
 two cases: printf '1..2\nok 1 - one\nok 2 two # 2\n'; echo to stderr >&2
 
 cmocka: printf '1..3\nok 1 - one\nnot ok 2 # SKIP two\nnot ok 3 - three\n# why\n'; exit 1

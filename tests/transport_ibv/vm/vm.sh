@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Runs a command in a small virtual machine that has software RDMA devices
-# (soft-RoCE, the kernel's rdma_rxe). It is QEMU without acceleration, which needs
-# neither root nor /dev/kvm. All files of this host are there at their paths; what
-# is written to them is gone with the machine, but for the folders of --rw.
+# (soft-RoCE, the kernel's rdma_rxe). It uses QEMU without acceleration, and needs
+# neither root nor /dev/kvm. All files of this host are visible at their paths;
+# writes are lost with the machine, except in the folders of --rw.
 #
 # usage: vm.sh build                            make what it boots: see kernel.sh
 #        vm.sh run [option...] [--] COMMAND...  as root, with this environment
@@ -99,10 +99,10 @@ if [ -n "$peer" ]; then
   devices+=(-device "virtio-net-pci,netdev=link,mac=52:54:00:99:00:0$id" -netdev
     "dgram,id=link,local.type=unix,local.path=$link.$id,remote.type=unix,remote.path=$link.$((1 - id))")
 fi
-# Faster than the firmware that QEMU takes by itself.
+# Faster than QEMU's default firmware.
 [ ! -f /usr/share/qemu/qboot.rom ] || devices+=(-bios qboot.rom)
-# With the first line the machine ends when its kernel fails or is to reboot; the next
-# ones save it time; the last is the environment of its first program.
+# The first line ends the machine when its kernel fails or reboots; the next ones save
+# time; the last is the environment of its first program.
 append="console=ttyS0 net.ifnames=0 reboot=t panic=-1 oops=panic quiet loglevel=4
   mitigations=off nopti nokaslr random.trust_cpu=on tsc=reliable no_timer_check apparmor=0
   audit=0 nowatchdog rcupdate.rcu_expedited=1 cryptomgr.notests=1 8250.nr_uarts=1
@@ -110,16 +110,18 @@ append="console=ttyS0 net.ifnames=0 reboot=t panic=-1 oops=panic quiet loglevel=
 
 # ---- the run -------------------------------------------------------------------
 
-# When the caller reads no more, the second cat does, lest the machine waits.
+# If the caller stops reading, the second cat continues, so that the machine does
+# not block.
 { cat; cat >/dev/null; } <"$dir/out" &
 readers=("$!")
 { cat; cat >/dev/null; } <"$dir/err" >&2 &
 readers+=("$!")
-# Writers of our own, or a machine that fails early leaves the readers without an end.
+# Opens writers here, because otherwise the readers would wait forever if the machine
+# fails early.
 exec 8<>"$dir/out" 9<>"$dir/err"
 SECONDS=0
-# q35, not microvm: without its HPET a kernel on a busy host may find no clock. This
-# processor: what needs no AVX boots faster.
+# q35, not microvm: without its HPET a kernel on a busy host may find no clock. A
+# processor without AVX boots faster.
 setpriv --pdeathsig TERM timeout --foreground -k 5 "$limit" qemu-system-x86_64 \
   -M q35,graphics=off,smbus=off,sata=off,usb=off,vmport=off -accel tcg,thread=multi,tb-size=256 \
   -cpu Nehalem,+rdrand -smp "$cpus" -m "$mem" -nodefaults -no-user-config -no-reboot \
