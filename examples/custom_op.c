@@ -8,8 +8,7 @@
 enum { MEASUREMENTS = 12 }; /* on all ranks together */
 
 typedef struct moments {
-  double n, mean,
-      squares; /* squares: sum of squared deviations from the mean */
+  double n, mean, squares; /* squares: sum of squared deviations */
 } moments;
 
 /* Gives the same bits in either order, so the operation commutes. */

@@ -24,8 +24,7 @@ static bool make_model(trainer *t) {
     return false;
   }
   mlp_init(t->weights, &seed);
-  t->random =
-      seed + (uint64_t)t->rank; /* each rank shuffles its images differently */
+  t->random = seed + (uint64_t)t->rank; /* ranks shuffle differently */
   return true;
 }
 

@@ -113,8 +113,7 @@ static void begin(job *j, const char *url, bool joins) {
     exit(1);
   }
   mlp_init(t->weights, &seed);
-  t->random =
-      seed + (uint64_t)getpid(); /* each rank shuffles its images differently */
+  t->random = seed + (uint64_t)getpid(); /* ranks shuffle differently */
   j->epoch = 1;
   j->changed = true;
 }

@@ -118,8 +118,7 @@ int main(void) {
     gloo_context_destroy(channels[i].context);
     gloo_device_destroy(channels[i].device);
   }
-  check(gloo_barrier(world, NULL, &error),
-        &error); /* the store is in use until then */
+  check(gloo_barrier(world, NULL, &error), &error); /* the store is in use */
   gloo_store_destroy(store);
   printf("rank %d of %d: %d rounds on each of %d contexts\n", rank, ranks,
          ROUNDS, CONTEXTS);

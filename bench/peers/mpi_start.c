@@ -70,8 +70,7 @@ int main(int argc, char **argv) {
     }
     memory[p] = gli_own_memory_kib() - before;
     descriptors[p] = count_descriptors();
-    if (p > MET)
-      MPI_Barrier(MPI_COMM_WORLD); /* waits until the others have counted */
+    if (p > MET) MPI_Barrier(MPI_COMM_WORLD); /* until all have counted */
   }
   if (rank == 0) printf("%d processes\n", size);
   for (int p = 0; p < POINTS; p++) {

@@ -59,8 +59,7 @@ static void leave_early(rank_env *env) {
     return;
   }
   turn_await(env->user, 2 * (RANKS - 1));
-  nanosleep(&(struct timespec){.tv_nsec = 300000000},
-            NULL); /* the others leave */
+  nanosleep(&(struct timespec){.tv_nsec = 300000000}, NULL); /* others leave */
   for (int r = 1; r < RANKS; r++) {
     for (int32_t i = 0; i < EACH; i++) {
       RANK_OK(env,

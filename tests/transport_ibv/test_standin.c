@@ -216,8 +216,7 @@ static void inline_data_is_copied(void **state) {
   struct ibv_sge part = {(uintptr_t)text, sizeof text, 0};
   assert_int_equal(post_message(a, part, IBV_SEND_INLINE), 0);
   memset(text, 0, sizeof text);
-  assert_int_equal(post_buffer(b, part_of(b, 0, 8)),
-                   0); /* posted after the message came */
+  assert_int_equal(post_buffer(b, part_of(b, 0, 8)), 0); /* after the message */
   expect(b, 7, IBV_WC_SUCCESS);
   assert_string_equal((char *)b->memory, "inline");
   part.length = 65;

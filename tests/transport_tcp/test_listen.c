@@ -263,7 +263,7 @@ static void streams_have_bounds(void **state) {
                  "-1");
 }
 
-/* With room for 0, 1, 2, ... descriptors open fails with an error, until it
+/* With room for 0, 1, 2, ... descriptors it fails with an error, until it
  * works. */
 static void descriptors_run_out_gracefully(void **state) {
   (void)state;

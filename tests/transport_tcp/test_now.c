@@ -124,8 +124,7 @@ static void rest_of_a_message_follows(void **state) {
     limit.calls = 4;
     assert_true(send_now(bytes));
     bool partly = part < GLI_HEADER_BYTES + bytes;
-    if (partly)
-      assert_false(send_now(1)); /* refused until the first is complete */
+    if (partly) assert_false(send_now(1)); /* the first is incomplete */
     gli_post post = har_send(s.ab, &second, 0, "behind", 6);
     if (partly) assert_int_equal(post, GLI_POST_IN_PROGRESS);
     har_until(&s.a, &s.b, &s.ba->received, before + 2);

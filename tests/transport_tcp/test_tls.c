@@ -484,8 +484,7 @@ typedef struct relay {
   long gap_ns;     /* pause between pieces */
   uint8_t *record; /* bytes that rank 0 sent; may be NULL */
   size_t recorded, room;
-  atomic_bool
-      flip[2]; /* change a bit of the next data from rank 0, from rank 1 */
+  atomic_bool flip[2]; /* flips a bit of the next data from rank 0, 1 */
   atomic_bool stop;
   pthread_t thread;
 } relay;
