@@ -1,4 +1,4 @@
-/* A peer that misbehaves, or does not come: questions, announcements, time. */
+/* A peer that misbehaves or never connects: probes, announcements, timeouts. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,8 +6,8 @@
 #include "engine/failure/failure.h"
 #include "peer.h"
 
-/* What waits because too many operations are announced already is announced
- * when answers make room, however the sends themselves were set free. */
+/* Sends that wait because too many operations are announced are announced when
+ * answers make room, whichever way they became free to go. */
 static void room_for_announcements_is_used(void **state) {
   enum { SENDS = 1100, FIRST = 500000, EACH = 48448, ANNOUNCED = 1024 };
   (void)state;
@@ -24,7 +24,7 @@ static void room_for_announcements_is_used(void **state) {
   assert_int_equal(two.came[GLI_MESSAGE_DATA], 2);
   assert_int_equal(two.came[GLI_MESSAGE_RTS], ANNOUNCED);
   gli_header about = two.last[GLI_MESSAGE_RTS];
-  for (uint32_t slot = 0; slot < 2; slot++) { /* unasked; then as answers */
+  for (uint32_t slot = 0; slot < 2; slot++) { /* unrequested, then as answers */
     for (uint64_t i = 0; i < ANNOUNCED; i++) {
       about.operation = 2 + i;
       peer_say(&two, GLI_MESSAGE_CTS, &about, slot);
@@ -38,7 +38,7 @@ static void room_for_announcements_is_used(void **state) {
   peer_tear_down(&two);
 }
 
-/* The signature of an operation that the engine is in. */
+/* Starts a barrier and returns its signature. */
 static gli_header start_barrier(pair_of_ranks *two, gloo_request **op) {
   assert_int_equal(gloo_barrier_start(two->context, NULL, op, NULL), GLOO_OK);
   peer_run_both(two);
@@ -90,7 +90,8 @@ static gloo_status test_after(pair_of_ranks *two, gloo_request *op,
   return gloo_request_test(op, NULL);
 }
 
-/* Somebody else is late and asks; nobody's time is up. */
+/* A probe leaves this rank's timeout alone while the peer's deadline has not
+ * passed. */
 static void a_question_costs_no_time(void **state) {
   (void)state;
   pair_of_ranks two;
@@ -101,7 +102,7 @@ static void a_question_costs_no_time(void **state) {
   peer_say(&two, GLI_MESSAGE_PROBE, &about, 0);
   assert_int_equal(test_after(&two, op, 5000000000), GLOO_IN_PROGRESS);
   assert_true(two.came[GLI_MESSAGE_PROBE] > 0);
-  peer_say(&two, GLI_MESSAGE_PROBE, &about, 1); /* now it is */
+  peer_say(&two, GLI_MESSAGE_PROBE, &about, 1); /* now it has passed */
   assert_int_equal(test_after(&two, op, 500000000), GLOO_ERR_TIMEOUT);
   gloo_request_error(op, &error);
   assert_int_equal(error.rank, 1);
@@ -109,7 +110,7 @@ static void a_question_costs_no_time(void **state) {
   peer_tear_down(&two);
 }
 
-/* The last word is one's own, when all that were asked wait as well. */
+/* A rank times out in the end when all peers that it asked wait as well. */
 static void those_who_all_wait_give_up_in_the_end(void **state) {
   (void)state;
   pair_of_ranks two;
@@ -125,7 +126,8 @@ static void those_who_all_wait_give_up_in_the_end(void **state) {
   peer_tear_down(&two);
 }
 
-/* Whoever looks first, and when. */
+/* The timeout counts from the start of the operation, not from the first
+ * poll. */
 static void time_runs_from_the_start(void **state) {
   (void)state;
   pair_of_ranks two;
@@ -142,8 +144,8 @@ static void time_runs_from_the_start(void **state) {
 
 #define SECOND UINT64_C(1000000000)
 
-/* Is the silent peer missed in that time? Looks are so near to each other that
- * none is late. */
+/* Returns true if the silent peer is missed within `ns`. The polls are so
+ * frequent that none is late. */
 static bool missed_within(pair_of_ranks *two, uint64_t ns) {
   gloo_error error;
   for (uint64_t step_ns = SECOND / 100; ns >= step_ns; ns -= step_ns) {
@@ -157,7 +159,7 @@ static bool missed_within(pair_of_ranks *two, uint64_t ns) {
   return true;
 }
 
-/* One that was never heard may still be on its way. */
+/* A peer from which no message has arrived may still be starting. */
 static void peer_that_was_never_heard_has_time_to_come(void **state) {
   (void)state;
   pair_of_ranks two;
@@ -168,8 +170,8 @@ static void peer_that_was_never_heard_has_time_to_come(void **state) {
   peer_tear_down(&two);
 }
 
-/* It says only once, and perhaps while this rank still reads where the others
- * are, that it gives signs, and how often. */
+/* A peer announces its heartbeats and their period only once, possibly while
+ * this rank still reads the peers' addresses. */
 static void sign_before_the_start_counts(void **state) {
   static const gli_header nothing;
   (void)state;
@@ -207,8 +209,9 @@ static void lost_rank_gets_no_heartbeat(void **state) {
   peer_tear_down(&two);
 }
 
-/* A rank that knows all others may make groups while this one still meets them:
- * their context is there before what holds for all contexts is said. */
+/* A rank that knows all others may create groups while this one still connects
+ * to them: the group's context then exists before the settings common to all
+ * contexts. */
 static gloo_context *begin_early(pair_of_ranks *two) {
   gloo_context *control;
   gloo_error error;
@@ -263,7 +266,7 @@ static void tell(void *user, gli_snapshot *snapshot) {
   told++;
 }
 
-/* Once, whichever comes first. */
+/* The callback runs once, whether it is set before or after the failure. */
 static void failure_is_told(void **state) {
   const gloo_error cause = {.status = GLOO_ERR_ABORTED, .rank = 1};
   (void)state;
