@@ -20,7 +20,7 @@
 
 typedef uintptr_t mpi_handle;
 
-/* A datatype or operation is its index in a table, plus one of these. */
+/* Handles of datatypes and operations: index in the table plus an offset. */
 enum { MPI_FIRST_TYPE = 0x1000, MPI_FIRST_OP = 0x2000 };
 enum { MPI_WORLD = 1, MPI_SELF = 2, MPI_FIRST_COMM = 16 };
 enum { MPI_STRING_BYTES = 1024, MPI_NAME_BYTES = 128 };

@@ -1,8 +1,8 @@
 /* The selector: chooses algorithm and segment size if the caller does not.
  *
- * The model is alpha + beta m, and gamma for each byte that is reduced: a
- * message costs a latency, and a time for each of its bytes. The figures are
- * those of params->tuning, if measured, or estimates (plan/costs.h).
+ * The cost model: a message of m bytes takes alpha + beta m, and each reduced
+ * byte gamma. The parameters are measured (params->tuning) or estimated
+ * (plan/costs.h).
  *
  *   cost = rounds x alpha + messages x alpha / 8 + bytes sent x beta
  *          + bytes reduced x gamma
@@ -364,8 +364,8 @@ static bool is_long_round(const gli_algorithm *algorithm,
   return algorithm->bytes != NULL && algorithm->rounds(p->size) == 1;
 }
 
-/* Segments are long enough to hide their latency, and short enough for a few of
- * them to fit a cache; longer if their number would be too large. */
+/* Returns the segment size: large enough to hide latency, and small enough for
+ * a few segments to fit a cache, unless their number would be too large. */
 uint64_t gli_segment_bytes(const gli_algorithm *algorithm,
                            const gli_plan_params *p) {
   uint64_t m = gli_plan_vector_bytes(p);

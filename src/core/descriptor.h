@@ -20,8 +20,8 @@ bool gli_pipe_open(int fds[2]);
 
 /* Returns true if more than half of the allowed descriptors are in use, judged
  * by `fd`, the highest descriptor of unauthenticated peers: systems assign the
- * lowest free number. Unauthenticated peers must not use up the rest: if more
- * than GLI_STRANGERS_FEW are connected, one of them is dropped for the next. */
+ * lowest free number. The other half is reserved: with more than
+ * GLI_STRANGERS_FEW unauthenticated peers, a new one replaces an old one. */
 enum { GLI_STRANGERS_FEW = 8 };
 bool gli_fd_is_scarce(int fd);
 

@@ -48,7 +48,7 @@ typedef enum gli_fork_order {
   GLI_FORK_OBJECTS,  /* devices, stores */
   GLI_FORK_TABLES, /* tables of end points, and end points, which devices use */
   GLI_FORK_SLABS,  /* slabs of gloo_alloc */
-  GLI_FORK_MEMORY, /* table of regions, which all of these use, and the
+  GLI_FORK_MEMORY, /* table of regions, which all kinds above use, and the
                       registrations of regions */
   GLI_FORK_KEYS,   /* keys of security/, which connections make */
   GLI_FORK_ORDERS

@@ -28,8 +28,8 @@ static int level_from_name(const char *name) {
   return LEVEL_UNSET;
 }
 
-/* Sets the level from the environment. Several threads may log the first line
- * at once: one of them sets the level, and warns if the variable is invalid. */
+/* Sets the level from the environment. If several threads log the first line at
+ * once, one thread sets the level, and warns if the variable is invalid. */
 static int level_from_environment(void) {
   const char *name = gli_environment_read("GLOO_LOG_LEVEL");
   int named = name != NULL ? level_from_name(name) : -1;

@@ -141,9 +141,9 @@ const void *gli_context_failure_user(const gloo_context *context);
 
 /* ---- windows ------------------------------------------------------------- */
 
-/* Opens this rank's part of a window, whose group is `group`; `ours` is memory
- * to be freed with it, or NULL. Other ranks can access the part from now on;
- * this rank can access theirs once it has learnt of them. */
+/* Opens this rank's part of a window over `group`. Frees `ours` with the window
+ * if it is not NULL. Other ranks can access the part at once; this rank can
+ * access another part once the owner has described it. */
 gloo_status gli_window_open(gloo_context *group, void *memory, size_t bytes,
                             void *ours, gloo_window **window,
                             gloo_error *error);
@@ -163,13 +163,13 @@ void *gli_window_close(gloo_window *window);
 gloo_status gli_operation_prepare(gloo_context *context, const gli_call *call,
                                   gli_operation **operation, gloo_error *error);
 
-/* Starts a request whose end is not that of a plan: `op`, which sends nothing,
- * is pending until it is settled. *owner points to it until then, and is NULL
- * once it is gone. */
+/* Starts a request without a plan: `op` sends nothing, and is pending until
+ * gli_operation_settle. *owner points to `op` until then, and becomes NULL when
+ * `op` is freed. */
 void gli_operation_hold(gli_operation *op, gli_operation **owner);
-/* Ends a held request, with `error` or (NULL) success; on success *place is set
- * to `value`. Returns false if the request was gone, or had failed with its
- * context; nothing was stored then. */
+/* Ends a held request with `error`, or with success if that is NULL, and then
+ * sets *place to `value`. Returns false, and stores nothing, if the request was
+ * freed or had failed with its context. */
 bool gli_operation_settle(gloo_device *device, gli_operation **owner,
                           const gloo_error *error, gloo_context **place,
                           gloo_context *value);

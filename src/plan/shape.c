@@ -14,7 +14,7 @@ typedef enum part {
 
 typedef struct buffers {
   part in, out;
-  bool in_at_root, out_at_root; /* only the root has it */
+  bool in_at_root, out_at_root; /* true if only the root has the buffer */
 } buffers;
 
 static const buffers all_buffers[GLI_COLLECTIVES] = {

@@ -22,7 +22,7 @@ typedef struct entrusted {
 typedef struct span {
   uint32_t put;
   uint32_t exposed; /* number of gets */
-  uint32_t which;   /* numbers of these gets, combined by xor */
+  uint32_t which;   /* xor of the numbers of the exposed gets */
 } span;
 
 typedef struct pass {

@@ -43,7 +43,7 @@ typedef struct gli_transport_peer {
       bool cut;         /* closed in the middle of a message */
       bool spare;
     };
-    uint32_t pending_work; /* 0 if none of these */
+    uint32_t pending_work; /* 0 if no flag above is set */
   };
   bool greeted;   /* the peer may know of this pair */
   bool checked;   /* messages have checksums */

@@ -138,7 +138,7 @@ typedef struct gli_tcp {
   int lack;                      /* errno of the exhausted resource */
   gli_tcp_half_open *half_opens; /* newest first */
   int half_open_count;
-  bool listener_full; /* true if paused until there are fewer of them */
+  bool listener_full; /* true if paused until fewer are half open */
   uint64_t refused_count;
 
   /* sleeping; see wake.c */

@@ -123,9 +123,9 @@ static void shrink_ping(gli_shrink *s, uint64_t now_ns) {
       gli_shrink_send(s, i, GLI_MEMBER_ASK);
 }
 
-/* Asks the next possible leaders for a sign, if the leader is silent. Otherwise
- * each of them would be missed in turn, after seconds each. Returns the time of
- * the next look. */
+/* Pings the next possible leaders while the leader is silent, because waiting
+ * for one after another would take seconds each. Returns the time of the next
+ * check. */
 static uint64_t shrink_court(gli_shrink *s, uint64_t now_ns) {
   const gli_membership *m = &s->members;
   if (!gli_membership_needs(m, m->leader)) return UINT64_MAX;

@@ -1,13 +1,12 @@
-/* Disputes: ranks that made different calls at one position of their order.
+/* Disputes: two ranks made different calls at one position of their order.
  *
- * The two ranks that detect a dispute cannot know which of them is wrong. So
- * the context continues for a moment, and the rank that detected it asks (ASK)
- * the ranks that it is connected to what they have called at that position;
- * ranks that have made a call there answer (CALLED). A rank outside the
- * majority is wrong, and is named. Without a majority, which two ranks never
- * have, no rank is named, and the message says so. Several ranks may detect it
- * at once: those with a majority fail the context first, so that all name the
- * same rank. */
+ * Neither can know which call is wrong. So the context continues for a moment,
+ * and the rank that detected the dispute asks its connected peers (ASK) for
+ * their calls at that position; ranks that have made a call there answer
+ * (CALLED). A rank outside the majority is wrong, and is named. Without a
+ * majority, as always with two ranks, no rank is named, and the message says
+ * so. Several ranks may detect the dispute at once: ranks with a majority fail
+ * the context first, so that all name the same rank. */
 #include "core/error.h"
 #include "engine/failure/failure.h"
 #include "engine/match/match.h"

@@ -1,16 +1,15 @@
-/* Heartbeats. A rank that is stopped, or cut off, breaks no connection: ranks
- * that wait for it would wait until their deadlines, and without one forever.
- * So each rank sends an ALIVE to the next rank of its context twice in
- * GLOO_HEARTBEAT, also when the program makes no calls: the helper thread sends
- * it. In shared memory the next rank sees the polls instead. It accepts
- * anything that arrives as a sign, because an ALIVE behind a long message is
- * late. After GLOO_HEARTBEAT without a sign the context fails, and names the
- * rank.
+/* Heartbeats. A rank that is stopped or cut off breaks no connection, so other
+ * ranks would wait for it until their deadlines, or forever. Each rank
+ * therefore sends an ALIVE to the next rank of its context twice per
+ * GLOO_HEARTBEAT, by the helper thread while the program makes no calls. In
+ * shared memory the next rank sees the polls instead. It counts all traffic as
+ * a heartbeat, because an ALIVE behind a long message is late. After
+ * GLOO_HEARTBEAT without traffic the context fails and names the rank.
  *
- * The cost is the waking of threads, 50 us of a processor each. So only its own
- * clock wakes a rank that makes no calls: it looks for signs when it sends one,
- * and sends one when it has to look. The transport knows when the last sign
- * arrived, so a rank that has stopped is missed in time all the same.
+ * The main cost is waking threads, 50 us of CPU time each. So an idle rank
+ * wakes by its own timer only, and each time both checks the previous rank and
+ * sends its heartbeat. The transport records the time of the last arrival, so
+ * this does not delay detection.
  *
  * This ring of connections, together with the tree that is made at the start
  * (gli_context_join_tree), stays connected when any one rank is gone, so an

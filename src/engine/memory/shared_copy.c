@@ -1,14 +1,13 @@
-/* Shared copies, which both ends make.
+/* Shared copies: sender and receiver copy one message together.
  *
- * The receiver of a long message that comes as an rkey copies it, and the
- * sender has nothing to do until then. Where each rank has a core, the sender
- * offers its help (GLI_FORM_SHARED). A receiver whose memory is mapped as well
- * accepts: it sends the destination (SHARE), and both copy pieces of the
- * message until none is left, the receiver from the front and the sender from
- * the back. So no receiver waits for a sender that is busy elsewhere: it copies
- * the pieces that the sender does not. A sender that has claimed pieces sends
- * SHARE_DONE after the last one, and a receiver that did not copy all of them
- * waits for that.
+ * The receiver copies a long message that arrives as an rkey, while the sender
+ * is idle. If each rank has a core, the sender offers help (GLI_FORM_SHARED). A
+ * receiver whose memory is mapped as well accepts: it sends the destination
+ * (SHARE), and both copy pieces of the message until none is left, the receiver
+ * from the front and the sender from the back. So no receiver waits for a
+ * sender that is busy elsewhere: it copies the pieces that the sender does not.
+ * A sender that has claimed pieces sends SHARE_DONE after the last one, and a
+ * receiver that did not copy all pieces waits for that.
  *
  * The pieces are counted in memory that both map (transport/shared_copy.h),
  * which, like everything from a peer, is not trusted: each end copies pieces of

@@ -2,9 +2,9 @@
  * and atomic operations.
  *
  * Each window has a separate group, so messages find it by the number of the
- * group, and its collectives meet no others. If another rank's memory can be
- * accessed without its help, that is used (`reach`). Otherwise the request is a
- * message, and the owner, which checks bounds and key, executes it on arrival:
+ * group, and its collectives are separate. Memory that can be accessed without
+ * its owner is accessed directly (`reach`). Otherwise the request is a message,
+ * and the owner, which checks bounds and key, executes it on arrival:
  *
  *   header.op      count     slot      payload
  *   PUT            offset    number    the bytes

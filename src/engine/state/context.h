@@ -164,7 +164,7 @@ struct gloo_context {
   gli_counters counters;  /* number of collectives started, per tag */
   gli_counters init_runs; /* run numbers of requests that are matched by init
                              order */
-  uint32_t inits;         /* number of these requests made */
+  uint32_t inits;         /* number of requests matched by init order */
 
   bool asks; /* a root whose peers must prove that they know job_key */
   uint8_t job_key[GLI_JOB_KEY_BYTES];
@@ -175,8 +175,8 @@ struct gloo_context {
 /* State that the contexts of a family share. */
 struct gli_family {
   gloo_context *root;
-  gli_trace *trace;           /* records of the operations of all of them */
-  gli_totals *totals;         /* totals of all of them */
+  gli_trace *trace;           /* records of the operations of all contexts */
+  gli_totals *totals;         /* totals of all contexts */
   gli_snapshot_fn on_failure; /* NULL if none, or already called; snapshot.h */
   void *on_failure_user;      /* freed with the family */
   bool orphaned; /* the root is destroyed; its pairs serve the groups */

@@ -113,10 +113,10 @@ struct gloo_device {
    * functions they would cost a stack canary. */
   gli_taken taken;  /* result of take_now */
   uint64_t rkey;    /* result of rkey_pack, where only its success matters */
-  size_t completed; /* operations completed, ever; shows that one ended */
+  size_t completed; /* number of completed operations; never decreases */
   union {
     struct {
-      /* Pending output that no operation waits for: control messages, and what
+      /* Pending output that no operation waits for: control messages, and
        * undelivered data (gli_mark_undelivered). The helper polls while it is
        * not 0. */
       uint32_t owed;
@@ -124,7 +124,7 @@ struct gloo_device {
                                      gli_context_finish_teardown */
       uint16_t notices_pending;   /* not 0 if `told` is not empty */
     };
-    uint64_t unsettled; /* 0 if none of these is pending */
+    uint64_t unsettled; /* 0 if nothing above is pending */
   };
 
   /* Completed requests whose functions must be called (gli_notice). */

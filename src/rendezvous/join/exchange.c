@@ -31,7 +31,7 @@ typedef struct exchange {
   uint64_t nonce;
   size_t max_blob_bytes;
   gli_rank_key *texts; /* keys of the ranks in `pending` */
-  const char **keys;   /* the texts of these keys */
+  const char **keys;   /* pointers to `texts`, as the store expects them */
   uint32_t *pending;   /* ranks whose records are not fetched yet */
   size_t n_pending;
   bool *present;      /* per pending rank; room for all ranks */

@@ -15,7 +15,7 @@ struct gli_redis_client {
   const char *store;     /* owned by the caller */
   gli_tls_settings *tls; /* NULL without TLS */
   const char *host, *user, *password, *key;
-  char text[]; /* storage of these four strings */
+  char text[]; /* storage of the four strings */
 };
 
 uint64_t gli_redis_client_patience(const gli_redis_client *self,
