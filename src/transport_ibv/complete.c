@@ -23,7 +23,7 @@ static void completed_in_error(gli_ibv_pair *pair, enum ibv_wc_status status) {
   /* A device that disappears also flushes its queue pairs. */
   if (status == IBV_WC_WR_FLUSH_ERR) gli_ibv_heard(pair->t);
   if (atomic_load(&pair->t->gone)) return;
-  if (pair->way == GLI_IBV_UNDECIDED && !pair->said_ready) {
+  if (gli_ibv_may_decline(pair)) {
     char why[GLI_WHY_BYTES];
     (void)snprintf(why, sizeof why, "a send through %.40s failed: %.60s",
                    port->name, text);
@@ -54,7 +54,7 @@ static void serve_completion(const struct ibv_wc *wc) {
 static void device_is_gone(gli_ibv *t) {
   atomic_store(&t->gone, true);
   for (gli_ibv_pair *pair = t->pairs; pair != NULL; pair = pair->next) {
-    if (pair->way == GLI_IBV_BY_VERBS || pair->said_ready)
+    if (pair->way == GLI_IBV_BY_VERBS || pair->way == GLI_IBV_WAY_PROBED)
       gli_ibv_pair_break(
           pair, GLOO_ERR_IO,
           "the RDMA device %s was removed; it connected rank %" PRIu32

@@ -107,11 +107,22 @@ typedef struct gli_ibv_note {
   uint8_t data[GLI_IBV_NOTE_BYTES];
 } gli_ibv_note;
 
+/* Way of messages, and until it is decided the progress towards RDMA. */
 typedef enum gli_ibv_way {
-  GLI_IBV_UNDECIDED,
+  GLI_IBV_WAY_NEW,       /* no queue pair is offered yet */
+  GLI_IBV_WAY_OFFERED,   /* one is offered to the peer */
+  GLI_IBV_WAY_CONNECTED, /* it is connected to the peer's */
+  GLI_IBV_WAY_PROBED,    /* the probe arrived, and the peer was notified */
   GLI_IBV_BY_VERBS,
   GLI_IBV_BY_TCP
 } gli_ibv_way;
+
+/* Progress of the peer, by its notes. */
+typedef enum gli_ibv_peer_way {
+  GLI_IBV_PEER_NEW,
+  GLI_IBV_PEER_CONNECTED,
+  GLI_IBV_PEER_READY
+} gli_ibv_peer_way;
 
 struct gli_ibv_pair {
   gli_pair base;
@@ -124,6 +135,7 @@ struct gli_ibv_pair {
   gli_pair *tcp; /* NULL if closed */
 
   gli_ibv_way way;
+  gli_ibv_peer_way peer_way;
   bool live;   /* true if upcalls may be made */
   bool closed; /* pair_close was called: the pair lingers, and its requests are
                   copies */
@@ -136,7 +148,6 @@ struct gli_ibv_pair {
   gloo_error cause;
 
   /* connecting */
-  bool offered, connected, probed, peer_connected, peer_ready, said_ready;
   char why[GLI_WHY_BYTES]; /* reason for TCP */
   gli_ibv_note note[GLI_IBV_NOTES];
   uint8_t note_in[GLI_IBV_NOTE_BYTES];
@@ -227,6 +238,15 @@ typedef struct gli_ibv {
   atomic_int sleepers;
   atomic_ullong next_due_ns;
 } gli_ibv;
+
+static inline bool gli_ibv_is_decided(const gli_ibv_pair *pair) {
+  return pair->way >= GLI_IBV_BY_VERBS;
+}
+/* Returns true if this end may still choose TCP by itself: after PROBED, the
+ * peer may already send by RDMA. */
+static inline bool gli_ibv_may_decline(const gli_ibv_pair *pair) {
+  return pair->way < GLI_IBV_WAY_PROBED;
+}
 
 /* ibv_transport.c */
 uint64_t gli_ibv_now(gli_ibv *t);

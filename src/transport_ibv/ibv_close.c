@@ -80,7 +80,7 @@ void gli_ibv_pair_close(gli_pair *base, const gli_send_request *last) {
   if (hears && !waits) ibv_let_arrive(pair);
   pair->finished.head = NULL; /* they belong to the engine */
   gli_ibv_rma_forget(pair);
-  if (waits && pair->way == GLI_IBV_UNDECIDED && !pair->said_ready) {
+  if (waits && gli_ibv_may_decline(pair)) {
     gli_ibv_decline(pair, "the other rank leaves");
     waits = false;
   }

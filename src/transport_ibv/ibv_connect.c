@@ -65,7 +65,7 @@ static void ibv_decide(gli_ibv_pair *pair, gli_ibv_way way) {
 }
 
 void gli_ibv_stay(gli_ibv_pair *pair, const char *why) {
-  if (pair->way != GLI_IBV_UNDECIDED) return;
+  if (gli_ibv_is_decided(pair)) return;
   (void)snprintf(pair->why, sizeof pair->why, "%s", why);
   gli_ibv_queue_drop(pair);
   ibv_decide(pair, GLI_IBV_BY_TCP);
@@ -79,7 +79,7 @@ void gli_ibv_decline(gli_ibv_pair *pair, const char *why) {
   gli_ibv_note *note = &pair->note[GLI_IBV_DECLINED];
   size_t bytes = strlen(why);
   if (bytes >= sizeof pair->why) bytes = sizeof pair->why - 1;
-  if (pair->way != GLI_IBV_UNDECIDED) return;
+  if (gli_ibv_is_decided(pair)) return;
   memcpy(note->data + NOTE_HEAD_BYTES, why, bytes);
   note_send(pair, GLI_IBV_DECLINED, NOTE_HEAD_BYTES + bytes);
   gli_ibv_stay(pair, why);
@@ -108,21 +108,20 @@ void gli_ibv_offer(gli_ibv_pair *pair) {
   gli_put_u32(data + 12, pair->psn);
   memcpy(data + 16, port->gid.raw, sizeof port->gid.raw);
   gli_put_u32(data + 32, port->lid);
-  pair->offered = true;
+  pair->way = GLI_IBV_WAY_OFFERED;
   note_send(pair, GLI_IBV_OFFER, OFFER_BYTES);
 }
 
 static void ibv_try(gli_ibv_pair *pair) {
-  if (pair->connected && pair->peer_connected && pair->posted == 0)
+  if (pair->way == GLI_IBV_WAY_CONNECTED &&
+      pair->peer_way >= GLI_IBV_PEER_CONNECTED && pair->posted == 0)
     (void)gli_ibv_post_probe(pair); /* fails if the pair has declined */
 }
 
 void gli_ibv_probed(gli_ibv_pair *pair) {
-  pair->probed = true;
-  if (pair->way != GLI_IBV_UNDECIDED) return;
-  pair->said_ready = true;
+  pair->way = GLI_IBV_WAY_PROBED;
   note_send(pair, GLI_IBV_READY, NOTE_HEAD_BYTES);
-  if (pair->peer_ready) ibv_decide(pair, GLI_IBV_BY_VERBS);
+  if (pair->peer_way == GLI_IBV_PEER_READY) ibv_decide(pair, GLI_IBV_BY_VERBS);
 }
 
 static void note_take_offer(gli_ibv_pair *pair, const uint8_t *data,
@@ -150,7 +149,7 @@ static void note_take_offer(gli_ibv_pair *pair, const uint8_t *data,
     decline_for(pair, lacks);
     return;
   }
-  pair->connected = true;
+  pair->way = GLI_IBV_WAY_CONNECTED;
   pair->decide_until_ns = gli_ibv_now(pair->t) + (uint64_t)GLI_LINGER_NS;
   gli_ibv_update_undelivered(pair);
   note_send(pair, GLI_IBV_CONNECTED, NOTE_HEAD_BYTES);
@@ -163,22 +162,23 @@ static void note_take(gli_ibv_pair *pair, const uint8_t *data, size_t bytes) {
   if (bytes == LEAVES_BYTES && data[4] == GLI_IBV_LEAVES &&
       pair->way == GLI_IBV_BY_VERBS)
     pair->peer_frames = gli_get_u32(data + 8);
-  if (pair->way != GLI_IBV_UNDECIDED || pair->broken) return;
+  if (gli_ibv_is_decided(pair) || pair->broken) return;
   if (bytes < NOTE_HEAD_BYTES || gli_get_u32(data) != NOTE_MAGIC) {
     gli_ibv_decline(pair, "the other rank uses another protocol version");
     return;
   }
   switch (data[4]) {
     case GLI_IBV_OFFER:
-      if (pair->offered && !pair->connected) note_take_offer(pair, data, bytes);
+      if (pair->way == GLI_IBV_WAY_OFFERED) note_take_offer(pair, data, bytes);
       break;
     case GLI_IBV_CONNECTED:
-      pair->peer_connected = true;
+      if (pair->peer_way == GLI_IBV_PEER_NEW)
+        pair->peer_way = GLI_IBV_PEER_CONNECTED;
       ibv_try(pair);
       break;
     case GLI_IBV_READY:
-      pair->peer_ready = true;
-      if (pair->said_ready) ibv_decide(pair, GLI_IBV_BY_VERBS);
+      pair->peer_way = GLI_IBV_PEER_READY;
+      if (pair->way == GLI_IBV_WAY_PROBED) ibv_decide(pair, GLI_IBV_BY_VERBS);
       break;
     case GLI_IBV_DECLINED: {
       char why[GLI_WHY_BYTES];

@@ -84,7 +84,7 @@ const char *gli_ibv_route(const gli_pair *base, char why[GLI_WHY_BYTES]) {
   const gli_ibv_pair *pair = (const gli_ibv_pair *)base;
   why[0] = '\0';
   if (pair->way == GLI_IBV_BY_VERBS) return "RDMA";
-  if (pair->way == GLI_IBV_UNDECIDED) return NULL;
+  if (!gli_ibv_is_decided(pair)) return NULL;
   memcpy(why, pair->why, GLI_WHY_BYTES);
   return "TCP";
 }
@@ -107,7 +107,7 @@ void gli_ibv_pair_break(gli_ibv_pair *pair, gloo_status status,
   (void)gli_vfail(&cause, status, (int)pair->config.peer_rank, format,
                   arguments);
   va_end(arguments);
-  if (pair->way == GLI_IBV_UNDECIDED && !pair->said_ready) {
+  if (gli_ibv_may_decline(pair)) {
     gli_ibv_decline(pair, cause.message);
     return;
   }
@@ -170,8 +170,9 @@ void gli_ibv_pairs_due(gli_ibv *t) {
  * waits for an answer, which the pair owes for a while, even without polls. */
 void gli_ibv_update_undelivered(gli_ibv_pair *pair) {
   gli_ibv *t = pair->t;
-  bool answers = pair->way == GLI_IBV_UNDECIDED && pair->connected &&
-                 !pair->broken && gli_ibv_now(t) < pair->decide_until_ns;
+  bool answers = pair->way >= GLI_IBV_WAY_CONNECTED &&
+                 !gli_ibv_is_decided(pair) && !pair->broken &&
+                 gli_ibv_now(t) < pair->decide_until_ns;
   if (answers) gli_ibv_schedule(t, pair->decide_until_ns);
   gli_mark_undelivered(&t->base, &pair->base,
                        pair->tcp != NULL && (pair->closed || answers));

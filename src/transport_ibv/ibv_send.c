@@ -68,7 +68,7 @@ void gli_ibv_send_done(gli_ibv_pair *pair) {
     if (pair->piece[i].work != NULL)
       gli_ibv_rma_piece_done(pair, &pair->piece[i]);
   }
-  if (pair->connected && !pair->probed) {
+  if (pair->way == GLI_IBV_WAY_CONNECTED) {
     gli_ibv_probed(pair);
     return;
   }
