@@ -73,14 +73,6 @@ gli_post gli_tcp_send(gli_pair *base, gli_send_request *request) {
   return gli_tcp_stream_send(stream, request);
 }
 
-bool gli_tcp_send_now(gli_pair *base, gli_header *header, const void *payload) {
-  gli_tcp_pair *pair = (gli_tcp_pair *)base;
-  if (!pair->peer.live || pair->peer.departed || pair->streams == 0)
-    return false;
-  gli_tcp_stream *stream = gli_tcp_pair_stream(pair, header);
-  return gli_tcp_stream_send_now(stream, header, payload);
-}
-
 void gli_tcp_pair_agree(gli_tcp_pair *pair, uint32_t streams, bool initiator) {
   pair->streams = streams;
   pair->initiator = initiator;

@@ -212,8 +212,11 @@ GLI_COLD static void keep_rest(gli_tcp_stream *stream, const gli_header *header,
   wait_writable(stream);
 }
 
-bool gli_tcp_stream_send_now(gli_tcp_stream *stream, const gli_header *header,
-                             const void *payload) {
+bool gli_tcp_send_now(gli_pair *base, gli_header *header, const void *payload) {
+  gli_tcp_pair *pair = (gli_tcp_pair *)base;
+  if (!pair->peer.live || pair->peer.departed || pair->streams == 0)
+    return false;
+  gli_tcp_stream *stream = gli_tcp_pair_stream(pair, header);
   if (header->length > GLI_TAKE_BYTES || !may_write(stream)) return false;
   gli_tcp_stream_look_at_length(stream, header);
   ssize_t written = write_one(stream, header, payload);

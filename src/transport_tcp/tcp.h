@@ -202,7 +202,6 @@ bool gli_tcp_reply_send(gli_conn *conn, const gli_tcp_reply *reply);
 gloo_status gli_tcp_pair_open(gli_transport *t, const gli_pair_config *config,
                               gli_pair **pair, gloo_error *error);
 gli_post gli_tcp_send(gli_pair *pair, gli_send_request *request);
-bool gli_tcp_send_now(gli_pair *pair, gli_header *header, const void *payload);
 /* Sets the address by which messages name the peer. */
 void gli_tcp_pair_set_peer(gli_tcp_pair *pair, const gli_endpoint *peer);
 /* Returns the stream for a message, once the number of streams is agreed. */
@@ -240,8 +239,7 @@ void gli_tcp_stream_lost(gli_tcp_stream *stream, int code);
 /* Stores the checksum of the payload in the header's `number`. */
 void gli_tcp_request_sum(gli_send_request *request);
 gli_post gli_tcp_stream_send(gli_tcp_stream *stream, gli_send_request *request);
-bool gli_tcp_stream_send_now(gli_tcp_stream *stream, const gli_header *header,
-                             const void *payload);
+bool gli_tcp_send_now(gli_pair *pair, gli_header *header, const void *payload);
 /* Writes queued requests, as far as the kernel accepts them. */
 void gli_tcp_stream_flush(gli_tcp_stream *stream);
 /* Returns true if TLS has buffered output that can still be written. */
