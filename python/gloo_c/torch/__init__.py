@@ -14,6 +14,9 @@ independently; all of them share one device, and so one helper thread. `pg_optio
 gloo_c.Device to use instead, or a gloo_c.Context that the group then owns. GLOO_TRANSPORT and the
 other variables apply.
 
+`replace_gloo` makes the name "gloo" mean this backend, for programs that know no other; so does
+GLOO_C_REPLACE_GLOO=1. `restore_gloo` undoes it, and `is_gloo_c` says which of the two a group is.
+
 Errors are BackendError, which is a torch.distributed.DistBackendError and a gloo_c.GlooError: it
 has the rank, the status and the cause. In a future, or a backward pass, PyTorch turns it into a
 RuntimeError with its text. `error` returns the error that broke the group, and `shrink` creates a
@@ -25,8 +28,11 @@ Futures are completed, and their callbacks called, by threads of this module."""
 from ._calls import BACKEND
 from ._errors import ArgumentError, BackendError
 from ._group import Group, register
+from ._replace import gloo_is_replaced, is_gloo_c, replace_gloo, replace_if_asked, restore_gloo
 from ._shrink import error, shrink
 
 register()
+replace_if_asked()
 
-__all__ = ["ArgumentError", "BACKEND", "BackendError", "Group", "error", "shrink"]
+__all__ = ["ArgumentError", "BACKEND", "BackendError", "Group", "error", "gloo_is_replaced", "is_gloo_c",
+           "replace_gloo", "restore_gloo", "shrink"]

@@ -22,6 +22,7 @@ from ._forms import operation
 from ._moves import Moves
 from ._reductions import Reductions
 
+BackendConfig: Any = dist.distributed_c10d.BackendConfig
 _LONGEST = timedelta(days=100 * 365)  # the longest that PyTorch's options accept
 
 
@@ -160,7 +161,7 @@ class Group(Operations, _Whole):  # type: ignore[misc]
         self._meet(store, rank, size, timeout, name, device)
 
 
-def _parts_can_be_made() -> bool:
+def _try_part() -> bool:
     try:
         _Part(0, 1)
     except TypeError:
@@ -168,7 +169,7 @@ def _parts_can_be_made() -> bool:
     return True
 
 
-_PARTS = _parts_can_be_made()
+parts_can_be_made = _try_part()
 
 
 class PartOfGroup(Operations, _Part):  # type: ignore[misc]
@@ -185,21 +186,36 @@ class PartOfGroup(Operations, _Part):  # type: ignore[misc]
 def _is_whole(caller: FrameType | None) -> bool:
     """Returns true if this backend serves all devices of the group that PyTorch is creating. The
     arguments do not include that, but the function that creates groups knows it."""
-    config = None if caller is None else caller.f_locals.get("backend_config")
-    if not isinstance(config, dist.distributed_c10d.BackendConfig):
-        return not _PARTS
-    return set(config.get_device_backend_map().values()) == {BACKEND}
+    for _ in range(2):  # gloo_c_autoload may be between
+        config = None if caller is None else caller.f_locals.get("backend_config")
+        if isinstance(config, BackendConfig):
+            return set(config.get_device_backend_map().values()) == {BACKEND}
+        caller = None if caller is None else caller.f_back
+    return not parts_can_be_made
 
 
-def _make(options: Any, pg_options: Any = None) -> Operations:
-    device, timeout = pg_options, options.timeout
+def given_device(pg_options: Any) -> Any:
+    """Returns pg_options if it is a device or context for a group of this backend, or None."""
+    return pg_options if isinstance(pg_options, (Device, Context)) else None
+
+
+def compare_calls_if_asked(made: Operations, store: Any, timeout: timedelta) -> None:
+    """Compares calls of a whole group with TORCH_DISTRIBUTED_DEBUG=DETAIL. PyTorch wraps a part itself,
+    and takes a whole group as it is."""
+    if _c10d.get_debug_level() == _c10d.DebugLevel.DETAIL:
+        made._compare_calls(store, timeout)
+
+
+def make(options: Any, pg_options: Any = None) -> Operations:
+    """Creates a group, or a part of one, for PyTorch."""
+    device, timeout = given_device(pg_options), options.timeout
     if isinstance(pg_options, _c10d.Backend.Options):
-        device, timeout = None, _timeout_of(options.timeout, pg_options)
-    elif pg_options is not None and not isinstance(pg_options, (Device, Context)):
+        timeout = _timeout_of(options.timeout, pg_options)
+    elif pg_options is not None and device is None:
         raise TypeError(f"the backend {BACKEND} takes a gloo_c.Device, a gloo_c.Context or options of "
                         f"PyTorch with a _timeout as pg_options, not {type(pg_options).__name__}")
     whole = _is_whole(sys._getframe().f_back)
-    if not whole and not _PARTS:
+    if not whole and not parts_can_be_made:
         raise NotImplementedError(f"PyTorch {torch.__version__} cannot have the backend {BACKEND} for "
                                   "some devices of a group and another for others; since 2.14 it "
                                   f"can. '{BACKEND}' alone takes tensors of all devices, by copies "
@@ -207,9 +223,8 @@ def _make(options: Any, pg_options: Any = None) -> Operations:
     made = (Group if whole else PartOfGroup)(options.store, options.group_rank, options.group_size,
                                              timeout, options.group_id, device)
     made._global_ranks = list(options.global_ranks_in_group)
-    # PyTorch wraps a part itself, and takes a whole group as it is.
-    if whole and _c10d.get_debug_level() == _c10d.DebugLevel.DETAIL:
-        made._compare_calls(options.store, timeout)
+    if whole:
+        compare_calls_if_asked(made, options.store, timeout)
     return made
 
 
@@ -224,6 +239,5 @@ def _timeout_of(given: timedelta, pg_options: Any) -> timedelta:
 
 
 def register() -> None:
-    """Registers the backend. Importing gloo_c.torch does so."""
-    if not hasattr(dist.Backend, BACKEND.upper()):
-        dist.Backend.register_backend(BACKEND, _make, extended_api=True, devices=["cpu", "cuda"])
+    """Registers the backend. Importing gloo_c.torch does so; gloo_c_autoload may have done it before."""
+    dist.Backend.register_backend(BACKEND, make, extended_api=True, devices=["cpu", "cuda"])

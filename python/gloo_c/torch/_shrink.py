@@ -16,6 +16,7 @@ from ._calls import BACKEND, contexts
 from ._errors import BackendError, backend_error
 from ._group import Operations
 from ._meeting import LOOPBACK, master_of, own_address
+from ._replace import gloo_is_replaced
 
 _ADDRESS_BYTES = 256
 _ZERO = timedelta(0)
@@ -61,8 +62,9 @@ def shrink(*, timeout: timedelta | None = None, ranks_min: int = 0) -> dist.Proc
         raise backend_error(failure) from failure.__cause__
     left, store = _met(left, limit, ranks_min)
     store.set_timeout(world._timeout)
+    backend = dist.get_backend() if gloo_is_replaced() else BACKEND
     dist.destroy_process_group()
-    dist.init_process_group(BACKEND, store=store, rank=left.rank, world_size=left.size,
+    dist.init_process_group(backend, store=store, rank=left.rank, world_size=left.size,
                             timeout=world._timeout, pg_options=left)
     return cast(dist.ProcessGroup, dist.group.WORLD)
 

@@ -1,0 +1,34 @@
+"""The entry point that `import torch` calls, of the group torch.backends: it registers the backend
+gloo_c, so that init_process_group(backend="gloo_c") works without an import of gloo_c.torch.
+
+The module is outside the package, whose import takes longer than it may add to `import torch`. The first
+group imports the package. TORCH_DEVICE_BACKEND_AUTOLOAD=0 prevents all of it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+
+def make(options: Any, pg_options: Any = None) -> Any:
+    """Creates a group, as gloo_c.torch does."""
+    from gloo_c.torch._group import make as create
+    return create(options, pg_options)
+
+
+def register() -> None:
+    """Registers the backend. An error becomes a warning, because it would end `import torch`."""
+    try:
+        c10d = sys.modules.get("torch.distributed.distributed_c10d")
+        if c10d is None:  # PyTorch without torch.distributed
+            return
+        if os.environ.get("GLOO_C_REPLACE_GLOO", "0") not in ("", "0"):
+            import gloo_c.torch  # noqa: F401 # it registers the backend, and replaces gloo
+        else:
+            c10d.Backend.register_backend("gloo_c", make, extended_api=True, devices=["cpu", "cuda"])
+    except Exception as error:
+        import warnings
+        warnings.warn(f"gloo_c: the backend gloo_c of torch.distributed is not available, because {error} "
+                      f"({type(error).__name__}); TORCH_DEVICE_BACKEND_AUTOLOAD=0 prevents this attempt",
+                      RuntimeWarning, stacklevel=2)
