@@ -6,7 +6,7 @@
 # number|name|files that always call for it
 slices='1|launchers|^(tests/launchers/|tools/run|src/rendezvous/launch/)
 2|python|^(python/(gloo_c/([^/]*$|torch/)|mpi/|cdef)|tests/python/|pyproject)
-3|jax|^(python/(gloo_c/jax/|xla/)|tests/python/test_jax)
+3|jax|^(python/(gloo_c/jax/|xla/|gloo_c_autoload|gloo_c/torch/_replace)|tests/(python/test_jax|frameworks/))
 4|rdma|^(src/transport_ibv/|tests/transport_ibv/)
 5|packages|^(debian/|cmake/|tests/consumers/|\.ci/debian|tests/law/grow)
 6|big-endian|^\.ci/emulated
@@ -62,7 +62,8 @@ slice_launchers() { tested launchers --suite=launchers; }
 # The package, PyTorch on it, and a quarter of what takes long: PyTorch's own tests, strangers.
 slice_python() { TEST_PART=${TEST_PART-$(chosen_by_tree 4 8)/4} tested python --suite=python --suite=torch; }
 
-slice_jax() { tested jax --suite=jax; }
+# JAX, and the frameworks that start PyTorch.
+slice_jax() { tested jax --suite=jax --suite=frameworks; }
 
 # In a virtual machine. The long lists are for --all.
 slice_rdma() { tested rdma --suite=ibv --without=matrix --without=jobs; }

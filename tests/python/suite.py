@@ -2,7 +2,8 @@
 
 usage: suite.py PROJECT FOLDER PART
 
-PART is package, torch or jax: which tests of this folder run. In FOLDER a virtual environment is made
+PART is package, torch or jax: which tests of this folder run; or frameworks: those of tests/frameworks,
+where requirements/NAME.txt lists what test_NAME.py needs. In FOLDER a virtual environment is made
 anew, in which pip builds a wheel of the project and installs it, and the tests run. The part package makes
 a second one, for which no compiler is in PATH, and installs the same wheel there; and another
 wheel, hardly optimized, as pip builds it by itself: with the project's own requirements, and nothing else.
@@ -21,8 +22,10 @@ from pathlib import Path
 BUILD = ["meson-python>=0.16", "meson>=1.3", "ninja", "cffi>=1.16"]
 TESTS = ["pytest", "numpy", "ml_dtypes", "mypy"]
 # The requirements of the tests of a part, and their files. Other files belong to the part package.
-PARTS = {"package": [], "torch": ["torch==2.13.0", "expecttest"], "jax": ["jax", "jaxlib"]}
+PARTS = {"package": [], "torch": ["torch==2.13.0", "expecttest"], "jax": ["jax", "jaxlib"],
+         "frameworks": ["torch==2.13.0"]}
 FILES = {"torch": r"test_(torch|c10d|flight)", "jax": r"test_jax"}
+FRAMEWORKS = Path(__file__).resolve().parents[1] / "frameworks"
 number = 0
 
 
@@ -86,14 +89,33 @@ def part_of(path):
     return next((part for part, names in FILES.items() if re.match(names, path.name)), "package")
 
 
-def tested(project, folder, part, python, variables):
-    tests = Path(__file__).resolve().parent
-    files = [path for path in sorted(tests.glob("test_*.py")) if part_of(path) == part]
+def frameworks(pip, variables):
+    """Installs the frameworks, one after the other, beside the same PyTorch. Returns the tests of those
+    that pip has installed."""
+    files = []
+    for path in sorted(FRAMEWORKS.glob("test_*.py")):
+        wanted = FRAMEWORKS / "requirements" / f"{path.stem.partition('_')[2]}.txt"
+        status, said = run(*pip, "install", "-q", *PARTS["frameworks"], "-r", wanted, env=variables)
+        if status == 0:
+            files.append(path)
+        else:
+            why = (said.strip().splitlines() or ["no reason given"])[-1].replace("#", "")
+            told(True, path.stem, skipped=f"pip cannot install what it needs: {why}")
+    return files
+
+
+def of_part(part):
+    """Returns the tests in this folder that belong to a part."""
+    return [path for path in sorted(Path(__file__).resolve().parent.glob("test_*.py")) if part_of(path) == part]
+
+
+def tested(project, folder, files, python, variables):
+    tests = {path.stem: path for path in files}
     cases, status, said = pytest(folder, python, variables, files)
     failed = [key for key, case in cases.items() if case.failed]
     if os.environ.get("RETRY_TESTS") == "1" and status == 1 and 1 <= len(failed) <= 5:
         again, status, said = pytest(folder, python, variables,
-                                     [f"{tests / file}.py::{test}" for file, test in failed])
+                                     [f"{tests[file]}::{test}" for file, test in failed])
         for key in failed:
             if key in again and not again[key].failed:
                 print(f"# unsteady: {cases[key].file}: {cases[key].test}\n"
@@ -181,7 +203,8 @@ def main(project, folder, part):
     if made:
         status, said = run(*pip, "install", made, env=variables)
         if told(status == 0, "pip installs it", said):
-            tested(project, folder, part, python, scripts)
+            files = frameworks(pip, variables) if part == "frameworks" else of_part(part)
+            tested(project, folder, files, python, scripts)
         if part == "package":
             hardened(project, folder / "built")
             elsewhere(folder, made, variables)
