@@ -14,6 +14,8 @@ ONE_PLACE = "src/core/environment.c"
 GETENV = r'\bgetenv\(\s*"(\w+)"'
 READERS = [r'simple_read_number\(\s*"(\w+)"', r'gli_environment_read\(\s*"(\w+)"', r'gli_switch_read\(\s*[^,]+,\s*"(\w+)"',
            r'\bgli_seconds \w+ = \{\s*(?:\.name = )?"(\w+)"', r'launch_read_(?:number|text)\(\s*"(\w+)"', r'\bsetting\(\s*"(\w+)"']
+# Those of the Python package alone; others it only compares with the library's.
+OF_PYTHON = r'environ\.get\(\s*"(GLOO_C_\w+)"'
 # Names that these calls, and loops over lists of names, pass on. Any other one is a reader that
 # this test does not know yet.
 INDIRECT = {("src/api/tuning_file.c", "name"), ("src/core/environment.c", "variable->name"), ("src/rendezvous/launch/launch.c", "name"),
@@ -37,8 +39,8 @@ def named_in_tables(project):
     return {name for text in texts for name in re.findall(r'"([A-Z]+_[A-Z_]+)"', text)}
 
 
-def names_read(project, folders, readers):
-    return {name for _, text in sources(project, folders) for reader in readers
+def names_read(project, folders, readers, endings=(".c", ".h", ".cc")):
+    return {name for _, text in sources(project, folders, endings) for reader in readers
             for name in re.findall(reader, text)}
 
 
@@ -74,7 +76,8 @@ def in_scripts(project):
 def in_code(project):
     """Returns the variables that the tables of the page must list, by heading."""
     read = (names_read(project, ["src", "tools"], READERS) | named_in_tables(project) |
-            names_read(project, ["python"], [GETENV, *READERS]))
+            names_read(project, ["python"], [GETENV, *READERS]) |
+            names_read(project, ["python"], [OF_PYTHON], (".py",)))
     tested = names_read(project, ["tests", "bench"], [GETENV, READERS[1], r'from_environment\("(\w+)"'])
     return {"Variables": read, "Set by gloo run": set_by_run(project),
             "Read by scripts and tests": (tested - read) | in_scripts(project)}
