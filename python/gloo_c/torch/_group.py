@@ -121,9 +121,10 @@ class Operations(Reductions, Moves):
         finally:
             self._leave()
 
-    def __del__(self) -> None:
-        """A dropped group waits as in `shutdown`."""
-        if not _handles.in_callback():
+    def __del__(self, finalizing: Any = sys.is_finalizing) -> None:
+        """A dropped group waits as in `shutdown`, unless Python exits: it has left its contexts then, and
+        cleared its modules."""
+        if not finalizing() and not _handles.in_callback():
             for work in list(getattr(self, "_live", ())):
                 work._finish()
 
