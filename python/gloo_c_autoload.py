@@ -18,17 +18,17 @@ def make(options: Any, pg_options: Any = None) -> Any:
 
 
 def register() -> None:
-    """Registers the backend. An error becomes a warning, because it would end `import torch`."""
+    """Registers the backend. An error becomes a log line, because it would end `import torch`."""
     try:
         c10d = sys.modules.get("torch.distributed.distributed_c10d")
         if c10d is None:  # PyTorch without torch.distributed
             return
-        if os.environ.get("GLOO_C_REPLACE_GLOO", "0") not in ("", "0"):
-            import gloo_c.torch  # noqa: F401 # it registers the backend, and replaces gloo
-        else:
+        if os.environ.get("GLOO_C_REPLACE_GLOO", "0") in ("", "0"):
             c10d.Backend.register_backend("gloo_c", make, extended_api=True, devices=["cpu", "cuda"])
+        else:
+            import gloo_c.torch  # noqa: F401 # it registers the backend, and replaces gloo
     except Exception as error:
-        import warnings
-        warnings.warn(f"gloo_c: the backend gloo_c of torch.distributed is not available, because {error} "
-                      f"({type(error).__name__}); TORCH_DEVICE_BACKEND_AUTOLOAD=0 prevents this attempt",
-                      RuntimeWarning, stacklevel=2)
+        import logging
+        logging.getLogger("gloo_c.torch").warning(
+            "gloo_c: PyTorch cannot use gloo_c without `import gloo_c.torch`, and \"gloo\" remains PyTorch's own: %s "
+            "(%s). TORCH_DEVICE_BACKEND_AUTOLOAD=0 prevents the attempt", error, type(error).__name__)
