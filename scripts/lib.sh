@@ -21,30 +21,41 @@ has_library() { # pkg-config name
   command -v pkg-config >/dev/null && pkg-config --exists "$1"
 }
 
-# The Debian packages that are missing, out of what building needs and, with
+# What a build needs besides the compiler, by names of Debian: all but the last three are
+# required. README.md and docs/guide/start.md name them as well.
+build_packages=(meson ninja-build pkg-config libuv1-dev libssl-dev libhiredis-dev libibverbs-dev)
+
+lacks_package() { # name
+  case $1 in
+    meson | pkg-config) ! command -v "$1" >/dev/null ;;
+    ninja-build) ! command -v ninja >/dev/null ;;
+    libuv1-dev) ! has_library libuv ;;
+    libssl-dev) ! has_library openssl ;;
+    libhiredis-dev) ! has_library hiredis ;;
+    libibverbs-dev) ! has_library libibverbs ;;
+    libcmocka-dev) ! has_library cmocka ;;
+    redis-tools) ! command -v redis-server >/dev/null && ! command -v redis-check-rdb >/dev/null ;;
+  esac
+}
+
+# Prints the Debian packages that are missing, out of what building needs and, with
 # "tests", what the tests need. One line, empty when nothing is.
 missing_packages() { # compiler, ["tests"]
-  local missing=()
+  local missing=() package
   compiles "$1" || missing+=("$1" libc6-dev)
-  command -v meson >/dev/null || missing+=(meson)
-  command -v ninja >/dev/null || missing+=(ninja-build)
-  command -v pkg-config >/dev/null || missing+=(pkg-config)
-  has_library libuv || missing+=(libuv1-dev)
-  if [ "${2:-}" = tests ]; then
-    has_library cmocka || missing+=(libcmocka-dev)
-  fi
+  for package in "${build_packages[@]:0:4}" ${2:+libcmocka-dev}; do
+    ! lacks_package "$package" || missing+=("$package")
+  done
   echo "${missing[*]}"
 }
 
-# What some tests need, which are skipped without it. The server is started by
-# them: redis-tools has its program, and is no service that starts by itself.
-wished_packages() { # options of meson test
-  local wished=()
-  has_library hiredis || wished+=(libhiredis-dev)
-  has_library openssl || wished+=(libssl-dev)
-  has_library libibverbs || wished+=(libibverbs-dev)
-  command -v redis-server >/dev/null || command -v redis-check-rdb >/dev/null ||
-    wished+=(redis-tools)
+# Prints what is optional: a build leaves out a part, or tests are skipped. The server is
+# started by tests: redis-tools has its program, and is no service that starts by itself.
+wished_packages() { # ["tests", options of meson test...]
+  local wished=() package
+  for package in "${build_packages[@]:4}" ${1:+redis-tools}; do
+    ! lacks_package "$package" || wished+=("$package")
+  done
   [[ " $* " != *" --suite ibv "* ]] || wished+=("$(wished_packages_ibv | tr '\n' ' ')")
   echo "${wished[*]}"
 }
@@ -97,11 +108,17 @@ install_packages() { # packages...
 
 ensure_packages() { # compiler, ["tests", options of meson test...]
   local missing wished
-  if [ "${2:-}" = tests ] && wished=$(wished_packages "${@:3}") && [ -n "$wished" ]; then
-    # shellcheck disable=SC2086  # one word per package
-    (install_packages $wished) || say "some tests are skipped"
-  fi
   missing=$(missing_packages "$@")
+  wished=$(wished_packages "${@:2}")
+  if [ -n "$missing" ] && ! can_be_root; then
+    # shellcheck disable=SC2086  # one word per package
+    install_packages $missing $wished
+  fi
+  if [ -n "$wished" ]; then
+    # shellcheck disable=SC2086
+    (install_packages $missing $wished) || say "continuing without $wished${2:+; some tests are skipped}"
+    missing=$(missing_packages "$@")
+  fi
   [ -n "$missing" ] || return 0
   # shellcheck disable=SC2086  # one word per package
   install_packages $missing

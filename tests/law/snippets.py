@@ -1,7 +1,8 @@
 """Code in the documentation is good: C compiles, Python compiles, shell commands parse, name programs and
 options that exist, and run where they need nothing but the gloo command and a moment.
 
-A fenced block has a language: c, python or sh, which are checked, or text or yaml. Indented lines are shell
+A fenced block has a language: c, python or sh, which are checked, cmake, ini or meson, which
+tests/consumers builds with, or text or yaml. Indented lines are shell
 commands if the first word is one, a quotation of src/ or tests/ if they look like C, and text otherwise. Each
 block of C is a whole number of declarations; what they include is added here.
 
@@ -24,7 +25,7 @@ INCLUDES = "".join(f"#include <{name}>\n" for name in
 FLAGS = ["-std=c11", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-Wno-unused-function",
          "-fno-diagnostics-show-caret"]
 FENCE = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.M | re.S)
-LANGUAGES = ("c", "python", "sh", "text", "yaml")
+LANGUAGES = ("c", "cmake", "ini", "meson", "python", "sh", "text", "yaml")
 COMMANDS = {".", "apt-get", "cc", "cp", "curl", "env", "eval", "export", "fault_cells", "for", "gloo", "ip", "meson",
             "mkdir", "mpiexec", "mpirun", "ninja", "openssl", "perf", "pip", "python", "python3", "sh", "srun",
             "torchfrtrace", "torchrun"}
