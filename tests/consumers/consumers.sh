@@ -1,7 +1,7 @@
 #!/bin/sh
-# A program of another project (examples/hello.c) finds the library in each
-# documented way, builds with it, and runs on two ranks: by pkg-config and by
-# CMake, shared and static, and as a subproject of meson.
+# A program of another project (examples/hello.c) finds the library in each way of
+# docs/guide/build.md, by the build files that the page shows, and runs on two ranks: by
+# pkg-config and CMake, shared and static, by FetchContent, and as a subproject of meson.
 # usage: consumers.sh PROJECT BUILD C_COMPILER [ROOT]
 # BUILD is a build directory, which determines the meson to use. The library is
 # built and installed into a temporary folder; with ROOT the test uses what is
@@ -9,7 +9,7 @@
 set -u
 project=$1 build=$2 root=${4:-}
 export CC="$3"
-here=$project/tests/consumers
+page=$project/docs/guide/build.md
 work=$(mktemp -d) || exit 99
 trap 'rm -rf "$work"' EXIT
 number=0
@@ -32,6 +32,11 @@ skip() { # name, reason
 
 run() { # command...: its output is shown if the case fails
   "$@" >>"$work/messages" 2>&1
+}
+
+block() { # language, number: prints a fenced block of the page
+  awk -v fence="\`\`\`$1" -v number="$2" '$0 == "```" { on = 0 } on == number
+    $0 == fence { on = ++seen }' "$page"
 }
 
 check() { # name, function...
@@ -113,15 +118,16 @@ by_pkg_config() { # kind, options...
 }
 
 configured_by_cmake() { # folder, version
-  run cmake -S "$here/cmake" -B "$work/cmake-$1" -DSOURCE="$project/examples/hello.c" \
-    -DCMAKE_PREFIX_PATH="$work/root/usr" -DWANTED="$2"
+  mkdir -p "$work/$1" && cp "$project/examples/hello.c" "$work/$1" &&
+    block cmake 1 | sed "s/^find_package(gloo_c [0-9.]*/find_package(gloo_c $2/" >"$work/$1/CMakeLists.txt" &&
+    run cmake -S "$work/$1" -B "$work/$1" -DCMAKE_PREFIX_PATH="$work/root/usr"
 }
 
 version=$(sed -n "s/^ *version: '\([0-9.]*\)',.*/\1/p" "$project/meson.build")
 
 by_cmake() { # kind
-  configured_by_cmake "$1" "${version%.*}" && run cmake --build "$work/cmake-$1" &&
-    runs "$work/cmake-$1/consumer" "$1"
+  configured_by_cmake "cmake-$1" "${version%.*}" && grep -q '^find_package' "$work/cmake-$1/CMakeLists.txt" &&
+    run cmake --build "$work/cmake-$1" && runs "$work/cmake-$1/hello" "$1"
 }
 
 refused_by_cmake() {
@@ -145,6 +151,18 @@ both_ways() { # shared or static, options for pkg-config...
   fi
 }
 
+# The public headers include no headers of other libraries.
+own_flags() {
+  pkg-config --cflags gloo_c >"$work/flags" 2>>"$work/messages" && cat "$work/flags" >>"$work/messages" &&
+    [ "$(tr -d ' \n' <"$work/flags")" = "-I$work/root/usr/include" ] &&
+    run pkg-config --static --libs gloo_c && ! grep -q ibverbs "$work/messages"
+}
+
+if command -v pkg-config >/dev/null; then
+  check "pkg-config: the compiler's flags are only those of the library" own_flags
+else
+  skip "pkg-config: flags" "pkg-config is not installed"
+fi
 both_ways shared
 if command -v cmake >/dev/null; then
   check "CMake: another version is not found" refused_by_cmake
@@ -154,19 +172,58 @@ fi
 rm -f "$lib"/libgloo_c.so*
 both_ways static --static
 
+# Other libraries must be there as static ones.
+all_static() {
+  # shellcheck disable=SC2046,SC2086
+  run $CC -static "$project/examples/hello.c" -o "$work/all-static" $(pkg-config --static --cflags --libs gloo_c) &&
+    runs "$work/all-static" static && ! readelf -d "$work/all-static" 2>&1 | grep NEEDED >>"$work/messages"
+}
+
+lacking=''
+for name in $(pkg-config --static --libs-only-l gloo_c 2>/dev/null | sed 's/-l:lib\([^ ]*\)\.a/\1/g; s/-l//g; s/gloo_c//') c; do
+  [ "$($CC -print-file-name="lib$name.a")" != "lib$name.a" ] || lacking="$lacking lib$name.a"
+done
+if [ -n "$lacking" ] || ! command -v pkg-config >/dev/null || ! command -v readelf >/dev/null; then
+  skip "pkg-config: a program that is static as a whole" "not installed:${lacking:- pkg-config or readelf}"
+else
+  check "pkg-config: a program that is static as a whole" all_static
+fi
+
 # ---- a part of another project -------------------------------------------------
 
 # shellcheck disable=SC2086  # options
+by_fetch_content() {
+  mkdir "$work/fetch" && cp "$project/examples/hello.c" "$work/fetch" && block cmake 2 >"$work/fetch/CMakeLists.txt" &&
+    run cmake -S "$work/fetch" -B "$work/fetch/build" -DFETCHCONTENT_SOURCE_DIR_GLOO_C="$project" \
+      -DGLOO_C_MESON="${meson%% *}" -DGLOO_C_MESON_OPTIONS="$(echo $quickly | tr ' ' ';')" &&
+    run cmake --build "$work/fetch/build" || return 1
+  gloo=$work/fetch/build/_deps/gloo_c-build/prefix/bin/gloo
+  runs "$work/fetch/build/hello" static
+}
+
+# The archive stands for the repository.
+# shellcheck disable=SC2086  # options
 as_subproject() {
-  cp -R "$here/subproject" "$work/outer" && cp "$project/examples/hello.c" "$work/outer/consumer.c" &&
-    mkdir "$work/outer/subprojects" && ln -s "$project" "$work/outer/subprojects/gloo_c" || return 1
+  mkdir -p "$work/outer/subprojects/packagefiles" "$work/gloo_c" && block meson 1 >"$work/outer/meson.build" &&
+    cp "$project/examples/hello.c" "$work/outer" &&
+    block ini 1 | sed '/^url\|^revision\|^depth/d
+      s/^\[wrap-git\]/[wrap-file]\ndirectory = gloo_c\nsource_filename = gloo_c.tar/' >"$work/outer/subprojects/gloo_c.wrap" &&
+    (cd "$project" && run tar cf "$work/outer/subprojects/packagefiles/gloo_c.tar" --transform 's|^|gloo_c/|' \
+      meson.build meson_options.txt gloo_c.map cmake include scripts src) || return 1
   run $meson setup "$work/outer/build" "$work/outer" --force-fallback-for=gloo_c \
     -Ddefault_library=static $quickly &&
     run $meson compile -C "$work/outer/build" -j 2 &&
     ! find "$work/outer/build/" -path '*subprojects*' -type f -perm -100 ! -name '*.so*' |
     grep . >>"$work/messages" &&
-    runs "$work/outer/build/consumer" static
+    runs "$work/outer/build/hello" static
 }
 
-[ -n "$root" ] || check "meson: a program that has the project as a subproject" as_subproject
+if [ -z "$root" ]; then
+  check "meson: a program that has the project as a subproject" as_subproject
+  if command -v cmake >/dev/null; then
+    check "CMake: a program that builds the project by FetchContent" by_fetch_content
+  else
+    skip "CMake: FetchContent" "cmake is not installed"
+  fi
+fi
 echo "1..$number"

@@ -38,6 +38,10 @@ result "nothing but headers, library, command, man pages and files that help to 
 pc=$(find "$scratch/root" -name gloo_c.pc)
 lib=$(dirname "$(find "$scratch/root" -name 'libgloo_c.*' | head -n 1)")
 export PKG_CONFIG_PATH="${pc%/*}" PKG_CONFIG_SYSROOT_DIR="$scratch/root"
+if [ "$kinds" = shared ]; then
+  PKG_CONFIG_LIBDIR=${pc%/*} pkg-config --cflags --libs gloo_c >"$scratch/messages" 2>&1
+  result "its flags need no other package" "$scratch/messages"
+fi
 cat >"$scratch/hello.c" <<'END'
 #include <gloo_c/gloo_c.h>
 #include <stdio.h>
