@@ -3,7 +3,7 @@
  *
  * A root context counts for itself and all its groups; a group returns the same
  * values. Counting is always on and costs some nanoseconds per operation. With
- * GLOO_METRICS=DIRECTORY every process also serves the counters, as OpenMetrics
+ * GLOO_METRICS=DIRECTORY every process also serves the counters, as Prometheus
  * text, on a Unix socket in that directory:
  *
  *     GLOO_METRICS=sockets gloo run -n 4 -- ./program
@@ -75,8 +75,7 @@ GLOO_API gloo_status gloo_context_peer_totals(gloo_context *context, int peer,
                                               gloo_peer_totals *totals,
                                               gloo_error *error);
 
-/* Writes all counters as OpenMetrics text. docs/formats.md lists the
- * names.
+/* Writes all counters as Prometheus text. docs/formats.md lists the names.
  * Errors: those of gloo_context_trace. Threads: any. Ownership: everything
  * stays the caller's. Cost: nothing is sent. */
 GLOO_API gloo_status gloo_context_metrics(gloo_context *context,

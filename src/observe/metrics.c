@@ -110,119 +110,110 @@ gloo_status gloo_context_peer_totals(gloo_context *context, int peer,
 
 /* ---- text ---------------------------------------------------------------- */
 
-static void print_family(FILE *to, const char *name, const char *help) {
-  fprintf(to, "# TYPE gloo_%s counter\n# HELP gloo_%s %s\n", name, name, help);
+static void print_family(FILE *to, const char *type, const char *name,
+                         const char *help) {
+  fprintf(to, "# HELP gloo_%s %s\n# TYPE gloo_%s %s\n", name, help, name, type);
 }
 
-static void print_count(FILE *to, uint64_t value) {
-  fprintf(to, " %" PRIu64 "\n", value);
-}
-
-static void print_seconds(FILE *to, uint64_t ns) {
-  fprintf(to, " %" PRIu64 ".%09u\n", ns / 1000000000,
-          (unsigned)(ns % 1000000000));
-}
-
-typedef enum metrics_field {
-  FIELD_CALLS,
-  FIELD_BYTES,
-  FIELD_TIME
+/* A counter: a field of gloo_call_totals or gloo_peer_totals. */
+typedef struct metrics_field {
+  size_t at;
+  const char *name, *help;
 } metrics_field;
 
-static void print_calls(FILE *to, const gli_figures *f, metrics_field field) {
-  static const char *const names[] = {"calls", "call_bytes", "call_seconds"};
-  static const char *const helps[] = {
-      "Operations that completed.",
-      "Bytes of their longest buffers on this rank.",
-      "Time from their start to their end."};
-  print_family(to, names[field], helps[field]);
+#define OF_CALL(field) offsetof(gloo_call_totals, field)
+#define OF_PEER(field) offsetof(gloo_peer_totals, field)
+static const metrics_field call_fields[] = {
+    {OF_CALL(calls), "calls_total", "Operations that completed."},
+    {OF_CALL(bytes), "call_bytes_total",
+     "Bytes of their longest buffers on this rank."},
+    {OF_CALL(nanoseconds), "call_seconds_total",
+     "Time from their start to their end."},
+};
+static const metrics_field peer_fields[] = {
+    {OF_PEER(messages_sent), "messages_sent_total", "Messages to that rank."},
+    {OF_PEER(bytes_sent), "bytes_sent_total", "Bytes to that rank."},
+    {OF_PEER(messages_received), "messages_received_total",
+     "Messages from that rank."},
+    {OF_PEER(bytes_received), "bytes_received_total", "Bytes from that rank."},
+    {OF_PEER(late), "late_total",
+     "Collectives that waited for that rank last."},
+    {OF_PEER(late_nanoseconds), "late_seconds_total",
+     "Duration of these waits."},
+};
+enum {
+  CALL_FIELDS = sizeof call_fields / sizeof *call_fields,
+  PEER_FIELDS = sizeof peer_fields / sizeof *peer_fields
+};
+
+static uint64_t field_value(const void *totals, const metrics_field *field) {
+  uint64_t value;
+  memcpy(&value, (const char *)totals + field->at, sizeof value);
+  return value;
+}
+
+static void print_field(FILE *to, const metrics_field *field, uint64_t value) {
+  if (strstr(field->name, "seconds") != NULL)
+    fprintf(to, " %" PRIu64 ".%09u\n", value / 1000000000,
+            (unsigned)(value % 1000000000));
+  else
+    fprintf(to, " %" PRIu64 "\n", value);
+}
+
+static void print_calls(FILE *to, const gli_figures *f,
+                        const metrics_field *field) {
+  print_family(to, "counter", field->name, field->help);
   for (size_t kind = 0; kind < GLI_TOTAL_KINDS; kind++) {
     if (f->totals->calls[kind].calls == 0) continue;
     gloo_call_totals c = metrics_call(f, kind);
-    fprintf(to, "gloo_%s_total{rank=\"%u\",call=\"%s\",algorithm=\"%s\"}",
-            names[field], (unsigned)f->rank, c.call, c.algorithm);
-    if (field == FIELD_TIME)
-      print_seconds(to, c.nanoseconds);
-    else
-      print_count(to, field == FIELD_CALLS ? c.calls : c.bytes);
+    fprintf(to, "gloo_%s{rank=\"%u\",call=\"%s\",algorithm=\"%s\"}",
+            field->name, (unsigned)f->rank, c.call, c.algorithm);
+    print_field(to, field, field_value(&c, field));
   }
 }
 
-/* Fills the values of a peer, in the order of the names below. */
-enum { PEER_FIELDS = 6, PEER_TIME = 5 };
-static void peer_values(const gloo_peer_totals *t, uint64_t of[PEER_FIELDS]) {
-  const uint64_t values[PEER_FIELDS] = {
-      t->messages_sent,  t->bytes_sent, t->messages_received,
-      t->bytes_received, t->late,       t->late_nanoseconds};
-  memcpy(of, values, sizeof values);
-}
-
-static void print_peers(FILE *to, const gli_figures *f, int field) {
-  static const char *const names[PEER_FIELDS] = {
-      "messages_sent",  "bytes_sent", "messages_received",
-      "bytes_received", "late",       "late_seconds"};
-  static const char *const helps[PEER_FIELDS] = {
-      "Messages to that rank.",
-      "Bytes to that rank.",
-      "Messages from that rank.",
-      "Bytes from that rank.",
-      "Collectives that waited for that rank last.",
-      "Duration of these waits."};
-  print_family(to, names[field], helps[field]);
+static void print_peers(FILE *to, const gli_figures *f,
+                        const metrics_field *field) {
+  print_family(to, "counter", field->name, field->help);
   for (uint32_t rank = 0; rank < f->size; rank++) {
-    uint64_t values[PEER_FIELDS];
     gloo_peer_totals t = metrics_peer(f, rank);
-    peer_values(&t, values);
-    if (values[field] == 0) continue;
-    fprintf(to, "gloo_%s_total{rank=\"%u\",peer=\"%u\"}", names[field],
+    uint64_t value = field_value(&t, field);
+    if (value == 0) continue;
+    fprintf(to, "gloo_%s{rank=\"%u\",peer=\"%u\"}", field->name,
             (unsigned)f->rank, (unsigned)rank);
-    if (field == PEER_TIME)
-      print_seconds(to, values[field]);
-    else
-      print_count(to, values[field]);
+    print_field(to, field, value);
   }
 }
 
 static void print_state(FILE *to, const gli_figures *f) {
+  const unsigned rank = f->rank;
+  print_family(to, "gauge", "rank_info", "Which rank this is.");
   fprintf(to,
-          "# TYPE gloo_rank info\n# HELP gloo_rank Which rank this is.\n"
           "gloo_rank_info{rank=\"%u\",size=\"%u\",process=\"%ld\","
           "transport=\"%s\",job=\"%012" PRIx64 "\"} 1\n",
-          (unsigned)f->rank, (unsigned)f->size, (long)getpid(), f->transport,
-          f->mark);
-  fprintf(to,
-          "# TYPE gloo_running gauge\n"
-          "# HELP gloo_running Operations in progress.\n"
-          "gloo_running{rank=\"%u\"} %zu\n",
-          (unsigned)f->rank, f->running);
-  fprintf(to,
-          "# TYPE gloo_context_failed gauge\n"
-          "# HELP gloo_context_failed 1 if the context has failed.\n"
-          "gloo_context_failed{rank=\"%u\"} %d\n",
-          (unsigned)f->rank, f->has_failed);
-  fprintf(to,
-          "# TYPE gloo_kept_bytes gauge\n# UNIT gloo_kept_bytes bytes\n"
-          "# HELP gloo_kept_bytes Memory kept for later calls.\n");
+          rank, (unsigned)f->size, (long)getpid(), f->transport, f->mark);
+  print_family(to, "gauge", "running", "Operations in progress.");
+  fprintf(to, "gloo_running{rank=\"%u\"} %zu\n", rank, f->running);
+  print_family(to, "gauge", "context_failed", "1 if the context has failed.");
+  fprintf(to, "gloo_context_failed{rank=\"%u\"} %d\n", rank, f->has_failed);
+  print_family(to, "gauge", "kept_bytes", "Memory kept for later calls.");
   const uint64_t kept[] = {f->kept.plans, f->kept.operations, f->kept.scratch};
-  for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
-    fprintf(to, "gloo_kept_bytes{rank=\"%u\",part=\"%s\"}", (unsigned)f->rank,
-            kept_parts[i]);
-    print_count(to, kept[i]);
-  }
-  print_family(to, "failed", "Operations that failed.");
-  fprintf(to, "gloo_failed_total{rank=\"%u\"}", (unsigned)f->rank);
-  print_count(to, f->totals->failed);
+  for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
+    fprintf(to, "gloo_kept_bytes{rank=\"%u\",part=\"%s\"} %" PRIu64 "\n", rank,
+            kept_parts[i], kept[i]);
+  print_family(to, "counter", "failed_total", "Operations that failed.");
+  fprintf(to, "gloo_failed_total{rank=\"%u\"} %" PRIu64 "\n", rank,
+          f->totals->failed);
 }
 
 bool gli_metrics_print(FILE *to, gloo_context *context) {
   gli_figures figures;
   if (!gli_context_figures(context, &figures)) return false;
   print_state(to, &figures);
-  print_calls(to, &figures, FIELD_CALLS);
-  print_calls(to, &figures, FIELD_BYTES);
-  print_calls(to, &figures, FIELD_TIME);
-  for (int field = 0; field < PEER_FIELDS; field++)
-    print_peers(to, &figures, field);
+  for (int i = 0; i < CALL_FIELDS; i++)
+    print_calls(to, &figures, &call_fields[i]);
+  for (int i = 0; i < PEER_FIELDS; i++)
+    print_peers(to, &figures, &peer_fields[i]);
   fprintf(to, "# EOF\n");
   free(figures.totals);
   return true;

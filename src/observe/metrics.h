@@ -9,10 +9,9 @@
 #include "gloo_c/context.h"
 #include "gloo_c/metrics.h"
 
-#define GLI_METRICS_TYPE \
-  "application/openmetrics-text; version=1.0.0; charset=utf-8"
+#define GLI_METRICS_TYPE "text/plain; version=0.0.4; charset=utf-8"
 
-/* Prints OpenMetrics. Returns false if out of memory. */
+/* Prints Prometheus text. Returns false if out of memory. */
 bool gli_metrics_print(FILE *to, gloo_context *context);
 
 /* ---- the socket (metrics_socket.c) --------------------------------------- */

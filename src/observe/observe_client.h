@@ -33,7 +33,7 @@ void gli_observe_client_serve(const gli_observe_client *client,
 /* ---- answers ------------------------------------------------------------- */
 
 typedef enum gli_observe_question {
-  GLI_OBSERVE_METRICS, /* "/metrics": OpenMetrics */
+  GLI_OBSERVE_METRICS, /* "/metrics": Prometheus text */
   GLI_OBSERVE_TRACE,   /* "/trace": as in a file of GLOO_TRACE_DIR */
   GLI_OBSERVE_NOW,     /* "/now": /trace without earlier ended operations */
   GLI_OBSERVE_NONE     /* any other path */

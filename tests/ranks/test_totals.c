@@ -217,7 +217,7 @@ static void say(rank_env *env) {
   RANK_OK(env, gloo_context_metrics(env->context, append, t, NULL));
   RANK_CHECK(env, strstr(t->text, "gloo_calls_total{rank=\"") != NULL);
   RANK_CHECK(env, strstr(t->text, "call=\"barrier\"") != NULL);
-  RANK_CHECK(env, strstr(t->text, "# TYPE gloo_calls counter\n") != NULL);
+  RANK_CHECK(env, strstr(t->text, "# TYPE gloo_calls_total counter\n") != NULL);
   RANK_CHECK(env, strstr(t->text, "gloo_rank_info{rank=\"") != NULL);
   RANK_CHECK(env, t->used > 6 && strcmp(t->text + t->used - 6, "# EOF\n") == 0);
   free(t);
@@ -327,7 +327,7 @@ static void expect_answer(int fd) {
   text[used] = '\0';
   assert_int_equal(close(fd), 0);
   assert_int_equal(strncmp(text, "HTTP/1.0 200 OK\r\n", 17), 0);
-  assert_non_null(strstr(text, "\r\n\r\n# TYPE gloo_rank info\n"));
+  assert_non_null(strstr(text, "\r\n\r\n# HELP gloo_rank_info "));
   assert_non_null(strstr(text, "call=\"barrier\",algorithm=\""));
   assert_true(used > 6 && strcmp(text + used - 6, "# EOF\n") == 0);
 }
