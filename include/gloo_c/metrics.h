@@ -2,9 +2,10 @@
  * each rank, and the ranks for which others waited.
  *
  * A root context counts for itself and all its groups; a group returns the same
- * values. Counting is always on and costs some nanoseconds per operation. With
- * GLOO_METRICS=DIRECTORY every process also serves the counters, as Prometheus
- * text, on a Unix socket in that directory:
+ * values. Counting is always on and costs some nanoseconds per operation. The
+ * library's own messages, of the start and of the creation of groups, count
+ * separately. With GLOO_METRICS=DIRECTORY every process also serves the
+ * counters, as Prometheus text, on a Unix socket in that directory:
  *
  *     GLOO_METRICS=sockets gloo run -n 4 -- ./program
  *     curl --unix-socket sockets/gloo-metrics-rank0-pid4711.sock http://rank/

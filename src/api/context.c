@@ -198,6 +198,7 @@ gloo_status gli_context_create(int rank, int size, gloo_store *store,
   if (status == GLOO_OK && size > 1 && agreement.measures)
     status = gli_measure(context, error);
   if (status != GLOO_OK) goto nobody_met;
+  gli_context_started(context);
   if (owns_device) gli_context_own_device(context);
   if (open_to_all && rank == 0) context_warn(context, &agreement);
   *out = context;

@@ -92,6 +92,8 @@ gloo_status gli_grow_confirm(gloo_context *made, gloo_error *error) {
   gloo_options call = GLOO_OPTIONS_INIT;
   call.tag = TAG;
   gloo_status status = gloo_barrier(made, &call, error);
-  if (status == GLOO_OK) gli_context_have_met(made);
-  return status;
+  if (status != GLOO_OK) return status;
+  gli_context_have_met(made);
+  gli_context_started(made);
+  return GLOO_OK;
 }

@@ -206,6 +206,24 @@ static void print_state(FILE *to, const gli_figures *f) {
           f->totals->failed);
 }
 
+/* Prints the messages of the start and of the creation of groups. */
+static void print_internal(FILE *to, const gli_figures *f) {
+  const gli_peer_total *t = &f->totals->internal;
+  static const char lines[] =
+      "gloo_internal_%s_total{rank=\"%u\",direction=\"sent\"} %" PRIu64
+      "\n"
+      "gloo_internal_%s_total{rank=\"%u\",direction=\"received\"} %" PRIu64
+      "\n";
+  print_family(to, "counter", "internal_messages_total",
+               "Messages of the library's own.");
+  fprintf(to, lines, "messages", f->rank, t->messages_sent, "messages", f->rank,
+          t->messages_received);
+  print_family(to, "counter", "internal_bytes_total",
+               "Bytes of these messages.");
+  fprintf(to, lines, "bytes", f->rank, t->bytes_sent, "bytes", f->rank,
+          t->bytes_received);
+}
+
 bool gli_metrics_print(FILE *to, gloo_context *context) {
   gli_figures figures;
   if (!gli_context_figures(context, &figures)) return false;
@@ -214,6 +232,7 @@ bool gli_metrics_print(FILE *to, gloo_context *context) {
     print_calls(to, &figures, &call_fields[i]);
   for (int i = 0; i < PEER_FIELDS; i++)
     print_peers(to, &figures, &peer_fields[i]);
+  print_internal(to, &figures);
   fprintf(to, "# EOF\n");
   free(figures.totals);
   return true;

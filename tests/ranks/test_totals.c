@@ -287,6 +287,97 @@ static void figures_are_told_as_text(void **state) {
   ranks_run(2, &o, say);
 }
 
+/* ---- the library's own messages ------------------------------------------ */
+
+/* Returns the value of a line of metrics, without the rank label; -1: none. */
+static long long figure(const rank_env *env, const char *text, const char *name,
+                        const char *labels) {
+  char line[128];
+  (void)snprintf(line, sizeof line, "\n%s{rank=\"%d\"%s} ", name, env->rank,
+                 labels);
+  const char *at = strstr(text, line);
+  return at != NULL ? strtoll(at + strlen(line), NULL, 10) : -1;
+}
+
+static int count_of(const char *text, const char *part) {
+  int n = 0;
+  while ((text = strstr(text, part)) != NULL) {
+    text += strlen(part);
+    n++;
+  }
+  return n;
+}
+
+/* Expects `sums` allreduces and no other call in figures and traces, and
+ * internal messages separately. */
+static void expect_sums(rank_env *env, int sums) {
+  metrics_text *t = calloc(1, sizeof *t);
+  RANK_OK(env, gloo_context_metrics(env->context, append, t, NULL));
+  long long sent = figure(env, t->text, "gloo_internal_messages_total",
+                          ",direction=\"sent\"");
+  RANK_CHECK(env, sent > 0);
+  RANK_CHECK(env, figure(env, t->text, "gloo_internal_bytes_total",
+                         ",direction=\"received\"") > 0);
+  RANK_CHECK(env, count_of(t->text, "\ngloo_calls_total{") == (sums > 0));
+  RANK_CHECK(env,
+             called(env, env->context, "allreduce").calls == (uint64_t)sums);
+  gloo_peer_totals peer = with(env, 1 - env->rank);
+  RANK_CHECK(env, peer.messages_sent == (uint64_t)sums);
+  RANK_CHECK(env, peer.bytes_received == 4 * (uint64_t)sums);
+  t->used = 0;
+  RANK_OK(env, gloo_context_trace(env->context, append, t, NULL));
+  RANK_CHECK(env, count_of(t->text, "\"call\": ") == sums);
+  RANK_CHECK(env, count_of(t->text, "\"call\": \"allreduce\"") == sums);
+  char ended[32];
+  (void)snprintf(ended, sizeof ended, "\"ended\": %d,", sums);
+  RANK_CHECK(env, strstr(t->text, ended) != NULL);
+  free(t);
+}
+
+static void sum_54_times(rank_env *env) {
+  gloo_options direct = GLOO_OPTIONS_INIT;
+  direct.algorithm = "direct"; /* one message in each direction */
+  expect_sums(env, 0);
+  for (int i = 0; i < 54; i++) {
+    int32_t x = 1;
+    RANK_OK(env, gloo_allreduce(env->context, GLOO_IN_PLACE, &x, 1, GLOO_INT32,
+                                GLOO_SUM, &direct, NULL));
+  }
+  expect_sums(env, 54);
+}
+
+/* A start that exchanges messages: ranks of two hosts, which are measured. */
+static void start_is_counted_separately(void **state) {
+  (void)state;
+  static const char *const hosts[] = {"a", "b"};
+  ranks_options o = {.transport = transport, .measure = 1, .host_ids = hosts};
+  ranks_run(2, &o, sum_54_times);
+}
+
+/* Makes a group in one round: a message in each direction. */
+static void split_without_calls(rank_env *env) {
+  gloo_context *group;
+  metrics_text *t = calloc(1, sizeof *t);
+  RANK_OK(env, gloo_context_split(env->context, 0, 0, NULL, &group, NULL));
+  RANK_OK(env, gloo_context_metrics(env->context, append, t, NULL));
+  static const char *const ways[] = {",direction=\"sent\"",
+                                     ",direction=\"received\""};
+  for (int i = 0; i < 2; i++)
+    RANK_CHECK(env, figure(env, t->text, "gloo_internal_messages_total",
+                           ways[i]) == 1);
+  RANK_CHECK(env, strstr(t->text, "gloo_calls_total{") == NULL);
+  RANK_CHECK(env, strstr(t->text, "gloo_messages_sent_total{") == NULL);
+  RANK_CHECK(env, figure(env, t->text, "gloo_running", "") == 0);
+  gloo_context_destroy(group);
+  free(t);
+}
+
+static void groups_are_made_with_internal_messages(void **state) {
+  (void)state;
+  ranks_options o = {.transport = transport};
+  ranks_run(2, &o, split_without_calls);
+}
+
 /* ---- the socket ---------------------------------------------------------- */
 
 static char directory[] = "/tmp/gloo-test-totals-XXXXXX";
@@ -400,6 +491,8 @@ int main(int argc, char **argv) {
       cmocka_unit_test(late_rank_is_counted),
       cmocka_unit_test(kept_memory_is_freed),
       cmocka_unit_test(figures_are_told_as_text),
+      cmocka_unit_test(start_is_counted_separately),
+      cmocka_unit_test(groups_are_made_with_internal_messages),
       cmocka_unit_test(socket_serves_figures),
       cmocka_unit_test(socket_that_cannot_be_is_refused),
   };

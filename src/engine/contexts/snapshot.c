@@ -19,7 +19,8 @@ static size_t snapshot_count(const gli_operation_list *list) {
 }
 
 static uint64_t snapshot_kept(const gli_trace *trace) {
-  return trace->n < trace->kept ? trace->n : trace->kept;
+  uint64_t made = trace->n - trace->internal;
+  return made < trace->kept ? made : trace->kept;
 }
 
 static bool snapshot_make_room(gli_snapshot *s, const gli_family *family) {
@@ -151,7 +152,7 @@ gli_snapshot *gli_snapshot_take(gloo_context *context) {
   s->mark = gli_snapshot_mark(root);
   s->transport = context->device->ops->name;
   s->now = gli_moment_now();
-  s->ended = family->trace->n;
+  s->ended = family->trace->n - family->trace->internal;
   s->cause = root->cause;
   snapshot_add_ended(s, family->trace);
   if (!snapshot_add_pending(s, &family->active, family->trace) ||

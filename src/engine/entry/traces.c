@@ -45,9 +45,14 @@ static size_t count_running(const gli_family *family) {
   const gli_operation_list *lists[] = {&family->active, &family->posted};
   for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
     const gli_operation *op = lists[i]->first;
-    for (; op != NULL; op = op->active_next) n++;
+    for (; op != NULL; op = op->active_next) n += !op->context->is_control;
   }
   return n;
+}
+
+static size_t totals_bytes(const gli_family *family) {
+  const gli_totals *totals = family->totals;
+  return sizeof *totals + family->root->size * sizeof totals->peers[0];
 }
 
 bool gli_context_figures(gloo_context *context, gli_figures *figures) {
@@ -55,8 +60,7 @@ bool gli_context_figures(gloo_context *context, gli_figures *figures) {
   gli_device_lock(device);
   gli_family *family = context->family;
   const gloo_context *root = family->root;
-  size_t bytes =
-      sizeof *family->totals + root->size * sizeof family->totals->peers[0];
+  size_t bytes = totals_bytes(family);
   *figures = (gli_figures){.rank = root->rank,
                            .size = root->size,
                            .mark = gli_snapshot_mark(root),
@@ -72,6 +76,25 @@ bool gli_context_figures(gloo_context *context, gli_figures *figures) {
   if (figures->totals != NULL) memcpy(figures->totals, family->totals, bytes);
   gli_device_unlock(device);
   return figures->totals != NULL;
+}
+
+void gli_context_started(gloo_context *context) {
+  gli_device_lock(context->device);
+  gli_family *family = context->family;
+  gli_totals *totals = family->totals;
+  gli_family_count_runs(family);
+  gli_peer_total own = totals->internal;
+  for (uint32_t i = 0; i < family->root->size; i++) {
+    const gli_peer_total *peer = &totals->peers[i];
+    own.messages_sent += peer->messages_sent;
+    own.bytes_sent += peer->bytes_sent;
+    own.messages_received += peer->messages_received;
+    own.bytes_received += peer->bytes_received;
+  }
+  memset(totals, 0, totals_bytes(family));
+  totals->internal = own;
+  family->trace->internal = family->trace->n;
+  gli_device_unlock(context->device);
 }
 
 void gli_context_trim(gloo_context *context) {

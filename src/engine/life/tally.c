@@ -3,13 +3,15 @@
 #include "engine/state/context.h"
 #include "engine/state/operation.h"
 
+/* Messages of control contexts, which create groups, are the library's own. */
 static void count_peers(const gli_operation *op, gli_totals *totals) {
   bool message = gli_operation_is_message(op);
+  bool internal = op->context->is_control;
   for (uint32_t i = 0; i < op->plan->n_peers; i++) {
     const gli_plan_peer *p = &op->plan->peers[i];
     uint32_t rank = message ? op->about.peer : op->context->peers[p->rank].rank;
     if (rank == GLI_NO_RANK) continue;
-    gli_peer_total *total = &totals->peers[rank];
+    gli_peer_total *total = internal ? &totals->internal : &totals->peers[rank];
     total->messages_sent += op->runs * p->sends;
     total->bytes_sent += op->runs * p->send_bytes;
     total->messages_received += op->runs * p->recvs;
@@ -25,12 +27,12 @@ void gli_operation_count_runs(gli_operation *op) {
   gli_call_total *total =
       &totals
            ->calls[message ? GLI_TOTAL_MESSAGES + (a->op != 0) : a->algorithm];
-  if (a->collective < GLI_COLLECTIVES) {
+  if (a->collective < GLI_COLLECTIVES) count_peers(op, totals);
+  if (a->collective < GLI_COLLECTIVES && !op->context->is_control) {
     total->collective = a->collective;
     total->calls += op->runs;
     total->bytes += op->runs * a->bytes;
     total->ticks += op->ticks;
-    count_peers(op, totals);
   }
   op->runs = op->ticks = 0;
 }

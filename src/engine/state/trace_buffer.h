@@ -43,10 +43,11 @@ enum { GLI_TRACE_LINE = 64 };
 _Static_assert(sizeof(gli_trace_record) == GLI_TRACE_LINE, "and no more");
 
 typedef struct gli_trace {
-  uint64_t n;    /* number of records ever made */
-  uint64_t mask; /* capacity less one */
-  uint64_t kept; /* number of last records to show, as requested */
-  int64_t late;  /* duration in ticks from which a collective counts as late */
+  uint64_t n;        /* number of records ever made */
+  uint64_t mask;     /* capacity less one */
+  uint64_t kept;     /* number of last records to show, as requested */
+  uint64_t internal; /* number of first records that are not shown */
+  int64_t late; /* duration in ticks from which a collective counts as late */
   gli_moment born;
   _Alignas(GLI_TRACE_LINE) gli_trace_record records[];
 } gli_trace;
@@ -103,6 +104,7 @@ typedef struct gli_peer_total {
 
 typedef struct gli_totals {
   uint64_t failed;
+  gli_peer_total internal; /* messages of the library's own, with all ranks */
   gli_call_total calls[GLI_TOTAL_KINDS];
   gli_peer_total peers[];
 } gli_totals;
