@@ -17,6 +17,7 @@ import sys
 import sysconfig
 import venv
 import xml.etree.ElementTree as xml
+import zipfile
 from pathlib import Path
 
 BUILD = ["meson-python>=0.16", "meson>=1.3", "ninja", "cffi>=1.16"]
@@ -158,12 +159,27 @@ def without_compiler(folder):
 def wheel(project, folder, pip, variables, *options):
     """Returns the wheel of the project; None if pip does not make exactly one."""
     shutil.rmtree(folder, ignore_errors=True)
-    status, said = run(*pip, "wheel", "--no-deps", *options, "-w", folder, project, env=variables)
+    status, said = run(*pip, "wheel", "-v", "--no-deps", *options, "-w", folder, project, env=variables)
     made = sorted(folder.glob("*.whl")) if folder.exists() else []
     what = "with its own requirements" if "--no-build-isolation" not in options else "with the installed tools"
     if not told(status == 0 and len(made) == 1, f"pip wheel, {what}, makes one wheel", said):
         return None
+    begun, compiled = said.find("Running command Building wheel"), re.search(r"\[1/\d+\] ", said)
+    told(compiled and 0 < begun < compiled.start(), f"{what}: pip compiles in \"Building wheel\"", said)
     return made[0]
+
+
+def metadata(project, folder, python, made, variables):
+    """Compares the metadata that pip gets before the build with that of the wheel."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    hook = "import sys, build_backend; print(build_backend.prepare_metadata_for_build_wheel(sys.argv[1]))"
+    status, said = run(python, "-c", hook, folder, cwd=project,
+                       env={**variables, "PYTHONPATH": str(project / "python")})
+    with zipfile.ZipFile(made) as wheel_:
+        inside = {name: wheel_.read(name) for name in wheel_.namelist() if name.endswith("/METADATA")}
+    early = {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.glob("*/*")}
+    told(status == 0 and early == inside, "the metadata before the build is that of the wheel", said)
 
 
 def elsewhere(folder, made, variables):
@@ -206,6 +222,7 @@ def main(project, folder, part):
             files = frameworks(pip, variables) if part == "frameworks" else of_part(part)
             tested(project, folder, files, python, scripts)
         if part == "package":
+            metadata(project, folder / "metadata", python, made, scripts)
             hardened(project, folder / "built")
             elsewhere(folder, made, variables)
     print(f"1..{number}")
