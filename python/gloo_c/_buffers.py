@@ -44,14 +44,17 @@ class Typed(NamedTuple):
 
 def typed(array: Any, dtype: str, element_bytes: int = 0) -> Typed:
     """Returns an array whose elements are treated as `dtype`: `typed(bits, "bfloat16")` where
-    `bits` has 16-bit integers. With "opaque", whose elements only a custom operation understands,
-    `element_bytes` is the size of an element."""
+    `bits` has 16-bit integers. A list of numbers is converted to that type. With "opaque", whose
+    elements only a custom operation understands, `element_bytes` is the size of an element."""
     if dtype == "opaque":
         if integer("element_bytes", element_bytes) < 1:
             raise ValueError(f"element_bytes is {element_bytes}; expected the size of an element of "
                              "type opaque in bytes, 1 or more")
         return Typed(array, lib.GLOO_OPAQUE, element_bytes)
     number = dtype_number(dtype)
+    if is_numbers(array):
+        array = converted(array, number)
+        array.flags.writeable = False
     return Typed(array, number, SIZES[number])
 
 
@@ -303,6 +306,91 @@ def _dlpack(thing: Any, writable: bool) -> Memory:
     return ffi.cast(_VOID, address), _product(shape), dtype, capsule
 
 
+# ---- lists of numbers --------------------------------------------------------------------------
+
+_NUMBERS = frozenset({bool, int, float, complex})
+
+
+def is_numbers(thing: Any) -> bool:
+    """Returns true for a list or tuple of numbers, also a nested one; other lists are of arrays."""
+    while type(thing) in (list, tuple) and thing:
+        thing = thing[0]
+        if type(thing) in _NUMBERS or _is_scalar(thing):
+            return True
+    return False
+
+
+def _is_scalar(thing: Any) -> bool:
+    """Returns true for a number of numpy, such as an element of an array."""
+    return any(base.__module__ == "numpy" and base.__name__ == "number" for base in type(thing).__mro__)
+
+
+def _to_dtype(dtype: int) -> Any:
+    """Returns the type of numpy; bfloat16 and float8 are those of ml_dtypes."""
+    import numpy
+    name = DTYPE_NAMES[dtype]
+    if not name.startswith(("bfloat", "float8", "opaque")):
+        return numpy.dtype(name)
+    try:
+        import ml_dtypes
+        return numpy.dtype(getattr(ml_dtypes, name))
+    except ImportError:
+        raise TypeError(f"cannot convert numbers to {name} without the package ml_dtypes; install it, "
+                        "or pass an array") from None
+    except AttributeError:
+        raise TypeError(f"cannot convert numbers to {name}; pass an array") from None
+
+
+def _fits(array: Any, found: Any) -> bool:
+    """Returns true if the conversion has kept whole numbers, and made no float infinite."""
+    import numpy
+    back = found.astype(array.dtype)
+    if array.dtype.kind in "fc" and found.dtype.kind not in "biu":
+        return bool((numpy.isfinite(back) == numpy.isfinite(array)).all())
+    if array.dtype.kind == "b" or found.dtype.kind == "b":
+        return bool((back == array).all())
+    # A cast between signed and unsigned wraps around, and back.
+    return bool(((back == array) & ((found < 0) == (array < 0))).all())
+
+
+def converted(numbers: Any, dtype: int | None) -> Any:
+    """Returns a numpy array of a list of numbers. Its type is `dtype`, if that can represent them
+    (floats are rounded), otherwise the first of bool, int64, float64 and complex128 that can."""
+    try:
+        import numpy
+    except ImportError:
+        raise TypeError(f"cannot use {_kind(numbers)} {numbers!r:.40} without numpy, which converts "
+                        "numbers; install it, or pass array.array(\"f\", numbers)") from None
+    try:
+        array = numpy.array(numbers)
+    except ValueError:  # rows of different lengths
+        array = numpy.array(None)
+    kinds = {"b": "bool", "i": "int64", "u": "uint64", "f": "float64", "c": "complex128"}
+    if array.dtype.kind not in kinds or (dtype is None and array.dtype.kind == "u" and array.max() >= 1 << 63):
+        raise TypeError(f"cannot convert {_kind(numbers)} {numbers!r:.40}: expected numbers of up to "
+                        "64 bits in rows of equal length; convert it with numpy.array")
+    array = array.astype(kinds[array.dtype.kind])
+    if dtype is None:
+        return array if array.dtype != "uint64" else array.astype("int64")
+    wanted = _to_dtype(dtype)
+    if wanted.kind == "c":
+        array = array.astype("complex128")
+    with numpy.errstate(all="ignore"):
+        found = array.astype(wanted) if wanted.kind == "c" or array.dtype.kind != "c" else None
+        if found is None or not _fits(array, found):
+            raise TypeError(f"{_kind(numbers)} {numbers!r:.40} cannot be represented as "
+                            f"{DTYPE_NAMES[dtype]}, the type of the output or of gloo_c.typed")
+    return found
+
+
+def _no_memory(thing: Any, writable: bool) -> Memory:
+    """Raises the error for a list or tuple."""
+    if writable and is_numbers(thing):
+        raise TypeError(f"cannot write a result to {_kind(thing)} {thing!r:.40}: pass "
+                        "numpy.array(numbers, dtype=\"float32\"), or an array as the output")
+    raise _no_array(thing)
+
+
 # ---- any of them -------------------------------------------------------------------------------
 
 def _typed(thing: Typed, writable: bool) -> Memory:
@@ -341,7 +429,7 @@ def _find_reader(thing: Any) -> Reader:
 
 
 _readers: dict[type, Reader] = {bytes: _buffer, bytearray: _buffer, memoryview: _buffer,
-                                Typed: _typed}
+                                Typed: _typed, list: _no_memory, tuple: _no_memory}
 
 
 def reads(kind: type) -> Callable[[Callable[[Any, bool], Memory]], Callable[[Any, bool], Memory]]:
@@ -363,6 +451,15 @@ def memory(thing: Any, writable: bool) -> Memory:
         if reader is _numpy or reader is _torch:
             _readers[type(thing)] = reader
     return reader(thing, writable)
+
+
+def readable(thing: Any, dtype: int | None = None) -> Memory:
+    """Returns the memory of an input. A list of numbers is converted to a type, that of the output:
+    see `converted`."""
+    kind = type(thing)
+    if (kind is list or kind is tuple) and is_numbers(thing):
+        return memory(converted(thing, dtype), False)
+    return memory(thing, False)
 
 
 def element_bytes(thing: Any) -> int:

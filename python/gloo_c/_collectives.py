@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Iterable, Sequence
 
 from ._binding import ffi, lib
-from ._buffers import IN_PLACE, Memory, counted, element_bytes, memory, same_dtype, sizes, within
+from ._buffers import (IN_PLACE, Memory, counted, element_bytes, is_numbers, memory, readable,
+                       same_dtype, sizes, within)
 from ._calls import NULL, Call, Caller, Options, forms, op_number
 from ._convert import integers, wrong
 from ._custom import CustomOp
@@ -25,12 +26,19 @@ _PLACE = lib.GLOO_IN_PLACE
 # ---- arrays ------------------------------------------------------------------------------------
 
 def _many(array: Any) -> bool:
-    return isinstance(array, (list, tuple)) and type(array).__name__ != "Typed"
+    """Returns true for a list of arrays. A list of numbers is one array."""
+    return (isinstance(array, (list, tuple)) and type(array).__name__ != "Typed"
+            and not is_numbers(array))
+
+
+def _split(array: Any) -> bool:
+    """Returns true for an input that can be a list of arrays, which may be lists of numbers."""
+    return _many(array) or (type(array) in (list, tuple) and type(array[0]) in (list, tuple))
 
 
 def _mixed(name: str, *given: Arrays) -> TypeError:
-    """Returns the error for a mix of an array and a list. A list of numbers gets a different one:
-    it is not a list of arrays."""
+    """Returns the error for a mix of an array and a list; for another value in a list, the error of
+    that value."""
     for arrays in given:
         for array in arrays if _many(arrays) else ():
             memory(array, False)
@@ -45,7 +53,8 @@ def _pair(input: Array, output: Array | None) -> tuple[Any, Memory, Any, int]:
             raise TypeError("IN_PLACE needs an output, which holds the input")
         one = memory(input if output is None else output, True)
         return _PLACE, one, one[3], one[1]
-    into, from_ = memory(output, True), memory(input, False)
+    into = memory(output, True)
+    from_ = readable(input, into[2])
     same_dtype(from_, into)
     return from_[0], into, (from_[3], into[3]), from_[1]
 
@@ -65,19 +74,19 @@ def _share(name: str, what: str, count: int, ranks: int) -> int:
 
 
 def _blocks(name: str, what: str, arrays: Sequence[Array], writable: bool, ranks: int,
-            ) -> tuple[Any, int, int, list[Any]]:
+            dtype: int | None = None) -> tuple[Any, int, int, list[Any]]:
     """Returns pointers to separate blocks, one for each rank, their length and type, and the
     objects to keep."""
     if len(arrays) != ranks:
         raise ValueError(f"{name}: got {counted(len(arrays), what)} for {counted(ranks, 'rank')}: pass one for each rank")
-    return _list(name, what, arrays, writable)
+    return _list(name, what, arrays, writable, dtype)
 
 
 def _list(name: str, what: str, arrays: Sequence[Array], writable: bool,
-          ) -> tuple[Any, int, int, list[Any]]:
+          dtype: int | None = None) -> tuple[Any, int, int, list[Any]]:
     if not isinstance(arrays, (list, tuple)):
         raise wrong(f"{name}: {what}s", arrays, "a list of arrays")
-    found = [memory(array, writable) for array in arrays]
+    found = [memory(array, True) if writable else readable(array, dtype) for array in arrays]
     if not found:
         raise ValueError(f"{name}: the list of {what}s is empty")
     for place, one in enumerate(found):
@@ -87,8 +96,8 @@ def _list(name: str, what: str, arrays: Sequence[Array], writable: bool,
     return pointers, found[0][1], found[0][2], [one[3] for one in found]
 
 
-def _input(array: Array) -> tuple[Any, Memory]:
-    one = memory(array, False)
+def _input(array: Array, dtype: int | None = None) -> tuple[Any, Memory]:
+    one = readable(array, dtype)
     return one[0], one
 
 
@@ -129,12 +138,12 @@ class Calls(Caller):
         if not _many(input) and not _many(output):
             return self._reducing("allreduce", input, output, op, options)
         place = input if output is None else output
-        if not _many(place) or not (input is IN_PLACE or _many(input)):
+        if not _many(place) or not (input is IN_PLACE or _split(input)):
             raise _mixed("allreduce", input, place)
         into = [memory(array, True) for array in place]
         from_ = None
         if output is not None and input is not IN_PLACE and input is not output:
-            from_ = [memory(array, False) for array in input]
+            from_ = [readable(array, into[0][2] if into else None) for array in input]
             if [one[1] for one in from_] != [one[1] for one in into]:
                 raise ValueError("allreduce: inputs and outputs differ in length")
         if len({one[2] for one in into + (from_ or [])}) > 1:
@@ -176,9 +185,9 @@ class Calls(Caller):
         if _many(input):
             if output is None:
                 raise TypeError("reduce_scatter: a list of inputs needs an output")
-            pointers, count, dtype, keep = _blocks("reduce_scatter", "input", input, False,
-                                                   self.size)
             into = memory(output, True)
+            pointers, count, dtype, keep = _blocks("reduce_scatter", "input", input, False,
+                                                   self.size, into[2])
             if into[1] != count or into[2] != dtype:
                 raise ValueError("reduce_scatter: the output has another length or type than the "
                                  "inputs")
@@ -213,7 +222,7 @@ class Calls(Caller):
             count, ending = _share(name, "output", held, self.size), ""
         pointer = _PLACE
         if input is not IN_PLACE:
-            pointer, from_ = _input(input)
+            pointer, from_ = _input(input, dtype)
             if from_[1] != count or from_[2] != dtype:
                 raise ValueError(f"{name}: the input has {from_[1]} elements, and each rank's part "
                                  f"of the output {count}; or they differ in type")
@@ -252,10 +261,10 @@ class Calls(Caller):
             return Call("scatter", (_PLACE, into[0], count, into[2], root), into[3], place, options)
         into = memory(output, True)
         if _many(input):
-            pointers, count, dtype, keep = _blocks("scatter", "input", input, False, self.size)
+            pointers, count, dtype, keep = _blocks("scatter", "input", input, False, self.size, into[2])
             name = "scatter_list"
         else:
-            pointers, held, dtype, keep = memory(input, False)
+            pointers, held, dtype, keep = readable(input, into[2])
             count, name = _share("scatter", "input", held, self.size), "scatter"
         if into[1] != count or into[2] != dtype:
             raise ValueError(f"scatter: each rank gets {count} elements, and the output has "
@@ -274,12 +283,12 @@ class Calls(Caller):
                                      _share("alltoall", "output", into[1], self.size), into[2]),
                         keep, input if output is None else output, options)
         place = input if output is None else output
-        if not _many(place) or not (input is IN_PLACE or _many(input)):
+        if not _many(place) or not (input is IN_PLACE or _split(input)):
             raise _mixed("alltoall", input, place)
         outputs, count, dtype, kept = _blocks("alltoall", "output", place, True, self.size)
         inputs, keep = NULL, None
         if output is not None and input is not IN_PLACE and input is not output:
-            inputs, given, type_given, keep = _blocks("alltoall", "input", input, False, self.size)
+            inputs, given, type_given, keep = _blocks("alltoall", "input", input, False, self.size, dtype)
             if (given, type_given) != (count, dtype):
                 raise ValueError("alltoall: inputs and outputs differ in length or type")
         return Call("alltoall_list", (inputs, outputs, count, dtype), (kept, keep), place, options)
@@ -294,7 +303,7 @@ class Calls(Caller):
         lengths, places, into = self._lists("output", output, True, counts, displacements)
         pointer, keep = _PLACE, None
         if input is not IN_PLACE:
-            pointer, from_ = _input(input)
+            pointer, from_ = _input(input, into[2])
             same_dtype(from_, into)
             self._own("allgatherv", "input", from_[1], lengths[self.rank])
             keep = from_[3]
@@ -302,12 +311,12 @@ class Calls(Caller):
                     output, options)
 
     def _lists(self, what: str, array: Array, writable: bool, counts: Iterable[int] | None,
-               displacements: Iterable[int] | None) -> tuple[Any, Any, Memory]:
+               displacements: Iterable[int] | None, dtype: int | None = None) -> tuple[Any, Any, Memory]:
         if counts is None:
             raise TypeError(f"the {what} needs a list of counts")
         lengths = sizes(counts, self.size, "counts")
         places = NULL if displacements is None else sizes(displacements, self.size, "displacements")
-        found = memory(array, writable)
+        found = memory(array, True) if writable else readable(array, dtype)
         within(found[1], lengths, None if displacements is None else places, what)
         return lengths, places, found
 
@@ -347,7 +356,7 @@ class Calls(Caller):
         lengths, places, into = self._lists("output", output, True, counts, displacements)
         pointer, count, keep = _PLACE, 0, None
         if input is not IN_PLACE:
-            pointer, from_ = _input(input)
+            pointer, from_ = _input(input, into[2])
             same_dtype(from_, into)
             count, keep = from_[1], from_[3]
             self._own("gatherv", "input", count, lengths[root])
@@ -371,8 +380,8 @@ class Calls(Caller):
             lengths, places, into = self._lists("input", place, True, counts, displacements)
             return Call("scatterv", (_PLACE, lengths, places, into[0], 0, into[2], root), into[3],
                         place, options)
-        lengths, places, from_ = self._lists("input", input, False, counts, displacements)
         into = memory(output, True)
+        lengths, places, from_ = self._lists("input", input, False, counts, displacements, into[2])
         same_dtype(from_, into)
         self._own("scatterv", "output", into[1], lengths[root])
         return Call("scatterv", (from_[0], lengths, places, into[0], into[1], into[2], root),
@@ -391,7 +400,8 @@ class Calls(Caller):
         if input is IN_PLACE:
             return Call("alltoallv", (_PLACE, NULL, NULL, into[0], lengths, places, into[2]),
                         into[3], output, options)
-        sent, begins, from_ = self._lists("input", input, False, input_counts, input_displacements)
+        sent, begins, from_ = self._lists("input", input, False, input_counts, input_displacements,
+                                          into[2])
         same_dtype(from_, into)
         return Call("alltoallv", (from_[0], sent, begins, into[0], lengths, places, into[2]),
                     (from_[3], into[3]), output, options)
@@ -408,7 +418,7 @@ class Calls(Caller):
         places, count, dtype, kept = _list(name, "output", outputs, True) if outputs else (
             NULL, 0, 0, [])
         if inputs is not None and inputs is not outputs:
-            pointers, given, type_given, keep = _list(name, "input", inputs, False)
+            pointers, given, type_given, keep = _list(name, "input", inputs, False, dtype if outputs else None)
             n_inputs = len(inputs)
             if outputs and (given, type_given) != (count * times, dtype):
                 raise ValueError(f"{name}: inputs and outputs differ in length or type")
@@ -444,7 +454,7 @@ class Calls(Caller):
         places, count, dtype, keep = _list("broadcast_multi", "output", outputs, True)
         pointer, kept = NULL if input is None else _PLACE, None
         if input is not None and input is not IN_PLACE:
-            pointer, from_ = _input(input)
+            pointer, from_ = _input(input, dtype)
             if from_[1:3] != (count, dtype):
                 raise ValueError("broadcast_multi: the input has another length or type than the "
                                  "outputs")
@@ -463,7 +473,7 @@ class Calls(Caller):
             each = _share("allgather_multi", "output", held, self.size * inputs)
             return Call("allgather_multi", (NULL, inputs, places, len(outputs), each, dtype), keep,
                         outputs, options)
-        pointers, count, type_given, kept = _list("allgather_multi", "input", inputs, False)
+        pointers, count, type_given, kept = _list("allgather_multi", "input", inputs, False, dtype)
         if type_given != dtype or count * len(inputs) * self.size != held:
             raise ValueError("allgather_multi: inputs and outputs differ in length or type")
         return Call("allgather_multi", (pointers, len(inputs), places, len(outputs), count, dtype),
@@ -502,7 +512,7 @@ class Calls(Caller):
         if input is IN_PLACE and into is not None:
             return Call("sendrecv", (_PLACE, into[1], to, into[0], into[1], source, into[2]),
                         into[3], output, options)
-        from_ = memory(input, False) if input is not None else None
+        from_ = readable(input, into[2] if into else None) if input is not None else None
         if from_ is not None and into is not None:
             same_dtype(from_, into)
         if (from_ is None and to != NO_RANK) or (into is None and source != NO_RANK):

@@ -80,8 +80,7 @@ def test_the_argument_is_named(context, call, given, expected):
     assert given in str(told.value) and expected in str(told.value), told.value
 
 
-@pytest.mark.parametrize("thing", [[1, 2, 3], (1.0,), 3, 1.5, None, "abc", {1}, range(3),
-                                   np.float32(1)], ids=repr)
+@pytest.mark.parametrize("thing", [3, 1.5, None, "abc", {1}, range(3), np.float32(1)], ids=repr)
 @pytest.mark.parametrize("call", [
     lambda c, thing: c.allreduce(thing), lambda c, thing: c.broadcast(thing),
     lambda c, thing: c.allgather(thing, np.ones(3, "f4")), lambda c, thing: c.send(thing, 0),
@@ -97,8 +96,10 @@ def test_what_is_no_array_is_refused_with_how_to_convert_it(context, call, thing
 
 
 def test_a_list_is_named(context):
-    with pytest.raises(TypeError, match=r"cannot use list \[1, 2, 3\]: expected an array"):
+    with pytest.raises(TypeError, match=r"cannot write a result to list \[1, 2, 3\]: pass numpy.array\("):
         context.broadcast([1, 2, 3])
+    with pytest.raises(TypeError, match=r"cannot use list \[\]: expected an array"):
+        context.send([], 0)
 
 
 def test_numbers_out_of_range(context):

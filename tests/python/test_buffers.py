@@ -3,6 +3,8 @@
 import array
 import random
 import struct
+import subprocess
+import sys
 
 import ml_dtypes
 import numpy as np
@@ -237,3 +239,154 @@ def test_tensors_as_torch_has_them(alone):
             alone.allreduce(tensor(base, "float32", **changes))
     with pytest.raises(TypeError, match="quint8"):
         alone.allreduce(tensor(base, "quint8"))
+
+
+# ---- lists of numbers ------------------------------------------------------------------------
+
+def ranks(context, call):
+    """Returns what the call has written to float32 arrays of four elements."""
+    out = np.full(4, -1, "f4")
+    call(out)
+    return out.tolist()
+
+
+@pytest.mark.parametrize("make", [list, tuple])
+def test_every_call_takes_numbers_as_its_input(pair, make):
+    two, four = make([1, 2.5]), make([1, 2, 3, 4])
+    blocks = make([make([1, 2]), make([3, 4])])
+
+    def run(context):
+        rank, peer = context.rank, 1 - context.rank
+        pieces = [np.zeros(2, "f4"), np.zeros(2, "f4")]
+        context.allreduce(blocks, pieces)
+        assert [piece.tolist() for piece in pieces] == [[2, 4], [6, 8]]
+        context.alltoall(blocks, pieces)
+        assert [piece.tolist() for piece in pieces] == [[1, 2] if rank == 0 else [3, 4]] * 2
+        got = {name: ranks(context, call) for name, call in {
+            "allreduce": lambda out: context.allreduce(four, out),
+            "rows": lambda out: context.allreduce(blocks, out, op="max"),
+            "scan": lambda out: context.scan(four, out),
+            "exscan": lambda out: context.exscan(four, out),
+            "broadcast": lambda out: context.broadcast(four if rank == 0 else None, out),
+            "allgather": lambda out: context.allgather(two, out),
+            "allgatherv": lambda out: context.allgatherv(two, out, [2, 2]),
+            "alltoall": lambda out: context.alltoall(four, out),
+            "alltoallv": lambda out: context.alltoallv(four, out, [2, 2], [2, 2]),
+            "reduce_scatter": lambda out: context.reduce_scatter(four, out[:2]),
+            "reduce_scatter of blocks": lambda out: context.reduce_scatter(blocks, out[:2]),
+            "reduce_scatterv": lambda out: context.reduce_scatterv(four, out[:2], counts=[2, 2]),
+            "reduce": lambda out: context.reduce(make([1.0, 2, 3, 4]) if rank == 0 else np.ones(4, "f4"), out),
+            "gather": lambda out: context.gather(two if rank == 0 else np.ones(2, "f4"), out),
+            "gatherv": lambda out: context.gatherv(two if rank == 0 else np.ones(2, "f4"), out, [2, 2]),
+            "scatter": lambda out: context.scatter(blocks if rank == 0 else None, out[:2]),
+            "scatterv": lambda out: context.scatterv(four if rank == 0 else None, out[:2], [2, 2]),
+            "sendrecv": lambda out: context.sendrecv(four, peer, out, peer),
+            "allreduce_multi": lambda out: context.allreduce_multi([four], [out]),
+            "reduce_multi": lambda out: context.reduce_multi([four], [out]),
+            "reduce_scatter_multi": lambda out: context.reduce_scatter_multi([four], [out[:2]]),
+            "broadcast_multi": lambda out: context.broadcast_multi(four if rank == 0 else None, [out]),
+            "allgather_multi": lambda out: context.allgather_multi([two], [out])}.items()}
+        first = rank == 0
+        mine = [1, 2, 1, 2] if first else [3, 4, 3, 4]
+        half = [2, 4, -1, -1] if first else [6, 8, -1, -1]
+        part = [1, 2, -1, -1] if first else [3, 4, -1, -1]
+        sums, none = [2, 4, 6, 8], [-1, -1, -1, -1]
+        assert got == {
+            "allreduce": sums, "rows": [1, 2, 3, 4], "scan": [1, 2, 3, 4] if first else sums,
+            "exscan": none if first else [1, 2, 3, 4], "broadcast": [1, 2, 3, 4],
+            "allgather": [1, 2.5, 1, 2.5], "allgatherv": [1, 2.5, 1, 2.5], "alltoall": mine, "alltoallv": mine,
+            "reduce_scatter": half, "reduce_scatter of blocks": half, "reduce_scatterv": half,
+            "reduce": [2, 3, 4, 5] if first else none, "gather": [1, 2.5, 1, 1] if first else none,
+            "gatherv": [1, 2.5, 1, 1] if first else none, "scatter": part, "scatterv": part,
+            "sendrecv": [1, 2, 3, 4], "allreduce_multi": sums, "reduce_multi": sums if first else none,
+            "reduce_scatter_multi": half, "broadcast_multi": [1, 2, 3, 4],
+            "allgather_multi": [1, 2.5, 1, 2.5]}, (rank, got)
+
+    pair.run(run)
+
+
+@pytest.mark.parametrize("numbers, dtype", [
+    ([1, 2], "int64"), ([True, False], "bool"), ([1, 2.5], "float64"), ([1, 2j], "complex128"),
+    ([np.float32(1.5), 2], "float64"), ([[1], [2]], "int64"), ([np.uint64(7)], "int64")])
+def test_without_an_output_numbers_have_a_type_of_their_own(pair, numbers, dtype):
+    def run(context):
+        if context.rank == 0:
+            context.send(numbers, 1)
+            return None
+        out = np.zeros(len(numbers), dtype)
+        context.recv(out, 0)
+        return out.tolist()
+
+    assert pair.run(run)[1] == np.array(numbers).ravel().tolist()
+
+
+def test_typed_numbers_are_converted_to_that_type(pair):
+    def run(context):
+        if context.rank == 0:
+            return context.send(gloo_c.typed([1, 2.5], "bfloat16"), 1)
+        out = np.zeros(2, ml_dtypes.bfloat16)
+        context.recv(out, 0)
+        return out.astype("f4").tolist()
+
+    assert pair.run(run)[1] == [1, 2.5]
+    with pytest.raises(TypeError, match="read-only"):
+        pair.run(lambda context: context.allreduce(gloo_c.typed([1], "int8")))
+    with pytest.raises(TypeError, match="300.* cannot be represented as int8"):
+        gloo_c.typed([300], "int8")
+
+
+@pytest.mark.parametrize("name", [name for name in gloo_c.dtypes if name != "bool"])
+def test_numbers_are_converted_to_the_type_of_the_output(alone, name):
+    out = np.zeros(3, np.dtype(getattr(ml_dtypes, name, None) or name))
+    alone.allreduce([1, 2, 3], out)
+    assert out.astype("f8" if not name.startswith("complex") else "c16").tolist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize("numbers, dtype", [
+    ([300], "i1"), ([-1], "u4"), ([1.5], "i4"), ([float("nan")], "i4"), ([1j], "f8"), ([1e300], "f4"), ([2], "?"),
+    ([1 << 53 | 1], "f4"), ([1 << 63], "i8"), ([-1], "u8"), ([500.0], ml_dtypes.float8_e4m3fn)])
+def test_numbers_that_the_output_cannot_represent_are_refused(alone, numbers, dtype):
+    with pytest.raises(TypeError, match="cannot be represented as .*, the type of the output"):
+        alone.allreduce(numbers, np.zeros(1, dtype), op="max")
+
+
+def test_floats_are_rounded_and_special_values_kept(alone):
+    out = np.zeros(4, "f4")
+    alone.allreduce([0.1, float("inf"), -float("inf"), float("nan")], out)
+    assert out.tobytes() == np.array([0.1, np.inf, -np.inf, np.nan], "f4").tobytes()
+
+
+@pytest.mark.parametrize("numbers", [[1, "a"], [[1, 2], [3]], [1, None], [1 << 64], [1 << 63], [1, object()]])
+def test_lists_that_are_no_rows_of_numbers_are_refused(alone, numbers):
+    with pytest.raises(TypeError, match="expected numbers of up to 64 bits in rows of equal length"):
+        alone.send(numbers, 0)
+
+
+@pytest.mark.parametrize("call", [
+    lambda c: c.allreduce([1, 2, 3]), lambda c: c.broadcast((1, 2)), lambda c: c.scan([1.5]),
+    lambda c: c.reduce([1]), lambda c: c.reduce_scatter([1]), lambda c: c.alltoall([1]), lambda c: c.scatter([1]),
+    lambda c: c.reduce_scatterv([1], counts=[1]), lambda c: c.scatterv([1], counts=[1]),
+    lambda c: c.allreduce(np.ones(1), [1]), lambda c: c.allgather([1], [0]), lambda c: c.recv([0], 0),
+    lambda c: c.recv_any([0]), lambda c: c.gather([1], [0]), lambda c: c.allreduce(gloo_c.IN_PLACE, [1]),
+    lambda c: c.allreduce_start([[1, 2], [3, 4]]), lambda c: c.allgatherv([1], [0], [1])])
+def test_a_result_is_not_written_to_a_list(alone, call):
+    with pytest.raises(TypeError, match=r"cannot write a result to (list|tuple) .*numpy\.array\(numbers, dtype="):
+        call(alone)
+
+
+def test_without_numpy_the_error_says_so(tmp_path):
+    """numpy cannot be imported, and everything else of the package works."""
+    program = """
+import sys
+sys.modules["numpy"] = None
+import array, gloo_c
+with gloo_c.init(transport="inproc") as context:
+    out = array.array("f", [0, 0])
+    context.allreduce(array.array("f", [1, 2]), out)
+    assert out.tolist() == [1, 2]
+    try: context.allreduce([1, 2], out)
+    except TypeError as error: print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path, timeout=60,
+                          check=False)
+    assert "cannot use list [1, 2] without numpy" in done.stdout and "array.array" in done.stdout, done
