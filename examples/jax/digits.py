@@ -23,12 +23,12 @@ rank, size = (int(os.environ.get(name, alone)) for name, alone in (("RANK", 0), 
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 if options.backend == "gloo_c":
-    # JAX looks for what is to carry its collectives when it is imported.
+    # Before jax is imported: it then decides what carries its collectives.
     import gloo_c.jax
 
-    gloo_c.jax.use()
     os.environ.update({name: os.environ.get(name, alone) for name, alone in (
         ("RANK", "0"), ("WORLD_SIZE", "1"), ("MASTER_ADDR", "127.0.0.1"), ("MASTER_PORT", "29500"))})
+    gloo_c.jax.initialize()
 elif options.backend == "gloo":
     os.environ["JAX_CPU_COLLECTIVES_IMPLEMENTATION"] = "gloo"
 
@@ -91,7 +91,7 @@ def by_collectives(images, labels):
     """One array in parts, of which each process has one."""
     from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 
-    if size > 1:
+    if size > 1 and options.backend == "gloo":
         address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]) + 1
         jax.distributed.initialize(f"{address}:{port}", size, rank)
     mesh = Mesh(np.array(jax.devices()), ("ranks",))

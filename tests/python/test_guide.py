@@ -48,7 +48,7 @@ def test_names_of_the_page_on_jax_exist():
     import gloo_c.jax
     text = JAX_PAGE.read_text(encoding="utf-8")
     code = re.findall(r"^```python\n(.*?)^```$", text, re.M | re.S)
-    assert len(code) >= 3
+    assert len(code) >= 2
     assert [name for block in code for name in unknown(block)] == []
     named = set(re.findall(r"gloo_c\.jax\.(\w+)", text)) | set(re.findall(r"^\| `(\w+)\(", text, re.M))
     assert len(named) >= 10 and named <= set(gloo_c.jax.__all__), named

@@ -170,6 +170,30 @@ except jax.errors.JaxRuntimeError as error: print("heard:", str(error).splitline
 print("done", flush=True)
 """
 
+ONE_CALL = """
+import os, sys
+import gloo_c.jax
+gloo_c.jax.initialize(initialization_timeout=60)
+import jax, numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+size, parts = jax.process_count(), NamedSharding(Mesh(np.array(jax.devices()), ("i",)), P("i"))
+x = jax.make_array_from_callback((size,), parts, lambda where: np.arange(1., size + 1)[where])
+total = jax.jit(jax.shard_map(lambda a: jax.lax.psum(a, "i"), mesh=parts.mesh, in_specs=P("i"), out_specs=P()))(x)
+print("rank", jax.process_index(), "of", size, "sum", float(np.asarray(total)[0]), flush=True)
+with open("/proc/self/maps") as maps:
+    print("by gloo_c" if "libgloo_c_mpi.so" in maps.read() else "by another", flush=True)
+"""
+
+# Rank 0 takes the port of JAX's coordinator first.
+BUSY = """
+import os, socket
+import gloo_c.jax
+taken = socket.socket()
+taken.bind(("", int(os.environ["MASTER_PORT"]) + 1))
+taken.listen()
+gloo_c.jax.initialize()
+"""
+
 
 HALF = HEAD + """
 if rank < 2:
@@ -284,6 +308,30 @@ def test_a_program_of_some_processes_fails_in_time(tmp_path, monkeypatch):
     monkeypatch.setenv("GLOO_MPI_TIMEOUT", "3")
     for rank, (_, said) in enumerate(run(tmp_path, HALF, 4, "gloo_c")):
         assert rank > 1 or re.search("heard: .*not made.*all 4 processes must take part", said), said
+
+
+@pytest.mark.parametrize("size", [1, 2])
+def test_one_call_initializes_jax_and_the_library(tmp_path, size):
+    for rank, (status, said) in enumerate(run(tmp_path, ONE_CALL, size, "gloo_c")):
+        assert status == 0, said
+        assert f"rank {rank} of {size} sum {size * (size + 1) / 2}\nby gloo_c" in said, said
+
+
+def test_a_port_in_use_is_an_error_that_names_it(tmp_path):
+    [(status, said)] = run(tmp_path, BUSY, 1, "gloo_c")
+    assert status == 1 and re.search(r"OSError: .*port \d+ for jax.distributed: .*coordinator_port", said), said
+
+
+@pytest.mark.parametrize("changed, words", [
+    ({"RANK": None, "MASTER_PORT": ""}, "RuntimeError: RANK, MASTER_PORT: not set; start the ranks with gloo run"),
+    ({"RANK": "2"}, "ValueError: RANK is '2'; expected a whole number from 0 to 1"),
+    ({"MASTER_PORT": "x"}, "ValueError: MASTER_PORT is 'x'; expected a whole number from 1 to 65534")])
+def test_variables_that_are_missing_or_wrong_are_named(tmp_path, changed, words):
+    own = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1", **changed}
+    kept = {name: value for name, value in {**os.environ, **own}.items() if value is not None}
+    done = subprocess.run([sys.executable, "-c", "import gloo_c.jax; gloo_c.jax.initialize()"], env=kept, text=True,
+                          capture_output=True, cwd=tmp_path, timeout=60, check=False)
+    assert done.returncode == 1 and words in done.stderr, done.stderr
 
 
 def test_processes_that_do_not_know_their_rank_are_told(tmp_path):
