@@ -147,7 +147,7 @@ sources() { # suffixes...
 check_format() { sources c h | xargs clang-format --dry-run -Werror; }
 
 check_shell() {
-  shellcheck -x scripts/lib.sh scripts/test scripts/demo scripts/site .ci/*.sh .ci/quick .ci/run \
+  shellcheck -x scripts/lib.sh scripts/test scripts/demo scripts/release scripts/site .ci/*.sh .ci/quick .ci/run \
     .ci/emulated .ci/debian scripts/choices scripts/compare scripts/fuzz bench/compare/*.sh examples/*.sh &&
     find tests -name '*.sh' -exec shellcheck {} +
 }
