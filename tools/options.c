@@ -133,9 +133,46 @@ static gli_parse store_value(const gli_command *command,
   return good ? GLI_PARSE_OK : bad_value(command, option, text);
 }
 
+/* ---- guesses ------------------------------------------------------------- */
+
+/* The optimal string alignment distance (Damerau, 1964). */
+int gli_word_distance(const char *a, const char *b) {
+  enum { ROOM = 24 };
+  int d[ROOM][ROOM];
+  int n = (int)strlen(a), m = (int)strlen(b);
+  if (n >= ROOM || m >= ROOM) return ROOM;
+  for (int i = 0; i <= n; i++)
+    for (int k = 0; k <= m; k++) {
+      int best = i == 0 ? k : i;
+      if (i > 0 && k > 0) {
+        bool same = a[i - 1] == b[k - 1];
+        best = d[i - 1][k - 1] + (same ? 0 : 1);
+        if (d[i - 1][k] + 1 < best) best = d[i - 1][k] + 1;
+        if (d[i][k - 1] + 1 < best) best = d[i][k - 1] + 1;
+      }
+      if (i > 1 && k > 1 && a[i - 1] == b[k - 2] && a[i - 2] == b[k - 1] &&
+          d[i - 2][k - 2] + 1 < best)
+        best = d[i - 2][k - 2] + 1;
+      d[i][k] = best;
+    }
+  return d[n][m];
+}
+
 /* ---- help ---------------------------------------------------------------- */
 
+static gli_help *show_help = NULL;
+static void *show_help_to = NULL;
+
+void gli_options_on_help(gli_help *show, void *to) {
+  show_help = show;
+  show_help_to = to;
+}
+
 static void print_help(const gli_command *command) {
+  if (show_help != NULL) {
+    show_help(command, show_help_to);
+    return;
+  }
   printf("usage: %s\n\n%s\noptions:\n", command->usage, command->about);
   for (size_t i = 0; i < command->n_options; i++) {
     const gli_option *option = &command->options[i];
@@ -182,8 +219,8 @@ static const char *attached_value(const char *word, bool is_long) {
 
 /* Returns the option that a word of several letters behind one dash may mean,
  * such as -np or -ranks; NULL if there is none. */
-static const gli_option *guess_option(const gli_command *command,
-                                      const char *word) {
+static const gli_option *one_dash_option(const gli_command *command,
+                                         const char *word) {
   for (size_t i = 0; i < command->n_options; i++) {
     const gli_option *option = &command->options[i];
     if (strcmp(option->name, word) == 0) return option;
@@ -192,11 +229,38 @@ static const gli_option *guess_option(const gli_command *command,
   return NULL;
 }
 
+/* Returns the only option whose name begins with `word`, or the one whose name
+ * differs least from it; NULL if there is none. */
+static const gli_option *guess_option(const gli_command *command,
+                                      const char *word) {
+  const gli_option *closest = NULL, *begun = NULL;
+  int least = GLI_TYPING_ERRORS + 1, n_begun = 0;
+  size_t length = strlen(word);
+  for (size_t i = 0; i < command->n_options && length > 1; i++) {
+    const gli_option *option = &command->options[i];
+    if (strncmp(option->name, word, length) == 0) {
+      begun = option;
+      n_begun++;
+    }
+    int distance = gli_word_distance(word, option->name);
+    if (distance >= least) continue;
+    least = distance;
+    closest = option;
+  }
+  return n_begun == 1 ? begun : closest;
+}
+
 static void unknown_option(const gli_command *command, const char *given) {
-  const gli_option *guess = guess_option(command, given + strspn(given, "-"));
-  if (guess != NULL && guess->letter != 0 && given[1] != '-')
-    gli_usage_error(command, "unknown option %s; did you mean -%c %s?", given,
-                    guess->letter, guess->argument);
+  char word[64];
+  const char *name = given + strspn(given, "-");
+  snprintf(word, sizeof word, "%.*s", (int)strcspn(name, "="), name);
+  const gli_option *guess = one_dash_option(command, word);
+  bool letter = guess != NULL && guess->letter != 0 && given[1] != '-';
+  if (guess == NULL) guess = guess_option(command, word);
+  if (letter)
+    gli_usage_error(command, "unknown option %s; did you mean -%c%s%s?", given,
+                    guess->letter, guess->argument != NULL ? " " : "",
+                    guess->argument != NULL ? guess->argument : "");
   else if (guess != NULL)
     gli_usage_error(command, "unknown option %s; did you mean --%s?", given,
                     guess->name);
@@ -216,7 +280,7 @@ static gli_parse parse_option(const gli_command *command, int argc, char **argv,
     return GLI_PARSE_HELP;
   }
   const gli_option *option = find_option(command, word, is_long);
-  if (!is_long && guess_option(command, word) != NULL) option = NULL;
+  if (!is_long && one_dash_option(command, word) != NULL) option = NULL;
   if (option == NULL) {
     unknown_option(command, given);
     return GLI_PARSE_BAD;

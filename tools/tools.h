@@ -25,5 +25,16 @@ int gli_tool_store(int argc, char **argv);
 int gli_tool_tune(int argc, char **argv);
 int gli_tool_trace(int argc, char **argv);
 int gli_tool_top(int argc, char **argv);
+int gli_tool_completion(int argc, char **argv);
+
+/* The subcommands, in the order of the help. */
+typedef struct gli_tool {
+  const char *name;
+  int (*main)(int argc, char **argv);
+  const char *summary;
+} gli_tool;
+
+extern const gli_tool gli_tools[];
+extern const size_t gli_tool_count;
 
 #endif

@@ -1,6 +1,6 @@
 #!/bin/sh
-# The files that `meson install` installs: headers, library, command, man pages, and files for
-# pkg-config and CMake. A program builds and runs with these alone.
+# The files that `meson install` installs: headers, library, command, its completion, man pages,
+# and files for pkg-config and CMake. A program builds and runs with these alone.
 # usage: install.sh PROJECT BUILD C_COMPILER LIBRARIES(shared|static|both)
 set -u
 project=$1 build=$2 c=$3 kinds=$4
@@ -14,7 +14,8 @@ install=$(sed -n 's/^ *COMMAND = \(.* install --no-rebuild\)$/\1/p' "$build/buil
 result "meson install works" "$scratch/messages"
 
 (cd "$scratch/root" && find . ! -type d) | sed 's|^.*/include/gloo_c/|include/gloo_c/|
-  s|^.*/pkgconfig/|pkgconfig/|; s|^.*/cmake/gloo_c/|cmake/|; s|^.*/man1/|man1/|; s|^.*/man3/|man3/|; s|^.*/bin/|bin/|; s|^.*/\(libgloo_c\.[^/]*\)$|lib/\1|' |
+  s|^.*/pkgconfig/|pkgconfig/|; s|^.*/cmake/gloo_c/|cmake/|; s|^.*/man1/|man1/|; s|^.*/man3/|man3/|; s|^.*/bin/|bin/|
+  s#^.*/\(bash-completion\|zsh\|fish\)/#\1/#; s|^.*/\(libgloo_c\.[^/]*\)$|lib/\1|' |
   LC_ALL=C sort >"$scratch/found"
 {
   echo bin/gloo
@@ -30,10 +31,13 @@ result "meson install works" "$scratch/messages"
   [ -d "$build/docs/man3" ] &&
     sed -n 's|^ *\(gloo_[a-z_0-9]*\);$|man3/\1.3|p' "$project/gloo_c.map"
   [ -f "$build/tools/gloo.1" ] && echo man1/gloo.1
+  if [ -f "$build/tools/gloo.bash" ]; then
+    printf '%s\n' bash-completion/completions/gloo.bash zsh/site-functions/_gloo fish/vendor_completions.d/gloo.fish
+  fi
   echo pkgconfig/gloo_c.pc
 } | LC_ALL=C sort >"$scratch/expected"
 diff "$scratch/expected" "$scratch/found" >"$scratch/messages" 2>&1
-result "nothing but headers, library, command, man pages and files that help to find them" "$scratch/messages"
+result "nothing but headers, library, command, completion, man pages and files that help to find them" "$scratch/messages"
 
 pc=$(find "$scratch/root" -name gloo_c.pc)
 lib=$(dirname "$(find "$scratch/root" -name 'libgloo_c.*' | head -n 1)")

@@ -21,12 +21,26 @@ says 2 "gloo: unknown command 'bnech'; did you mean 'bench'?" bnech
 says 2 "gloo run: unknown option -np; did you mean -n N?" run -np 4 ls
 says 2 "gloo info: unknown option -np; 'gloo info --help' lists them" info -np 4
 says 2 "gloo run: unknown option -ranks; did you mean -n N?" run -ranks 4 true
-says 2 "gloo run: unknown option --rank; 'gloo run --help' lists them" run --rank 4 true
+says 2 "gloo run: unknown option --rank; did you mean --ranks?" run --rank 4 true
+says 2 "gloo run: unknown option --prefx; did you mean --prefix?" run --prefx -n 2 true
+says 2 "gloo run: unknown option -prefix; did you mean --prefix?" run -prefix -n 2 true
+says 2 "gloo bench: unknown option --iter=5; did you mean --iterations?" bench allreduce --iter=5
+says 2 "gloo bench limits: unknown option --olny; did you mean --only?" bench limits --olny add
+says 2 "gloo bench overlap: unknown option --romuds; did you mean --rounds?" bench overlap --romuds 4
+says 2 "gloo bench start: unknown option --repaet; did you mean --repeat?" bench start --repaet 4
+says 2 "gloo plan: unknown option --check-al; did you mean --check-all?" plan --check-al
+says 2 "gloo tune: unknown option --facotr; did you mean --factor?" tune --facotr 4
+says 2 "gloo doctor: unknown option --jsno; did you mean --json?" doctor --jsno
+says 2 "gloo trace: unknown option --timline; did you mean --timeline?" trace --timline x y
+says 2 "gloo top: unknown option --onec; did you mean --once?" top --onec
+says 2 "gloo store: unknown option --prot; did you mean --port?" store --prot 4
+says 2 "gloo info: unknown option --tunings; did you mean --tuning?" info --tunings
+says 2 "gloo bench: unknown option --m; 'gloo bench --help' lists them" bench allreduce --m 4
 says 127 "gloo run: cannot run 'no-such-program': not found in PATH" run -n 1 no-such-program
 says 0 "usage: gloo COMMAND" --help
 says 0 "gloo_c 0." --version
-says 2 "unknown command 'walk'; the commands are run, bench, plan, tune, doctor, trace, top, store, info" walk
-for tool in run bench plan doctor trace top store info; do
+says 2 "unknown command 'walk'; the commands are run, bench, plan, tune, doctor, trace, top, store, info, completion" walk
+for tool in run bench plan tune doctor trace top store info completion; do
   says 0 "usage: gloo" $tool --help
   says 2 "gloo $tool: unknown option --frobnicate; 'gloo $tool --help' lists them" $tool --frobnicate
 done
