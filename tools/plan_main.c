@@ -8,6 +8,7 @@
 
 #include "kernels/reduce.h"
 #include "proof/print.h"
+#include "tools/plan_picture.h"
 #include "tools/plan_tool.h"
 #include "tools/tools.h"
 
@@ -15,10 +16,11 @@ enum { MAX_RANKS = 1000000 };
 
 static bool list = false, check = false, check_all = false, simulate = false;
 static bool docs = false, in_place = false, reach = false;
+static bool svg = false, dot = false, json = false;
 static const char *algorithm_name = NULL, *ranks_text = NULL;
 static const char *dtype_name = "float32";
 static const char *hosts_text = NULL;
-static int64_t rank = 0, root = 0, count = 1024;
+static int64_t rank = -1, root = 0, count = 1024;
 static uint64_t segment = UINT64_MAX;
 static const char *alpha = NULL, *beta = NULL, *gap = NULL, *overhead = NULL;
 static const char *alpha_inside = NULL, *beta_inside = NULL;
@@ -29,8 +31,8 @@ static const gli_option options[] = {
      "print the collectives and their algorithms", 0, 0},
     {"ranks", 'n', GLI_OPTION_TEXT, &ranks_text, "N",
      "number of ranks; with --check-all also a range, 1-64", 0, 0},
-    {"rank", 'r', GLI_OPTION_INTEGER, &rank, "R", "whose plan (0)", 0,
-     MAX_RANKS},
+    {"rank", 'r', GLI_OPTION_INTEGER, &rank, "R",
+     "whose plan (0; with --json all)", 0, MAX_RANKS},
     {"algorithm", 'a', GLI_OPTION_TEXT, &algorithm_name, "NAME",
      "algorithm (the library's choice)", 0, 0},
     {"count", 'c', GLI_OPTION_INTEGER, &count, "N",
@@ -43,6 +45,12 @@ static const gli_option options[] = {
     {"segment", 's', GLI_OPTION_BYTES, &segment, "BYTES",
      "split steps into segments; 0: do not (the library's choice)", 0,
      INT64_MAX},
+    {"svg", 0, GLI_OPTION_FLAG, &svg, NULL,
+     "draw the messages and steps of all ranks as SVG", 0, 0},
+    {"dot", 0, GLI_OPTION_FLAG, &dot, NULL,
+     "print the steps of all ranks as a graph for Graphviz", 0, 0},
+    {"json", 0, GLI_OPTION_FLAG, &json, NULL,
+     "print one JSON object per rank (docs/formats.md)", 0, 0},
     {"check", 0, GLI_OPTION_FLAG, &check, NULL,
      "prove the plans of all ranks correct", 0, 0},
     {"check-all", 0, GLI_OPTION_FLAG, &check_all, NULL,
@@ -77,9 +85,10 @@ static const gli_command command = {
     .name = "plan",
     .usage = "gloo plan COLLECTIVE --ranks N [options]",
     .about =
-        "Prints the steps of rank R. With --check, proves the plans of all\n"
-        "ranks correct together; with --simulate, estimates their time. 'gloo\n"
-        "plan --list' lists the collectives and algorithms. 'gloo plan\n"
+        "Prints the steps of rank R; with --svg, --dot or --json those of all\n"
+        "ranks as a picture, graph or data. With --check, proves the plans of\n"
+        "all ranks correct together; with --simulate, estimates their time.\n"
+        "'gloo plan --list' lists the collectives and algorithms. 'gloo plan\n"
         "bootstrap --simulate' estimates the time that the ranks need to\n"
         "connect.\n",
     .options = options,
@@ -88,12 +97,29 @@ static const gli_command command = {
 
 /* ---- names --------------------------------------------------------------- */
 
+static int compare_algorithms(const void *left, const void *right) {
+  const gli_algorithm *a = *(const gli_algorithm *const *)left;
+  const gli_algorithm *b = *(const gli_algorithm *const *)right;
+  int order = strcmp(gli_collective_name(a->collective),
+                     gli_collective_name(b->collective));
+  return order != 0 ? order : strcmp(a->name, b->name);
+}
+
 int gli_plan_list(void) {
+  const gli_algorithm **sorted = calloc(gli_algorithm_count, sizeof *sorted);
+  if (sorted == NULL) {
+    fprintf(stderr, "gloo plan: out of memory\n");
+    return GLI_EXIT_FAILED;
+  }
+  for (size_t i = 0; i < gli_algorithm_count; i++)
+    sorted[i] = &gli_algorithms[i];
+  qsort(sorted, gli_algorithm_count, sizeof *sorted, compare_algorithms);
   for (size_t i = 0; i < gli_algorithm_count; i++) {
-    const gli_algorithm *a = &gli_algorithms[i];
-    printf("%-14s  %-18s  %s\n", gli_collective_name(a->collective), a->name,
+    const gli_algorithm *a = sorted[i];
+    printf("%-15s  %-23s  %s\n", gli_collective_name(a->collective), a->name,
            a->summary != NULL ? a->summary : "");
   }
+  free(sorted);
   return GLI_EXIT_OK;
 }
 
@@ -228,7 +254,7 @@ static bool ask_ranks(gli_plan_params *p) {
                     rank >= p->size ? rank : root, p->size);
     return false;
   }
-  p->rank = (uint32_t)rank;
+  p->rank = rank < 0 ? 0 : (uint32_t)rank;
   p->root = (uint32_t)root;
   return true;
 }
@@ -322,6 +348,10 @@ static int run_check_all(void) {
 static int answer(gli_plan_question *q) {
   if (!ask_elements(&q->params) || !ask_algorithm(q)) return GLI_EXIT_USAGE;
   if (check) return gli_plan_check(q);
+  if (svg) return gli_plan_svg(q);
+  if (dot) return gli_plan_dot(q);
+  if (json)
+    return gli_plan_json(q, rank < 0 ? GLI_PICTURE_NONE : (uint32_t)rank);
   if (!simulate) return gli_plan_print(q);
   gli_sim_model model;
   if (!parse_model(&model)) return GLI_EXIT_USAGE;
@@ -363,10 +393,10 @@ int gli_tool_plan(int argc, char **argv) {
   gli_parse parsed = gli_options_parse(&command, argc, argv, &n_operands);
   if (parsed == GLI_PARSE_HELP) return GLI_EXIT_OK;
   if (parsed == GLI_PARSE_BAD) return GLI_EXIT_USAGE;
-  if (list + docs + check_all + check + simulate > 1) {
-    return gli_usage_error(
-        &command,
-        "use only one of --list, --docs, --check, --check-all and --simulate");
+  if (list + docs + check_all + check + simulate + svg + dot + json > 1) {
+    return gli_usage_error(&command,
+                           "use only one of --list, --docs, --svg, --dot, "
+                           "--json, --check, --check-all and --simulate");
   }
   bool whole = list || docs || check_all;
   if (n_operands != (whole ? 0 : 1)) {
