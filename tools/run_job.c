@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/memory_left.h"
 #include "tools/run.h"
 #include "tools/tools.h"
 
@@ -44,7 +45,8 @@ typedef struct job {
   uint64_t phase_ends;
   uint64_t drain_ends;
   int exit_status, also_failed;
-  int lost; /* ranks lost without ending the job */
+  int lost;           /* ranks lost without ending the job */
+  uint64_t oom_kills; /* those counted so far, see gli_memory_kills */
   bool failed, finished;
 } job;
 
@@ -163,6 +165,32 @@ static bool was_forwarded(const job *j, int signum) {
   return false;
 }
 
+typedef struct memory_text {
+  char text[512];
+} memory_text;
+
+/* Returns the clause on a rank that has ended since the kernel killed a process
+ * for lack of memory, or "". */
+static memory_text out_of_memory(job *j, int signum) {
+  memory_text clause = {""};
+  gli_memory_kills now = gli_memory_kills_read("");
+  uint64_t before = j->oom_kills;
+  j->oom_kills = now.kills;
+  if (!now.known || now.kills <= before) return clause;
+  const char *what = signum == SIGKILL ? "it" : "a process of this job";
+  if (now.limit == UINT64_MAX)
+    snprintf(clause.text, sizeof clause.text,
+             ": the kernel killed %s: out of memory (of this machine); start "
+             "fewer ranks here",
+             what);
+  else
+    snprintf(clause.text, sizeof clause.text,
+             ": the kernel killed %s: out of memory (limit %.4g MiB of control "
+             "group %s); raise the limit, or start fewer ranks here",
+             what, (double)now.limit / (1 << 20), now.group);
+  return clause;
+}
+
 static void report_failure(job *j, const rank_process *r, int64_t exit_status,
                            int signum) {
   if (j->failed) {
@@ -176,15 +204,16 @@ static void report_failure(job *j, const rank_process *r, int64_t exit_status,
   if (goes_on)
     snprintf(left, sizeof left, "; the job continues with %d",
              o->ranks - ++j->lost);
+  memory_text memory = out_of_memory(j, signum);
   if (signum != 0)
     fprintf(
-        stderr, "gloo run: rank %d (pid %d) failed: %s signal %d (%s)%s\n",
+        stderr, "gloo run: rank %d (pid %d) failed: %s signal %d (%s)%s%s\n",
         r->rank, r->pid,
         was_forwarded(j, signum) ? "terminated by the forwarded" : "killed by",
-        signum, strsignal(signum), left);
+        signum, strsignal(signum), memory.text, left);
   else
-    fprintf(stderr, "gloo run: rank %d (pid %d) failed: exit status %d%s\n",
-            r->rank, r->pid, (int)exit_status, left);
+    fprintf(stderr, "gloo run: rank %d (pid %d) failed: exit status %d%s%s\n",
+            r->rank, r->pid, (int)exit_status, memory.text, left);
   if (!goes_on) begin_grace(j, signum != 0 ? 128 + signum : (int)exit_status);
 }
 
@@ -351,6 +380,7 @@ int gli_run_job(const gli_run_options *options, const sigset_t *mask) {
   j.tick.data = &j;
   watch_signals(&j);
   sigprocmask(SIG_SETMASK, mask, NULL);
+  j.oom_kills = gli_memory_kills_read("").kills;
   start_all(&j);
   finish_if_done(&j);
   uv_run(&j.loop, UV_RUN_DEFAULT);

@@ -36,7 +36,7 @@ static inline void gli_cpu_relax(void) {
 #endif
 }
 
-/* Returns the CPU time that control groups grant this process (cpu_quota.c,
+/* Returns the CPU time that control groups grant this process (control_group.c,
  * Linux), in whole cores, rounded up: the tightest limit of the groups (version
  * 1 and 2) of this process, or 0 if none is set. `root` is the directory that
  * holds proc/self/cgroup and sys/fs/cgroup, "" for the real ones. Unreadable or

@@ -1,9 +1,9 @@
 #!/bin/sh
 # shellcheck disable=SC2016,SC2317
 # gloo run: the environment of ranks, and failures of ranks.
-# usage: run.sh GLOO DEFAULT_SIGNALS with|without
-# The last argument says whether it was built with OpenSSL.
-gloo=$1 defaults=$2 openssl=$3
+# usage: run.sh GLOO DEFAULT_SIGNALS with|without SANITIZER
+# The third argument says whether it was built with OpenSSL; SANITIZER may be none.
+gloo=$1 defaults=$2 openssl=$3 sanitizer=$4
 # shellcheck source=tests/tools/tap.sh
 . "$(dirname "$0")/tap.sh"
 unset GLOO_JOB_SECRET GLOO_JOB_SECRET_FILE GLOO_SECURITY
@@ -461,6 +461,44 @@ if has_linux; then
   wait $pid
   wait_until gone "$(cat "$scratch/ready.0")" && wait_until gone "$(cat "$scratch/ready.1")"
   result "its ranks die with it"
+fi
+
+# ---- memory ------------------------------------------------------------------
+
+# Creates a memory control group of 64 MiB below the current one.
+make_group() {
+  own=$(sed -n 's/.*:memory://p' /proc/self/cgroup 2> /dev/null)
+  top=/sys/fs/cgroup/memory limit=memory.limit_in_bytes
+  if [ -z "$own" ]; then
+    own=$(sed -n 's/^0:://p' /proc/self/cgroup 2> /dev/null)
+    top=/sys/fs/cgroup limit=memory.max
+  fi
+  group=$top${own%/}/gloo_c-run-$$
+  mkdir "$group" 2> /dev/null || return 1
+  # shellcheck disable=SC2064
+  trap "sleep 0.1; rmdir '$group'; rm -rf '$scratch'" EXIT
+  [ -w "$group/$limit" ] && echo 64M > "$group/$limit" 2> /dev/null
+}
+
+# in_group PROGRAM: runs it as three ranks in the group.
+in_group() {
+  out=$(sh -c 'echo $$ > "$0/cgroup.procs" && exec "$@"' "$group" \
+    "$gloo" run -n 3 -- sh -c "$1" 2>&1)
+}
+
+if [ "$sanitizer" = none ] && has_linux && make_group; then
+  in_group '[ $RANK -eq 1 ] || exec sleep 600; exec tail /dev/zero'
+  equal $? 137 && has "$out" "rank 1 (pid" &&
+    has "$out" "signal 9 (Killed): the kernel killed it: out of memory (limit 64 MiB of control group $group)"
+  result "a rank that the kernel kills for lack of memory is named, with the limit"
+  in_group '[ $RANK -eq 2 ] || exec sleep 600; tail /dev/zero; exit 5'
+  equal $? 5 && has "$out" "exit status 5: the kernel killed a process of this job: out of memory"
+  result "so is a rank whose process was killed"
+  in_group '[ $RANK -eq 2 ] || exec sleep 600; kill -KILL $$'
+  equal $? 137 && ! has "$out" "out of memory" > /dev/null
+  result "a rank that was killed otherwise is not said to lack memory"
+else
+  skipped "kills for lack of memory" "no memory control group can be made here (root may)"
 fi
 
 finish

@@ -1,4 +1,4 @@
-/* Limits of CPU time, read from fake trees of control groups. */
+/* Limits of CPU time and kills for lack of memory, read from fake trees of control groups. */
 #define _XOPEN_SOURCE 700 /* nftw */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "core/cpu.h"
+#include "core/memory_left.h"
 
 static char root[64];
 
@@ -124,6 +125,27 @@ static void nonsense_is_no_limit(void **state) {
   }
 }
 
+static void kills_are_those_of_the_own_group(void **state) {
+  (void)state;
+  assert_false(gli_memory_kills_read(root).known);
+  put("proc/self/cgroup", "0::/jobs/ours\n");
+  put("sys/fs/cgroup/jobs/memory.events", "low 0\noom 9\noom_kill 8\n");
+  put("sys/fs/cgroup/jobs/memory.max", "1048576\n");
+  put("sys/fs/cgroup/jobs/ours/memory.events", "oom 3\noom_kill 2\n");
+  put("sys/fs/cgroup/jobs/ours/memory.max", "max\n");
+  gli_memory_kills found = gli_memory_kills_read(root);
+  assert_true(found.known && found.kills == 2 && found.limit == 1048576);
+  assert_string_equal(strrchr(found.group, '/'), "/jobs");
+  put("sys/fs/cgroup/jobs/ours/memory.max", "4096\n");
+  found = gli_memory_kills_read(root);
+  assert_true(found.limit == 4096);
+  assert_string_equal(strrchr(found.group, '/'), "/ours");
+  put("proc/self/cgroup", "4:memory:/\n");
+  put("sys/fs/cgroup/memory/memory.oom_control", "under_oom 0\noom_kill 5\n");
+  found = gli_memory_kills_read(root);
+  assert_true(found.known && found.kills == 5 && found.limit == UINT64_MAX);
+}
+
 static void there_is_a_core_at_least(void **state) {
   (void)state;
   assert_true(gli_cpu_effective() >= 1);
@@ -139,6 +161,7 @@ int main(void) {
       ON_A_TREE(the_mounted_root_counts),
       ON_A_TREE(version_1_is_read),
       ON_A_TREE(version_1_under_one_name_and_beside_version_2),
+      ON_A_TREE(kills_are_those_of_the_own_group),
       ON_A_TREE(nonsense_is_no_limit),
       cmocka_unit_test(there_is_a_core_at_least),
   };
