@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <uv.h>
 
@@ -9,7 +10,9 @@
 #include "core/environment.h"
 #include "core/error.h"
 #include "core/options.h"
+#include "core/text.h"
 #include "engine/engine.h"
+#include "net/endpoint.h"
 #include "rendezvous/join/exchange.h"
 #include "rendezvous/join/host.h"
 #include "rendezvous/join/outcome.h"
@@ -179,14 +182,40 @@ static gloo_status init_meet(const place *at, gloo_device *device,
   return status;
 }
 
+/* Returns advice if MASTER_ADDR is loopback and this rank and those it misses
+ * may be on different hosts, else "". Launchers that set the local rank and
+ * size give rank 0's host the first ranks. */
+static gli_long_text loopback_advice(const gli_launch *launch) {
+  gli_long_text advice = {""};
+  gli_endpoint at;
+  bool first = launch->rank == 0;
+  const char *host = gli_environment_read("MASTER_ADDR");
+  const char *rank = gli_environment_read("LOCAL_RANK");
+  const char *here = first ? gli_environment_read("LOCAL_WORLD_SIZE") : rank;
+  if (!launch->serves || host == NULL ||
+      (here != NULL &&
+       strtoul(here, NULL, 10) == (first ? launch->size : launch->rank)) ||
+      (strcmp(host, "localhost") != 0 &&
+       !(gli_endpoint_from_text(host, &at) && gli_endpoint_is_loopback(&at))))
+    return advice;
+  snprintf(advice.text, sizeof advice.text,
+           "; MASTER_ADDR is %.40s, which is this host itself%s%s on another "
+           "host%s set it to an address of %s host",
+           host, here != NULL ? ", and " : ": if ",
+           first ? "ranks run" : "rank 0 runs", here != NULL ? ":" : ",",
+           first ? "this" : "that");
+  return advice;
+}
+
 /* Blames rank 0 if the store that it serves does not answer: it has ended, was
  * stopped, or was not started. */
-static gloo_status nobody_met(const gli_launch *launch, const gloo_error *cause,
-                              gloo_error *error) {
+static gloo_status nobody_met(const gli_launch *launch, bool advise,
+                              const gloo_error *cause, gloo_error *error) {
   bool silent =
       cause->status == GLOO_ERR_PEER || cause->status == GLOO_ERR_TIMEOUT;
   int rank = launch->serves && silent && cause->rank < 0 ? 0 : cause->rank;
-  return gli_fail(error, cause->status, rank, "%s", cause->message);
+  return gli_fail(error, cause->status, rank, "%s%s", cause->message,
+                  advise && silent ? loopback_advice(launch).text : "");
 }
 
 /* Retries until the deadline. A rank that starts again may find the store of
@@ -213,7 +242,7 @@ static gloo_status meet_until_done(place *at, gloo_device *device,
     /* At least a moment, because 0 would mean the default. */
     gloo_status status = place_open(at, most == 0 ? 1 : most, &unopened);
     if (status != GLOO_OK)
-      return nobody_met(launch, was_in ? &cause : &unopened, error);
+      return nobody_met(launch, !was_in, was_in ? &cause : &unopened, error);
     status = init_meet(at, device, options, context, &meeting, &cause);
     if (status == GLOO_OK && launch->rank == 0 && may_be_strangers(launch)) {
       gli_port_watch_begin(*context, at->store);
@@ -222,7 +251,7 @@ static gloo_status meet_until_done(place *at, gloo_device *device,
     }
     if (status == GLOO_OK) return status;
     if (!launch->serves || !meeting.attempt.again || left == 0)
-      return nobody_met(launch, &cause, error);
+      return nobody_met(launch, launch->rank == 0, &cause, error);
     uv_sleep(pause_ms);
     pause_ms = pause_ms * 2 < PAUSE_MAX_MS ? pause_ms * 2 : PAUSE_MAX_MS;
   }

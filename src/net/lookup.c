@@ -12,6 +12,7 @@
 #include "core/exhaustion.h"
 #include "core/log.h"
 #include "core/signals.h"
+#include "core/text.h"
 #include "net/host_name.h"
 
 #define SECOND_NS UINT64_C(1000000000)
@@ -209,12 +210,22 @@ int64_t gli_retry_left(const gli_retry *retry) {
   return left > INT64_MAX ? INT64_MAX : (int64_t)left;
 }
 
+bool gli_retry_is_long(const gli_retry *retry) {
+  return !retry->told && lookup_now_ns() - retry->began_ns >= 3 * SECOND_NS;
+}
+
+void gli_retry_tell(gli_retry *retry, const gloo_error *cause) {
+  int64_t left = gli_retry_left(retry);
+  retry->told = true;
+  gli_log(GLOO_LOG_WARN, "%s; still waiting, %s%s", cause->message,
+          left < 0 ? "without a limit" : "for at most ",
+          left < 0 ? "" : gli_duration(left).text);
+}
+
 bool gli_retry_pause(gli_retry *retry, const gloo_error *cause) {
   int64_t left = gli_retry_left(retry);
   if (left == 0) return false;
-  if (!retry->told && cause != NULL)
-    gli_log(GLOO_LOG_WARN, "%s; trying again", cause->message);
-  retry->told = retry->told || cause != NULL;
+  if (gli_retry_is_long(retry)) gli_retry_tell(retry, cause);
   unsigned ms = retry->pause_ms;
   if (left > 0 && (int64_t)ms * 1000000 > left)
     ms = (unsigned)(left / 1000000) + 1;

@@ -43,8 +43,13 @@ gli_retry gli_retry_begin(int64_t timeout_ns);
 /* Returns the remaining time: 0 if none is left, -1 if there is no limit. */
 int64_t gli_retry_left(const gli_retry *retry);
 
-/* Pauses after a failed attempt. Returns false, without a pause, after the
- * deadline. The first `cause` (may be NULL) is logged. */
+/* Returns true after 3 s without success, until gli_retry_tell has logged the
+ * cause and the remaining time. */
+bool gli_retry_is_long(const gli_retry *retry);
+void gli_retry_tell(gli_retry *retry, const gloo_error *cause);
+
+/* Pauses after a failed attempt, and logs the cause of a long wait. Returns
+ * false, without a pause, after the deadline. */
 bool gli_retry_pause(gli_retry *retry, const gloo_error *cause);
 
 /* Repeats the look-up until it succeeds or the time limit expires. */

@@ -40,11 +40,11 @@ start_ranks() {
   done
 }
 
-# Returns 0 if all ranks have logged that they try again.
+# Returns 0 if all ranks have logged that they wait.
 # shellcheck disable=SC2317
-all_try_again() {
+all_wait() {
   for rank in 0 1 2; do
-    grep -q "trying again" "$scratch/log.$rank" || return 1
+    grep -q "still waiting" "$scratch/log.$rank" || return 1
   done
 }
 
@@ -58,11 +58,11 @@ end_ranks() {
 }
 
 start_ranks 127.0.0.1
-wait_until all_try_again && grep -q unreachable "$scratch/log.1" && ip link set lo up && end_ranks
+wait_until all_wait && grep -q unreachable "$scratch/log.1" && ip link set lo up && end_ranks
 result "ranks wait for a network that is not up"
 
 start_ranks master.later
-wait_until all_try_again && grep -q "does not resolve" "$scratch/log.1" &&
+wait_until all_wait && grep -q "does not resolve" "$scratch/log.1" &&
   echo "127.0.0.1 master.later" >> "$scratch/hosts" && end_ranks
 result "ranks wait for a name that is not known"
 

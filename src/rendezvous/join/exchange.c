@@ -7,6 +7,7 @@
 #include "core/bytes.h"
 #include "core/random.h"
 #include "core/text.h"
+#include "net/lookup.h"
 #include "rendezvous/join/outcome.h"
 #include "rendezvous/store/store.h"
 #include "rendezvous/store/value.h"
@@ -33,12 +34,13 @@ typedef struct exchange {
   gli_rank_key *texts; /* keys of the ranks in `pending` */
   const char **keys;   /* pointers to `texts`, as the store expects them */
   uint32_t *pending;   /* ranks whose records are not fetched yet */
-  size_t n_pending;
-  bool *present;      /* per pending rank; room for all ranks */
-  gloo_value *values; /* per pending rank */
-  gloo_value *blobs;  /* per rank */
-  int server;         /* rank that serves the store; -1 if unknown */
-  bool heard;         /* true if the error is the outcome */
+  size_t n_pending, n_lower; /* n_lower: those below this rank, at first */
+  bool *present;             /* per pending rank; room for all ranks */
+  gloo_value *values;        /* per pending rank */
+  gloo_value *blobs;         /* per rank */
+  int server;                /* rank that serves the store; -1 if unknown */
+  gli_retry wait;            /* the wait for the other ranks */
+  bool heard;                /* true if the error is the outcome */
 } exchange;
 
 /* Fails with the meeting's outcome: this rank still needs other ranks. */
@@ -278,9 +280,20 @@ void gli_bootstrap_name_missing(gloo_store *visit, uint32_t size,
   free(present);
 }
 
+/* Logs once which ranks are missing, if none of those here is lower. */
+static void tell_missing(exchange *x) {
+  gloo_error cause;
+  size_t lower = 0;
+  for (size_t i = 0; i < x->n_pending; i++) lower += x->pending[i] < x->rank;
+  if (lower < x->n_lower || !gli_retry_is_long(&x->wait)) return;
+  (void)somebody_missing(x, INT64_C(3000000000), &cause);
+  gli_retry_tell(&x->wait, &cause);
+}
+
 static gloo_status bootstrap_collect(exchange *x, uint64_t deadline_ns,
                                      int64_t timeout_ns, gloo_error *error) {
   int64_t look_ns = LOOK_NS;
+  x->wait = gli_retry_begin(gli_deadline_left(deadline_ns));
   while (x->n_pending > 0) {
     uint64_t until = gli_deadline_after(look_ns);
     bool last = until >= deadline_ns;
@@ -297,6 +310,7 @@ static gloo_status bootstrap_collect(exchange *x, uint64_t deadline_ns,
     status = fetch_present(x, deadline_ns, error);
     if (status != GLOO_OK) return bootstrap_lost_store(x, status, error);
     if (x->n_pending > 0 && last) return somebody_missing(x, timeout_ns, error);
+    if (x->n_pending > 0) tell_missing(x);
   }
   return GLOO_OK;
 }
@@ -370,8 +384,10 @@ static gloo_status bootstrap_prepare(exchange *x, const gli_circle *circle,
     status = gli_random_draw(&x->nonce, sizeof x->nonce, error);
   if (status != GLOO_OK) return status;
   x->n_pending = n;
-  for (uint32_t i = 0; i < n; i++)
+  for (uint32_t i = 0; i < n; i++) {
     x->pending[i] = circle->n != 0 ? circle->ranks[i] : i;
+    x->n_lower += x->pending[i] < x->rank;
+  }
   return GLOO_OK;
 }
 

@@ -62,8 +62,7 @@ static gloo_status pool_connect(gli_tcp_pool *self, const char *host,
     /* Only refusals count: silence may mean a slow server. */
     if (strstr(now.message, uv_strerror(UV_ECONNREFUSED)) != NULL)
       self->was_first = true;
-    if (gli_retry_pause(&retry, status == GLOO_ERR_ADDRESS ? &now : NULL))
-      continue;
+    if (gli_retry_pause(&retry, &cause)) continue;
     status = cause.status;
     if (status == GLOO_ERR_PEER)
       status = cause.cause == GLOO_ERR_AUTH ? GLOO_ERR_AUTH : GLOO_ERR_TIMEOUT;
