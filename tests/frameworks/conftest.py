@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).resolve().parent
+EXAMPLES = HERE.parents[1] / "examples" / "frameworks"
 LINE = re.compile(r"^loss (\d+) (\d+) (\S+)$", re.M)  # rank, step, float.hex()
 SAID = re.compile(r'the backend "gloo" of torch\.distributed is gloo_c \S+ in this job')
 
