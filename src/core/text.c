@@ -30,6 +30,17 @@ gli_text gli_quote(const char *text) {
   return quoted;
 }
 
+gli_text gli_count(uint64_t n, const char *noun) {
+  gli_text out;
+  size_t length = strlen(noun);
+  bool hisses = length > 0 && noun[length - 1] == 's';
+  snprintf(out.text, sizeof out.text, "%" PRIu64 " %s%s", n, noun,
+           n == 1   ? ""
+           : hisses ? "es"
+                    : "s");
+  return out;
+}
+
 gli_text gli_duration(int64_t ns) {
   static const struct {
     int64_t ns;

@@ -16,6 +16,9 @@ typedef struct gli_text {
  * and a long text ends in "...". */
 gli_text gli_quote(const char *text);
 
+/* Formats a number with its noun: "1 rank", "2 ranks", "3 processes". */
+gli_text gli_count(uint64_t n, const char *noun);
+
 /* Formats a duration: "30 s", "1.5 s", "20 ms", "7 ns"; "no time" for 0. */
 gli_text gli_duration(int64_t ns);
 
