@@ -34,6 +34,7 @@ typedef struct gli_bench_settings {
                       processes */
   bool untouched;  /* true to leave buffers alone between the calls */
   bool json;
+  const char *svg; /* file for a plot; NULL: none */
 } gli_bench_settings;
 
 /* ---- bench_settings.c ---------------------------------------------------- */
@@ -89,9 +90,23 @@ void gli_bench_report_begin(const gli_bench_settings *settings, int ranks);
 void gli_bench_report(const gli_bench_settings *settings,
                       const gli_bench_result *result);
 
+/* Writes what is measured: "allreduce float32 sum, 4 ranks (processes), shm".
+ */
+void gli_bench_describe(const gli_bench_settings *settings, int ranks,
+                        char *text, size_t bytes);
+
 /* Returns the bytes that cross each rank's link per byte of the buffer, which
  * makes figures of different collectives and numbers of ranks comparable (the
  * factors of nccl-tests). */
 double gli_bench_bus_factor(gli_collective collective, int ranks);
+
+/* ---- bench_plot.c -------------------------------------------------------- */
+
+/* A plot in the file of settings->svg. Opening and closing print their errors
+ * and return NULL or false; closing draws the points and frees the plot. */
+typedef struct gli_bench_plot gli_bench_plot;
+gli_bench_plot *gli_bench_plot_open(const gli_bench_settings *settings);
+void gli_bench_plot_add(gli_bench_plot *plot, const gli_bench_result *result);
+bool gli_bench_plot_close(gli_bench_plot *plot, const char *title);
 
 #endif

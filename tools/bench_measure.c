@@ -6,6 +6,7 @@
 #include <uv.h>
 
 #include "tools/bench.h"
+#include "tools/options.h"
 #include "tools/tools.h"
 
 /* Barriers are timed several in a row: no meeting is needed before a barrier,
@@ -268,25 +269,55 @@ bool gli_bench_measure(gli_bench_rank *rank, const gli_bench_call *call,
   return good;
 }
 
-int gli_bench_measure_all(gli_bench_rank *rank) {
+/* Reports a point, on rank 0. */
+static void take_result(const gli_bench_settings *settings,
+                        gli_bench_plot *plot, const gli_bench_result *result) {
+  gli_bench_report(settings, result);
+  if (plot != NULL) gli_bench_plot_add(plot, result);
+}
+
+/* Measures all algorithms at one size. */
+static bool measure_size(gli_bench_rank *rank, uint64_t bytes,
+                         gli_bench_plot *plot) {
+  const gli_bench_settings *settings = rank->settings;
+  for (size_t a = 0; a < settings->n_algorithms; a++) {
+    gli_bench_call call = settings->call;
+    call.algorithm = settings->algorithms[a];
+    gli_bench_result result;
+    bool first = gloo_context_rank(rank->context) == 0;
+    if (!gli_bench_measure(rank, &call, bytes, &result)) return false;
+    if (first) take_result(settings, plot, &result);
+  }
+  return true;
+}
+
+static bool measure_sizes(gli_bench_rank *rank, gli_bench_plot *plot) {
   const gli_bench_settings *settings = rank->settings;
   int ranks = gloo_context_size(rank->context);
-  bool first = gloo_context_rank(rank->context) == 0;
-  if (first) gli_bench_report_begin(settings, ranks);
   uint64_t previous = UINT64_MAX;
   for (size_t i = 0; i < settings->n_sizes; i++) {
     uint64_t bytes = gli_case_bytes(&settings->call, ranks, settings->sizes[i]);
     if (bytes == previous) continue; /* rounded to the same size */
     previous = bytes;
-    for (size_t a = 0; a < settings->n_algorithms; a++) {
-      gli_bench_call call = settings->call;
-      call.algorithm = settings->algorithms[a];
-      gli_bench_result result;
-      if (!gli_bench_measure(rank, &call, bytes, &result)) {
-        return GLI_EXIT_FAILED;
-      }
-      if (first) gli_bench_report(settings, &result);
-    }
+    if (!measure_size(rank, bytes, plot)) return false;
   }
-  return GLI_EXIT_OK;
+  return true;
+}
+
+int gli_bench_measure_all(gli_bench_rank *rank) {
+  const gli_bench_settings *settings = rank->settings;
+  if (gloo_context_rank(rank->context) != 0)
+    return measure_sizes(rank, NULL) ? GLI_EXIT_OK : GLI_EXIT_FAILED;
+  int ranks = gloo_context_size(rank->context);
+  char title[256];
+  gli_bench_plot *plot = NULL;
+  if (settings->svg != NULL) {
+    plot = gli_bench_plot_open(settings);
+    if (plot == NULL) return GLI_EXIT_FAILED;
+  }
+  gli_bench_report_begin(settings, ranks);
+  gli_bench_describe(settings, ranks, title, sizeof title);
+  bool good = measure_sizes(rank, plot);
+  if (plot != NULL) good = gli_bench_plot_close(plot, title) && good;
+  return good ? GLI_EXIT_OK : GLI_EXIT_FAILED;
 }

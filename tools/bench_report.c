@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "core/json.h"
+#include "core/text.h"
 #include "gloo_c/version.h"
 #include "tools/bench.h"
 #include "tools/options.h"
@@ -44,18 +45,29 @@ double gli_bench_bus_factor(gli_collective collective, int ranks) {
   }
 }
 
-void gli_bench_report_begin(const gli_bench_settings *settings, int ranks) {
-  if (settings->json) return;
+void gli_bench_describe(const gli_bench_settings *settings, int ranks,
+                        char *text, size_t bytes) {
+  static const char *const memory[] = {
+      [GLI_BENCH_MALLOC] = "",
+      [GLI_BENCH_ALLOC] = " in memory from gloo_alloc",
+      [GLI_BENCH_CUDA] = " in GPU memory"};
   const gli_bench_call *call = &settings->call;
-  printf("# gloo_c %s: %s", gloo_version(),
-         gli_collective_name(call->collective));
-  if (call->collective != GLI_BARRIER) printf(" %s", dtype_text(call));
-  if (gli_collective_reduces(call->collective)) printf(" %s", op_text(call));
-  if (call->in_place) printf(" in place");
-  if (call->memory == GLI_BENCH_ALLOC) printf(" in memory from gloo_alloc");
-  if (call->memory == GLI_BENCH_CUDA) printf(" in GPU memory");
-  printf(", %d rank%s (%s), %s\n", ranks, ranks == 1 ? "" : "s",
-         settings->threads > 0 ? "threads" : "processes", settings->transport);
+  bool typed = call->collective != GLI_BARRIER;
+  bool reduces = gli_collective_reduces(call->collective);
+  snprintf(text, bytes, "%s%s%s%s%s%s%s, %s (%s), %s",
+           gli_collective_name(call->collective), typed ? " " : "",
+           typed ? dtype_text(call) : "", reduces ? " " : "",
+           reduces ? op_text(call) : "", call->in_place ? " in place" : "",
+           memory[call->memory], gli_count((uint64_t)ranks, "rank").text,
+           settings->threads > 0 ? "threads" : "processes",
+           settings->transport);
+}
+
+void gli_bench_report_begin(const gli_bench_settings *settings, int ranks) {
+  char text[256];
+  if (settings->json) return;
+  gli_bench_describe(settings, ranks, text, sizeof text);
+  printf("# gloo_c %s: %s\n", gloo_version(), text);
   printf("# times in us, bandwidths in 10^9 bytes/s\n");
   printf("%12s  %-20s %8s %10s %10s %10s %8s %8s  %s\n", "bytes", "algorithm",
          "iters", "min", "p50", "p99", "algbw", "busbw", "verified");

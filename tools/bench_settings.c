@@ -14,7 +14,8 @@
 
 /* Options as given on the command line. */
 static struct {
-  const char *sizes, *dtype, *op, *algorithm, *transport, *buffers, *memory;
+  const char *sizes, *dtype, *op, *algorithm, *transport, *buffers, *memory,
+      *svg;
   uint64_t min, max, offset;
   int64_t factor, streams, iterations, warmup, root, ranks;
   double seconds;
@@ -60,6 +61,8 @@ static const gli_option options[] = {
      "root of rooted collectives (0)", 0, INT32_MAX},
     {"json", 0, GLI_OPTION_FLAG, &given.json, NULL,
      "print one JSON object per line", 0, 0},
+    {"svg", 0, GLI_OPTION_TEXT, &given.svg, "FILE",
+     "also write a plot of time against size", 0, 0},
     {"ranks", 0, GLI_OPTION_INTEGER, &given.ranks, "N",
      "number of ranks, with --threads", 1, 1024},
     {"threads", 0, GLI_OPTION_FLAG, &given.threads, NULL,
@@ -87,7 +90,11 @@ static const gli_command command = {
         "expected one before and after the timing; on a difference the "
         "program\n"
         "exits with status 1. algbw is bytes/p50; busbw counts the bytes that\n"
-        "cross a rank's link.\n",
+        "cross a rank's link.\n\n"
+        "'gloo bench overlap' measures communication beside computation,\n"
+        "'gloo bench limits' this machine without the library, and 'gloo "
+        "bench\n"
+        "start' how long a job takes to start; each has a --help.\n",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
 };
@@ -112,7 +119,7 @@ static bool choose_collective(gli_bench_settings *s, const char *name) {
       gli_case_knows(s->call.collective)) {
     return true;
   }
-  const char *known[GLI_COLLECTIVES + 2];
+  const char *known[GLI_COLLECTIVES + 3];
   size_t n_known = 0;
   for (int i = 0; i < GLI_COLLECTIVES; i++) {
     if (!gli_case_knows((gli_collective)i)) continue;
@@ -120,6 +127,7 @@ static bool choose_collective(gli_bench_settings *s, const char *name) {
   }
   known[n_known++] = "overlap";
   known[n_known++] = "limits";
+  known[n_known++] = "start";
   return unknown("collective", name, known, n_known);
 }
 
@@ -347,5 +355,8 @@ bool gli_bench_settings_parse(gli_bench_settings *s, int argc, char **argv,
   s->warmup = given.warmup;
   s->untouched = given.untouched;
   s->json = given.json;
-  return true;
+  s->svg = given.svg;
+  if (s->svg == NULL || s->call.collective != GLI_BARRIER) return true;
+  gli_usage_error(&command, "option --svg: barrier has no sizes to plot");
+  return false;
 }

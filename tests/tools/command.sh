@@ -45,6 +45,8 @@ for tool in run bench plan tune doctor trace top store info completion; do
   says 2 "gloo $tool: unknown option --frobnicate; 'gloo $tool --help' lists them" $tool --frobnicate
 done
 says 0 "usage: gloo bench limits" bench limits --help
+says 0 "'gloo bench limits' this machine without the library, and 'gloo bench" bench --help
+says 2 "overlap, limits, start" bench strat
 
 # ---- values -----------------------------------------------------------------
 
