@@ -7,6 +7,7 @@
 
 #include "tools/bench.h"
 #include "tools/options.h"
+#include "tools/progress.h"
 #include "tools/tools.h"
 
 /* Barriers are timed several in a row: no meeting is needed before a barrier,
@@ -272,6 +273,8 @@ bool gli_bench_measure(gli_bench_rank *rank, const gli_bench_call *call,
 /* Reports a point, on rank 0. */
 static void take_result(const gli_bench_settings *settings,
                         gli_bench_plot *plot, const gli_bench_result *result) {
+  gli_progress_hide();
+  gli_progress_step();
   gli_bench_report(settings, result);
   if (plot != NULL) gli_bench_plot_add(plot, result);
 }
@@ -280,11 +283,17 @@ static void take_result(const gli_bench_settings *settings,
 static bool measure_size(gli_bench_rank *rank, uint64_t bytes,
                          gli_bench_plot *plot) {
   const gli_bench_settings *settings = rank->settings;
+  char text[GLI_BYTES_TEXT];
+  gli_format_bytes(bytes, text);
   for (size_t a = 0; a < settings->n_algorithms; a++) {
     gli_bench_call call = settings->call;
     call.algorithm = settings->algorithms[a];
     gli_bench_result result;
     bool first = gloo_context_rank(rank->context) == 0;
+    if (first)
+      gli_progress_say("%s %s%s%s", gli_collective_name(call.collective), text,
+                       call.algorithm != NULL ? " " : "",
+                       call.algorithm != NULL ? call.algorithm : "");
     if (!gli_bench_measure(rank, &call, bytes, &result)) return false;
     if (first) take_result(settings, plot, &result);
   }
@@ -317,7 +326,9 @@ int gli_bench_measure_all(gli_bench_rank *rank) {
   }
   gli_bench_report_begin(settings, ranks);
   gli_bench_describe(settings, ranks, title, sizeof title);
+  gli_progress_begin("gloo bench", settings->n_sizes * settings->n_algorithms);
   bool good = measure_sizes(rank, plot);
+  gli_progress_end();
   if (plot != NULL) good = gli_bench_plot_close(plot, title) && good;
   return good ? GLI_EXIT_OK : GLI_EXIT_FAILED;
 }

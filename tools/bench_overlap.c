@@ -12,6 +12,7 @@
 #include "tools/bench.h"
 #include "tools/overlap.h"
 #include "tools/overlap_cores.h"
+#include "tools/progress.h"
 #include "tools/tools.h"
 
 enum { MAX_COUNT = 1000, MAX_ROUNDS = 1000, VECTOR = 1024 };
@@ -219,6 +220,7 @@ static bool measure(overlap *o) {
       double *us = &o->us[(size_t)kind * rounds + i];
       if (!measure_one(o, kind, us)) return false;
     }
+    gli_progress_step();
   }
   return verify(o) && slowest(o, o->us, KINDS * rounds);
 }
@@ -308,7 +310,10 @@ static bool work(overlap *o) {
   if (gli_meeting_open(&o->meeting, o->context, &o->error) != GLOO_OK) {
     return false;
   }
+  if (gloo_context_rank(o->context) == 0)
+    gli_progress_begin("gloo bench overlap", (uint64_t)given.rounds);
   bool good = allocate(o) && measure(o);
+  gli_progress_end();
   if (!good) gli_meeting_break(&o->meeting);
   if (good && gloo_context_rank(o->context) == 0) report(o);
   release(o);

@@ -11,11 +11,13 @@
 
 #include "core/error.h"
 #include "core/json.h"
+#include "core/text.h"
 #include "net/tcp_address.h"
 #include "rendezvous/store/tcp/tcp_server.h"
 #include "security/trust.h"
 #include "tools/bench_shared.h"
 #include "tools/limits.h"
+#include "tools/progress.h"
 #include "tools/start.h"
 #include "tools/tools.h"
 
@@ -237,8 +239,8 @@ static bool report_failures(const start *s) {
 static bool start_all(start *s, uint32_t *counts, double figures[FIGURES]) {
   for (; s->n_begun < s->size; s->n_begun++) {
     if (begin_rank(s, s->n_begun)) continue;
-    fprintf(stderr, "gloo bench start: only %u ranks can be started here\n",
-            (unsigned)s->n_begun);
+    fprintf(stderr, "gloo bench start: only %s can be started here\n",
+            gli_count(s->n_begun, "rank").text);
     return false;
   }
   bool ready = await_count(s, &s->area->settled, READY_MS);
@@ -311,8 +313,9 @@ static void print_json(const start *s, const double figures[FIGURES]) {
 }
 
 static void print_text(const start *s, const double *figures) {
-  printf("%u %s, %" PRId64 " starts\n", (unsigned)s->size,
-         s->in_threads ? "threads" : "processes", repeat);
+  printf("%s, %s\n",
+         gli_count(s->size, s->in_threads ? "thread" : "process").text,
+         gli_count((uint64_t)repeat, "start").text);
   for (gli_start_point p = GLI_START_MET; p <= s->way.last; p++) {
     const double *f = figures + p * OF_POINT;
     printf("%-8s %10.1f ms", points[p], f[MS]);
@@ -340,14 +343,17 @@ static bool run_all(start *s) {
   gli_samples samples[FIGURES];
   const gli_limit_effort effort = {0, 1};
   bool ok = true;
+  gli_progress_begin("gloo bench start", (uint64_t)repeat);
   for (int i = 0; i < FIGURES; i++)
     ok = gli_samples_begin(&samples[i], &effort) && ok;
   for (int64_t round = 0; ok && round < repeat; round++) {
     double once[FIGURES] = {0};
     ok = start_once(s, round, once);
+    gli_progress_step();
     for (int i = 0; ok && i < FIGURES; i++)
       gli_samples_add(&samples[i], once[i]);
   }
+  gli_progress_end();
   for (int i = 0; i < FIGURES; i++) figures[i] = gli_samples_end(&samples[i]);
   if (!ok) return false;
   if (json)

@@ -9,6 +9,7 @@
 
 #include "core/json.h"
 #include "core/text.h"
+#include "tools/progress.h"
 #include "tools/tools.h"
 
 static bool json = false;
@@ -434,6 +435,7 @@ static int examine(const gli_launch *launch, gloo_context *context,
   } else {
     all.facts[0] = *own;
     bool good = gather_all(&all, &error);
+    gli_progress_end();
     if (!good) {
       status = put_alone(launch, own, &error);
     } else if (launch->rank == 0) {
@@ -463,8 +465,13 @@ int gli_tool_doctor(int argc, char **argv) {
   o.timeout_ns = (int64_t)(timeout_s * 1e9);
   init.context = &o;
   uint64_t begun = uv_hrtime();
-  if (gloo_init(&init, &context, &error) != GLOO_OK)
+  if (launch.rank == 0) gli_progress_begin("gloo doctor", 0);
+  gli_progress_say("waiting for %s", gli_count(launch.size, "rank").text);
+  if (gloo_init(&init, &context, &error) != GLOO_OK) {
+    gli_progress_end();
     return put_alone(&launch, &own, &error);
+  }
+  gli_progress_say("measuring %s", gli_count(launch.size, "rank").text);
   int status =
       examine(&launch, context, &own, (double)(uv_hrtime() - begun) / 1e6);
   gloo_context_destroy(context);

@@ -9,6 +9,7 @@
 
 #include "core/cpu.h"
 #include "core/json.h"
+#include "tools/progress.h"
 #include "tools/tools.h"
 
 typedef struct limit {
@@ -166,6 +167,20 @@ static int unknown_limit(void) {
   return GLI_EXIT_USAGE;
 }
 
+static bool measure_limit(const limit *l) {
+  gli_limit_effort effort = {seconds, 5};
+  gloo_error error;
+  double value;
+  gli_progress_say("%s", l->name);
+  bool good = l->measure(l->bytes, &effort, &value, &error);
+  gli_progress_hide();
+  gli_progress_step();
+  if (good) print_result(l, value);
+  if (!good)
+    fprintf(stderr, "gloo bench limits: %s: %s\n", l->name, error.message);
+  return good;
+}
+
 int gli_bench_limits(int argc, char **argv) {
   gli_parse parsed = gli_options_parse(&command, argc, argv, NULL);
   if (parsed == GLI_PARSE_HELP) return GLI_EXIT_OK;
@@ -173,17 +188,12 @@ int gli_bench_limits(int argc, char **argv) {
   if (only != NULL && !is_limit(only)) return unknown_limit();
   if (!json) printf("%-24s %8s %12s %s\n", "limit", "bytes", "value", "unit");
 
-  gli_limit_effort effort = {seconds, 5};
-  for (int i = 0; i < N_LIMITS; i++) {
-    const limit *l = &limits[i];
-    if (only != NULL && strcmp(only, l->name) != 0) continue;
-    gloo_error error;
-    double value;
-    if (!l->measure(l->bytes, &effort, &value, &error)) {
-      fprintf(stderr, "gloo bench limits: %s: %s\n", l->name, error.message);
-      return GLI_EXIT_FAILED;
-    }
-    print_result(l, value);
+  gli_progress_begin("gloo bench limits", only == NULL ? N_LIMITS : 0);
+  bool good = true;
+  for (int i = 0; good && i < N_LIMITS; i++) {
+    if (only == NULL || strcmp(only, limits[i].name) == 0)
+      good = measure_limit(&limits[i]);
   }
-  return GLI_EXIT_OK;
+  gli_progress_end();
+  return good ? GLI_EXIT_OK : GLI_EXIT_FAILED;
 }

@@ -4,9 +4,11 @@
 #include <stdlib.h>
 #include <uv.h>
 
+#include "core/text.h"
 #include "proof/check.h"
 #include "tools/plan_sweep.h"
 #include "tools/plan_tool.h"
+#include "tools/progress.h"
 #include "tools/tools.h"
 
 static int complain(const gloo_error *error) {
@@ -23,19 +25,23 @@ int gli_plan_check(const gli_plan_question *q) {
   }
   gli_plan_params p = gli_plan_params_for(q, q->algorithm);
   gli_check_report report;
+  gli_progress_begin("gloo plan", 0);
+  gli_progress_say("checking %s", gli_count(p.size, "rank").text);
   gloo_status status =
       gli_checker_run(checker, q->algorithm->build, &p, &report, &error);
+  gli_progress_end();
   gli_checker_destroy(checker);
   if (status != GLOO_OK) return complain(&error);
-  printf("%s %s: %u plans, %" PRIu64 " steps, %" PRIu64 " messages: correct\n",
-         gli_collective_name(p.collective), q->algorithm->name, p.size,
-         report.steps, report.messages);
+  printf("%s %s: %s, %s, %s: correct\n", gli_collective_name(p.collective),
+         q->algorithm->name, gli_count(p.size, "plan").text,
+         gli_count(report.steps, "step").text,
+         gli_count(report.messages, "message").text);
   if (!report.streamed) {
     printf("longest chain of messages: %u\n", report.rounds);
   }
   printf("most bytes sent by one rank: %" PRIu64 "\n", report.max_sent_bytes);
-  printf("most scratch memory of one rank: %" PRIu64 " bytes\n",
-         report.max_scratch_bytes);
+  printf("most scratch memory of one rank: %s\n",
+         gli_count(report.max_scratch_bytes, "byte").text);
   return GLI_EXIT_OK;
 }
 
@@ -60,13 +66,13 @@ static int print_results(const gli_sweep_result *results, double seconds) {
     steps += r->steps;
     failures += r->failures;
   }
-  printf("%" PRIu64 " plans, %" PRIu64 " steps checked in %.1f s: ", plans,
-         steps, seconds);
+  printf("%s, %s checked in %.1f s: ", gli_count(plans, "plan").text,
+         gli_count(steps, "step").text, seconds);
   if (failures == 0) {
     printf("all correct\n");
     return GLI_EXIT_OK;
   }
-  printf("%" PRIu64 " checks failed\n", failures);
+  printf("%s failed\n", gli_count(failures, "check").text);
   fflush(stdout);
   for (size_t i = 0; i < gli_algorithm_count; i++) {
     if (results[i].failures != 0) complain(&results[i].first);
@@ -82,8 +88,11 @@ int gli_plan_check_all(uint32_t from, uint32_t to) {
     return GLI_EXIT_FAILED;
   }
   uint64_t start = uv_hrtime();
+  gli_progress_begin("gloo plan", gli_algorithm_count * (to - from + 1));
+  gli_progress_say("checking up to %s", gli_count(to, "rank").text);
   gloo_status status = gli_sweep(gli_algorithms, gli_algorithm_count, from, to,
                                  cores(), results, &error);
+  gli_progress_end();
   double seconds = (double)(uv_hrtime() - start) / 1e9;
   int exit_status =
       status == GLOO_OK ? print_results(results, seconds) : complain(&error);

@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "proof/check.h"
+#include "tools/progress.h"
 #include "tools/sample_counts.h"
 
 enum { MAX_THREADS = 64, ELEM_BYTES = 4 };
@@ -248,6 +249,7 @@ static void work(void *arg) {
     gli_sweep_result r = {.order = GLI_ORDER_FOLD};
     bool ok = check_size(checker, &s->algorithms[i], size, &r);
     add_result(s, i, size, &r);
+    gli_progress_step();
     if (!ok) break;
   }
   gli_checker_destroy(checker);

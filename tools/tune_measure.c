@@ -6,6 +6,8 @@
 #include "core/collective.h"
 #include "engine/engine.h"
 #include "plan/shape.h"
+#include "tools/options.h"
+#include "tools/progress.h"
 #include "tools/tune.h"
 
 /* Each point is measured in rounds with all algorithms in each, so that a
@@ -190,6 +192,7 @@ static bool add_point(field *f, uint64_t size, uint64_t ends_ns,
   if (!first && !has_time(f->rank, ends_ns, &more)) return false;
   if (!more || table->n_points == GLI_TUNE_MAX_POINTS) {
     table->skipped++;
+    gli_progress_step();
     return true;
   }
   gli_tune_point *point = &table->points[table->n_points];
@@ -198,6 +201,7 @@ static bool add_point(field *f, uint64_t size, uint64_t ends_ns,
                             .choice = selected(f, bytes)};
   if (!with_buffers(f, bytes, point)) return false;
   table->n_points++;
+  gli_progress_step();
   return true;
 }
 
@@ -254,6 +258,7 @@ bool gli_tune_measure(gli_bench_rank *rank, const gli_tune_settings *settings,
   gli_bench_rank own = *rank;
   own.settings = &bench;
   uint64_t ends_ns = uv_hrtime() + (uint64_t)(2e9 * settings->seconds);
+  char text[GLI_BYTES_TEXT];
   field *fields = calloc(GLI_COLLECTIVES, sizeof *fields);
   size_t n = 0;
   bool good = fields != NULL;
@@ -264,14 +269,19 @@ bool gli_tune_measure(gli_bench_rank *rank, const gli_tune_settings *settings,
     if (!gli_tune_wants(settings, collective)) continue;
     begin(&fields[n++], &own, collective);
   }
+  if (gloo_context_rank(rank->context) == 0)
+    gli_progress_begin("gloo tune", count_points(settings));
   /* Short ones come first: if time runs out, the longest of all collectives are
    * skipped. */
   for (uint64_t size = settings->min; good && size <= settings->max;
        size *= (uint64_t)settings->factor) {
     for (size_t i = 0; good && i < n; i++) {
+      gli_progress_say("%s %s", gli_collective_name(fields[i].call.collective),
+                       gli_format_bytes(size, text));
       good = add_point(&fields[i], size, ends_ns, table);
     }
   }
+  gli_progress_end();
   free(fields);
   gli_tune_sort(table);
   return good;
