@@ -15,6 +15,7 @@ const gli_tool gli_tools[] = {
     {"trace", gli_tool_trace,
      "compare the last operations of ranks and find the one behind"},
     {"top", gli_tool_top, "show live activity of running jobs"},
+    {"metrics", gli_tool_metrics, "serve the metrics of ranks to Prometheus"},
     {"store", gli_tool_store, "serve a store for the ranks of jobs"},
     {"info", gli_tool_info, "show the features of this build and its defaults"},
     {"completion", gli_tool_completion, "print the completion of a shell"},

@@ -25,6 +25,7 @@ int gli_tool_store(int argc, char **argv);
 int gli_tool_tune(int argc, char **argv);
 int gli_tool_trace(int argc, char **argv);
 int gli_tool_top(int argc, char **argv);
+int gli_tool_metrics(int argc, char **argv);
 int gli_tool_completion(int argc, char **argv);
 
 /* The subcommands, in the order of the help. */

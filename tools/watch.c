@@ -81,7 +81,7 @@ static bool watch_list(gli_watch *watch, const char *directory,
 
 bool gli_watch_find(gli_watch *watch) {
   char directories[GLI_OBSERVE_DIRECTORIES][GLI_OBSERVE_PATH_BYTES];
-  *watch = (gli_watch){NULL, 0};
+  *watch = (gli_watch){.all = NULL};
   for (int i = 0; i < GLI_OBSERVE_DIRECTORIES; i++) {
     bool known = !gli_observe_directory(i, false, directories[i]);
     for (int k = 0; k < i && !known; k++)
@@ -95,7 +95,7 @@ bool gli_watch_find(gli_watch *watch) {
 }
 
 bool gli_watch_find_in(gli_watch *watch, const char *directory) {
-  *watch = (gli_watch){NULL, 0};
+  *watch = (gli_watch){.all = NULL};
   return watch_list(watch, directory, watch_parse_metrics);
 }
 
@@ -189,10 +189,10 @@ static bool watch_take_body(gli_watched *w) {
   return true;
 }
 
-static void watch_receive(gli_watched *w) {
+static void watch_receive(gli_watched *w, size_t most) {
   if (w->room - w->bytes < 2) {
     size_t room = w->room > 0 ? 2 * w->room : 1 << 14;
-    char *more = room <= ANSWER_BYTES_MOST ? realloc(w->text, room) : NULL;
+    char *more = room <= most ? realloc(w->text, room) : NULL;
     if (more == NULL) {
       watch_end(w, GLI_WATCH_SILENT);
       return;
@@ -220,9 +220,17 @@ static bool watch_only_stopped(const gli_watched *all, size_t n) {
   return true;
 }
 
-static void watch_wait(gli_watched *all, size_t n, uint64_t until_ns) {
+static bool watch_ends(const gli_watch *watch) {
+  return watch->ends != NULL && atomic_load(watch->ends);
+}
+
+static void watch_wait(const gli_watch *watch, gli_watched *all, size_t n,
+                       uint64_t until_ns) {
   struct pollfd fds[AT_ONCE];
-  for (size_t open = 1; open > 0 && uv_hrtime() < until_ns;) {
+  size_t most =
+      watch->answer_most != 0 ? watch->answer_most : ANSWER_BYTES_MOST;
+  for (size_t open = 1;
+       open > 0 && uv_hrtime() < until_ns && !watch_ends(watch);) {
     open = 0;
     for (size_t i = 0; i < n; i++) {
       fds[i] = (struct pollfd){.fd = all[i].fd, .events = POLLIN};
@@ -232,7 +240,7 @@ static void watch_wait(gli_watched *all, size_t n, uint64_t until_ns) {
     int ready = poll(fds, (nfds_t)n, SLICE_MS);
     if (ready == 0 && watch_only_stopped(all, n)) break;
     for (size_t i = 0; ready > 0 && i < n; i++)
-      if (all[i].fd >= 0 && fds[i].revents != 0) watch_receive(&all[i]);
+      if (all[i].fd >= 0 && fds[i].revents != 0) watch_receive(&all[i], most);
   }
 }
 
@@ -241,7 +249,7 @@ void gli_watch_ask(gli_watch *watch, const char *path, double patience_s) {
     gli_watched *all = watch->all + from;
     size_t n = watch->n - from < AT_ONCE ? watch->n - from : AT_ONCE;
     for (size_t i = 0; i < n; i++) watch_begin(&all[i], path);
-    watch_wait(all, n, uv_hrtime() + (uint64_t)(patience_s * 1e9));
+    watch_wait(watch, all, n, uv_hrtime() + (uint64_t)(patience_s * 1e9));
     for (size_t i = 0; i < n; i++) {
       gli_observe_name ignored;
       const char *file = strrchr(all[i].path, '/') + 1;
@@ -259,7 +267,7 @@ void gli_watch_ask(gli_watch *watch, const char *path, double patience_s) {
 void gli_watch_free(gli_watch *watch) {
   for (size_t i = 0; i < watch->n; i++) free(watch->all[i].text);
   free(watch->all);
-  *watch = (gli_watch){NULL, 0};
+  *watch = (gli_watch){.all = NULL};
 }
 
 const char *gli_watch_state_words(gli_watch_state state) {

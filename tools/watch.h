@@ -3,6 +3,7 @@
 #ifndef GLI_TOOLS_WATCH_H
 #define GLI_TOOLS_WATCH_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -29,6 +30,8 @@ typedef struct gli_watched {
 typedef struct gli_watch {
   gli_watched *all; /* by job, rank and process */
   size_t n;
+  size_t answer_most;      /* bytes of an answer; 0: 256 MiB */
+  const atomic_bool *ends; /* true: ask no longer; NULL: none */
 } gli_watch;
 
 /* Processes to look for; the zero value means all. */

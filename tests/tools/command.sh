@@ -39,8 +39,8 @@ says 2 "gloo bench: unknown option --m; 'gloo bench --help' lists them" bench al
 says 127 "gloo run: cannot run 'no-such-program': not found in PATH" run -n 1 no-such-program
 says 0 "usage: gloo COMMAND" --help
 says 0 "gloo_c 0." --version
-says 2 "unknown command 'walk'; the commands are run, bench, plan, tune, doctor, trace, top, store, info, completion" walk
-for tool in run bench plan tune doctor trace top store info completion; do
+says 2 "unknown command 'walk'; the commands are run, bench, plan, tune, doctor, trace, top, metrics, store, info, completion" walk
+for tool in run bench plan tune doctor trace top metrics store info completion; do
   says 0 "usage: gloo" $tool --help
   says 2 "gloo $tool: unknown option --frobnicate; 'gloo $tool --help' lists them" $tool --frobnicate
 done

@@ -92,7 +92,7 @@ for shell in bash fish; do
   fi
   completes $shell "gloo " "$("$gloo" --help | sed -n 's/^  \([a-z]*\)  *[a-z].*/\1/p' | tr '\n' ' ') help"
   completes $shell "gloo be" "bench"
-  for tool in run bench "bench limits" "bench overlap" "bench start" plan tune doctor trace top store info completion; do
+  for tool in run bench "bench limits" "bench overlap" "bench start" plan tune doctor trace top metrics store info completion; do
     completes $shell "gloo $tool --" "$(options_of "$tool")"
   done
   completes $shell "gloo bench all" "allgather allgatherv allreduce alltoall alltoallv"
