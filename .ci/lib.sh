@@ -154,12 +154,28 @@ check_shell() {
 
 # The subjects of the commits since the base: one topic in at most 72 characters.
 check_subjects() {
-  local wrong
-  [ -z "$base" ] || wrong=$(git log --no-merges --format='%h %s' "$base..HEAD" |
-    awk '{ subject = substr($0, index($0, " ") + 1) }
-      length(subject) > 72 { print $0 " <- error: more than 72 characters" }
-      subject ~ /;/ { print $0 " <- error: two topics" }')
-  [ -z "${wrong:-}" ] || { printf '%s\n' "$wrong" && return 1; }
+  [ -z "$base" ] || git log --no-merges --format='%h %s' "$base..HEAD" | good_subjects
+}
+
+# Reads lines of "commit subject", and prints those that break a rule.
+good_subjects() {
+  awk '{ subject = substr($0, index($0, " ") + 1) }
+    length(subject) > 72 { print $0 " <- error: more than 72 characters"; wrong = 1 }
+    subject ~ /;/ { print $0 " <- error: two topics"; wrong = 1 }
+    END { exit wrong }'
+}
+
+# A test of tests/law that needs no build.
+check_law() { # name
+  local said
+  said=$(PYTHONDONTWRITEBYTECODE=1 python3 "tests/law/$1.py" .) || return 1
+  printf '%s\n' "$said"
+  grep -q '^ok' <<<"$said" && ! grep -q '^not ok' <<<"$said"
+}
+
+# The subject of a message in a file, as git hands it to a hook; comments are no part of it.
+check_message() { # file
+  grep -v '^#' "$1" | sed '1s/^/message /; q' | good_subjects
 }
 
 check_cppcheck() {
