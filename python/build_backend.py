@@ -30,8 +30,10 @@ __all__ = ["build_editable", "build_sdist", "build_wheel", "get_requires_for_bui
 def _version() -> Version:
     """Returns the version in meson.build, which meson reads without configuring a build."""
     meson = os.environ.get("MESON", "meson")
-    told = subprocess.run([meson, "introspect", "--projectinfo", "meson.build"], check=True,
-                          stdout=subprocess.PIPE)
+    told = subprocess.run([meson, "introspect", "--projectinfo", "meson.build"], check=False,
+                          capture_output=True, text=True)
+    if told.returncode:  # otherwise stderr has only warnings about what meson does not evaluate
+        raise RuntimeError(f"{meson} cannot read meson.build: {told.stderr}")
     return Version(json.loads(told.stdout)["version"])
 
 
