@@ -12,7 +12,7 @@ ninja -C "$build" fuzz
 
 mkdir -p "$OUT/lib"
 for target in "$build"/tests/fuzz/fuzz_*; do
-  [ -f "$target" ] && [ -x "$target" ] || continue
+  if [ ! -f "$target" ] || [ ! -x "$target" ]; then continue; fi
   name=${target##*/}
   inputs=$SRC/gloo_c/tests/fuzz/corpus/${name#fuzz_}
   dictionary=$SRC/gloo_c/tests/fuzz/${name#fuzz_}.dict
