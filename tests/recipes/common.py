@@ -94,12 +94,15 @@ class Root:
         """Runs a script; returns its status and output. What the machine needs to reach its package
         indexes is passed on."""
         kept = {name: value for name, value in os.environ.items()
-                if re.match(r"(?i)^((https?|no)_proxy|pip_(cert|index_url)|ssl_cert_file)$", name)}
+                if re.match(r"(?i)^((https?|no)_proxy|pip_index_url)$", name)}
+        certificates = os.environ.get("PIP_CERT") or os.environ.get("SSL_CERT_FILE")
+        if certificates:
+            shutil.copyfile(certificates, self.folder / "etc/certificates.pem")
+            kept["PIP_CERT"] = "/etc/certificates.pem"
         # Compilers need not optimize here.
         kept.update(CFLAGS="-O0 -g0 -w -fno-lto", PATH="/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
                     HOME="/root", DEBIAN_FRONTEND="noninteractive", **(variables or {}))
-        inside = 'mount -t proc proc "$0/proc" && mount --rbind /dev "$0/dev" && mount --rbind /sys "$0/sys" && ' \
-                 'mount --bind /etc/ssl/certs "$0/etc/ssl/certs" && cp /etc/resolv.conf "$0/etc/" && ' \
+        inside = 'mount -t proc proc "$0/proc" && mount --rbind /dev "$0/dev" && cp /etc/resolv.conf "$0/etc/" && ' \
                  'root=$0 && where=$1 user=$2 && shift 2 && ' \
                  'exec chroot "$root" sh -c \'cd "$0" && user=$1 && shift && ' \
                  'exec setpriv --reuid "$user" --regid "$user" --clear-groups -- "$@"\' "$where" "$user" "$@"'
@@ -116,7 +119,7 @@ def base(folder, image):
     if not archive.is_file():
         folder.mkdir(parents=True, exist_ok=True)
         made = archive.with_suffix(".new.tar")
-        status, said = run("mmdebstrap", "--variant=minbase", "--include=ca-certificates", suite, made)
+        status, said = run("mmdebstrap", "--variant=minbase", suite, made)
         if status:
             skip_all(f"mmdebstrap cannot make a root: {(said.strip().splitlines() or [''])[-1]}")
         made.rename(archive)
