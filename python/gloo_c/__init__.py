@@ -34,8 +34,8 @@ from ._errors import (AbortedError, ArgumentError, AuthError, BusyError, Cancell
                       CompareError, ForkedError, GlooError, InProgressError, InternalError,
                       MismatchError, NoMemoryError, NotFoundError, PeerError, PoisonedError,
                       ProtocolError, StaleError, SystemFailure, TimeoutError, UnsupportedError)
-from ._library import (algorithms, alloc, collectives, cores, set_log, set_log_level, transports,
-                       usable, version)
+from ._library import (algorithms, alloc, collectives, cores, get_include, get_library, set_log,
+                       set_log_level, transports, usable, version)
 from ._requests import Request, wait_all, wait_any
 from ._stores import (CallbackStore, FileStore, MemoryStore, PrefixStore, Store, StoreFunctions,
                       TcpStore, UrlStore)
@@ -52,6 +52,7 @@ __all__ = [
     "NoMemoryError", "NotFoundError", "PeerError", "PoisonedError", "PrefixStore", "ProtocolError",
     "Request", "Route", "StaleError", "Store", "StoreFunctions", "SystemFailure", "TcpStore",
     "TimeoutError", "UnsupportedError", "UrlStore", "__version__", "algorithms", "alloc", "collectives",
-    "cores", "dtypes", "init", "ops", "set_log", "set_log_level", "transports", "typed", "usable",
+    "cores", "dtypes", "get_include", "get_library", "init", "ops", "set_log", "set_log_level",
+    "transports", "typed", "usable",
     "version", "wait_all", "wait_any",
 ]

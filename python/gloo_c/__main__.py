@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import os
 import platform
 import sys
 
 import gloo_c
 from gloo_c._check import CHECKS, LETTERS, failures
+
+
+def options_for_c(cflags: bool, libs: bool) -> str:
+    """Returns compiler options for a C program that uses the library of this package."""
+    library = gloo_c.get_library()
+    return " ".join([f"-I{gloo_c.get_include()}"] * cflags
+                    + [library, f"-Wl,-rpath,{os.path.dirname(library)}"] * libs)
 
 
 def features() -> None:
@@ -41,7 +49,14 @@ def main() -> int:
         "self-test has passed on this rank, and 1 when not."))
     parser.add_argument("--timeout", type=float, default=30, metavar="SECONDS",
                         help="for each operation (30)")
+    parser.add_argument("--cflags", action="store_true",
+                        help="only print the option with which C programs find the headers")
+    parser.add_argument("--libs", action="store_true",
+                        help="only print the options that link C programs with this library")
     options = parser.parse_args()
+    if options.cflags or options.libs:
+        print(options_for_c(options.cflags, options.libs))
+        return 0
     try:
         with gloo_c.init(timeout=options.timeout) as context:
             if context.rank == 0:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, Callable
 
-from . import _handles
+from . import _gloo_c, _handles
 from ._binding import ffi, lib
 from ._errors import GlooError, checked, text
 from ._handles import called_back
@@ -26,6 +27,17 @@ def _names(function: Callable[..., Any], *arguments: Any) -> list[str]:
 def version() -> str:
     """Returns the version of the library, which is also that of this package."""
     return text(lib.gloo_version())
+
+
+def get_include() -> str:
+    """Returns the folder with the headers of the C library, for a compiler's option -I."""
+    return str(Path(str(_gloo_c.__file__)).with_name("include"))
+
+
+def get_library() -> str:
+    """Returns the path of the shared C library that this package uses. Link C programs with this
+    file; `python -m gloo_c --cflags --libs` prints the options."""
+    return str(Path(str(_gloo_c.__file__)).with_name("libgloo_c.so.0"))
 
 
 def transports() -> list[str]:

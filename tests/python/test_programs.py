@@ -1,6 +1,7 @@
 """Programs and types: the self-test, the benchmark, mpi4py's names, the log, and type checks."""
 
 import re
+import shutil
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -24,6 +25,19 @@ def test_self_test_says_what_is_wrong():
                           env={"PATH": "/usr/bin:/bin", "RANK": "5", "WORLD_SIZE": "2",
                                "PYTHONPATH": ":".join(sys.path)}, timeout=60)
     assert done.returncode == 1 and "GLOO_ERR_INVALID" in done.stderr, done.stderr
+
+
+@pytest.mark.skipif(not shutil.which("cc"), reason="there is no C compiler")
+def test_c_program_uses_the_package(tmp_path):
+    (tmp_path / "version.c").write_text(
+        "#include <gloo_c/gloo_c.h>\n#include <stdio.h>\n"
+        "int main(void) { return puts(gloo_version()) < 0; }\n")
+    options = subprocess.run([sys.executable, "-m", "gloo_c", "--cflags", "--libs"], check=True,
+                             capture_output=True, text=True).stdout.split()
+    subprocess.run(["cc", "version.c", "-o", "version", *options], cwd=tmp_path, check=True)
+    said = subprocess.run([tmp_path / "version"], capture_output=True, text=True, check=True).stdout
+    assert said.strip() == gloo_c.__version__
+    assert f"-I{gloo_c.get_include()}" in options and gloo_c.get_library() in options
 
 
 def test_benchmark(job):
