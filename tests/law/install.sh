@@ -1,6 +1,6 @@
 #!/bin/sh
-# The files that `meson install` installs: headers, library, command, its completion, man pages,
-# and files for pkg-config and CMake. A program builds and runs with these alone.
+# The files that `meson install` installs: headers, library, command, its completion, man pages, and
+# files for pkg-config, CMake, Prometheus and Grafana. A program builds and runs with these alone.
 # usage: install.sh PROJECT BUILD C_COMPILER LIBRARIES(shared|static|both)
 set -u
 project=$1 build=$2 c=$3 kinds=$4
@@ -14,7 +14,7 @@ install=$(sed -n 's/^ *COMMAND = \(.* install --no-rebuild\)$/\1/p' "$build/buil
 result "meson install works" "$scratch/messages"
 
 (cd "$scratch/root" && find . ! -type d) | sed 's|^.*/include/gloo_c/|include/gloo_c/|
-  s|^.*/pkgconfig/|pkgconfig/|; s|^.*/cmake/gloo_c/|cmake/|; s|^.*/man1/|man1/|; s|^.*/man3/|man3/|; s|^.*/bin/|bin/|
+  s|^.*/pkgconfig/|pkgconfig/|; s|^.*/cmake/gloo_c/|cmake/|; s|^.*/man1/|man1/|; s|^.*/man3/|man3/|; s|^.*/bin/|bin/|; s|^.*/share/gloo_c/|share/|
   s#^.*/\(bash-completion\|zsh\|fish\)/#\1/#; s|^.*/\(libgloo_c\.[^/]*\)$|lib/\1|' |
   LC_ALL=C sort >"$scratch/found"
 {
@@ -35,9 +35,11 @@ result "meson install works" "$scratch/messages"
     printf '%s\n' bash-completion/completions/gloo.bash zsh/site-functions/_gloo fish/vendor_completions.d/gloo.fish
   fi
   echo pkgconfig/gloo_c.pc
+  echo share/grafana-board.json
+  echo share/prometheus.yml
 } | LC_ALL=C sort >"$scratch/expected"
 diff "$scratch/expected" "$scratch/found" >"$scratch/messages" 2>&1
-result "nothing but headers, library, command, completion, man pages and files that help to find them" "$scratch/messages"
+result "nothing but headers, library, command, completion, man pages and files for other programs" "$scratch/messages"
 
 pc=$(find "$scratch/root" -name gloo_c.pc)
 lib=$(dirname "$(find "$scratch/root" -name 'libgloo_c.*' | head -n 1)")
