@@ -52,9 +52,13 @@ class _State:
     said = False
 
 
+def _is_first(rank: int) -> bool:
+    """Returns true on global rank 0, which alone logs: the others do the same. rank: that in the group."""
+    return (dist.get_rank() if dist.is_initialized() else rank) == 0
+
+
 def _say(rank: int) -> None:
-    """Writes one line, on global rank 0: groups are the same everywhere."""
-    if not _State.said and (dist.get_rank() if dist.is_initialized() else rank) == 0:
+    if not _State.said and _is_first(rank):
         _log.warning('gloo_c: the backend "gloo" of torch.distributed is gloo_c %s in this job '
                      "(%s=1 or gloo_c.torch.replace_gloo)", version(), VARIABLE)
     _State.said = True
@@ -64,12 +68,13 @@ def _create(theirs: Any, caller: FrameType, config: Any, given: tuple[Any, ...],
     """Creates a group for the function of PyTorch that creates groups, `caller`. Its arguments are
     store, rank, size and timeout; its variables have the name and the options."""
     whole = set(config.get_device_backend_map().values()) == {GLOO}
-    if not whole and not parts_can_be_made:
-        _log.warning('gloo_c: "gloo" remains PyTorch\'s own in the group %r, because PyTorch %s cannot have a '
-                     'backend of another package for some devices of a group; 2.14 can. "gloo" alone is gloo_c',
-                     config, torch.__version__)
-        return theirs(*given, **named)
     store, rank, size = given
+    if not whole and not parts_can_be_made:
+        if _is_first(rank):
+            _log.warning('gloo_c: "gloo" remains PyTorch\'s own in the group %r, because PyTorch %s cannot have a '
+                         'backend of another package for some devices of a group; 2.14 can. "gloo" alone is gloo_c',
+                         config, torch.__version__)
+        return theirs(*given, **named)
     timeout, name = named["timeout"], caller.f_locals["group_name"]
     _say(rank)
     made = (NamedGroup if whole else NamedPart)(store, rank, size, timeout, name,
