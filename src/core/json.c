@@ -77,13 +77,9 @@ void gli_json_bool(gli_json *json, const char *key, bool value) {
 
 void gli_json_list(gli_json *json, const char *key, const char *const *values,
                    size_t n_values) {
-  json_put_key(json, key);
-  putc('[', json->to);
-  for (size_t i = 0; i < n_values; i++) {
-    if (i > 0) fputs(", ", json->to);
-    json_put_text(json->to, values[i]);
-  }
-  putc(']', json->to);
+  gli_json_begin(json, key, '[');
+  for (size_t i = 0; i < n_values; i++) gli_json_text(json, NULL, values[i]);
+  gli_json_end(json, ']');
 }
 
 void gli_json_close(gli_json *json) {

@@ -64,12 +64,6 @@ bool gli_tcp_address_is_loopback(const struct sockaddr_storage *address) {
   return gli_endpoint_is_loopback(&endpoint);
 }
 
-bool gli_tcp_address_is_wildcard(const struct sockaddr_storage *address) {
-  gli_endpoint endpoint;
-  memcpy(&endpoint, address, sizeof endpoint);
-  return gli_endpoint_is_wildcard(&endpoint);
-}
-
 /* Gets the source address for `to`. A connect of datagrams sends no packet. */
 static int address_source(const gli_endpoint *to, gli_endpoint *from) {
   socklen_t bytes = sizeof *from;

@@ -42,8 +42,6 @@ bool gli_tcp_address_is_loopback(const struct sockaddr_storage *address);
  * the system then reaches it from the same address. Returns 0, or the errno of
  * an exhausted resource. */
 int gli_tcp_address_is_here(const struct sockaddr_storage *address, bool *here);
-/* Returns true if the address stands for all addresses of the host. */
-bool gli_tcp_address_is_wildcard(const struct sockaddr_storage *address);
 
 uint16_t gli_tcp_address_port(const struct sockaddr_storage *address);
 void gli_tcp_address_set_port(struct sockaddr_storage *address, uint16_t port);

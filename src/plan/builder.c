@@ -272,24 +272,30 @@ void gli_recv(gli_builder *b, uint32_t from, gli_range dst) {
   gli_build_push(b, &s);
 }
 
+bool gli_build_recv_reduce(gli_builder *b, uint32_t from, gli_range local,
+                           gli_range dst, bool incoming_first, gli_step *s) {
+  if (gli_build_failed(b) || !gli_build_same(b, local.bytes, dst.bytes) ||
+      !gli_build_memory(b, local) || !gli_build_memory(b, dst) ||
+      !gli_build_reads(b, &local) || !gli_build_writes(b, &dst) ||
+      dst.bytes == 0 || !gli_build_reduces(b, dst) ||
+      !gli_build_apart(b, local, dst))
+    return false;
+  *s = (gli_step){.kind = GLI_STEP_RECV_REDUCE,
+                  .incoming_first = incoming_first,
+                  .a_buffer = (uint8_t)local.buffer,
+                  .dst_buffer = (uint8_t)dst.buffer,
+                  .a = local.offset,
+                  .dst = dst.offset,
+                  .bytes = dst.bytes,
+                  .peer = gli_build_peer(b, from)};
+  return s->peer != GLI_NO_PEER;
+}
+
 void gli_recv_reduce(gli_builder *b, uint32_t from, gli_range local,
                      gli_range dst, bool incoming_first) {
-  if (gli_build_failed(b) || !gli_build_same(b, local.bytes, dst.bytes)) return;
-  if (!gli_build_memory(b, local) || !gli_build_memory(b, dst)) return;
-  if (!gli_build_reads(b, &local) || !gli_build_writes(b, &dst) ||
-      dst.bytes == 0)
-    return;
-  if (!gli_build_reduces(b, dst) || !gli_build_apart(b, local, dst)) return;
-  gli_step s = {.kind = GLI_STEP_RECV_REDUCE,
-                .incoming_first = incoming_first,
-                .a_buffer = (uint8_t)local.buffer,
-                .dst_buffer = (uint8_t)dst.buffer,
-                .a = local.offset,
-                .dst = dst.offset,
-                .bytes = dst.bytes,
-                .peer = gli_build_peer(b, from)};
-  if (s.peer == GLI_NO_PEER) return;
-  gli_build_push(b, &s);
+  gli_step s;
+  if (gli_build_recv_reduce(b, from, local, dst, incoming_first, &s))
+    gli_build_push(b, &s);
 }
 
 void gli_copy(gli_builder *b, gli_range src, gli_range dst) {

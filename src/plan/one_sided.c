@@ -158,23 +158,12 @@ void gli_copy_get(gli_builder *b, gli_range block, uint32_t get, gli_range dst,
 void gli_recv_reduce_get(gli_builder *b, uint32_t from, gli_range local,
                          gli_range dst, bool incoming_first, uint32_t put,
                          uint32_t n_puts) {
-  if (gli_build_failed(b) || !gli_build_same(b, local.bytes, dst.bytes)) return;
-  if (!are_windows(b, put, n_puts)) return;
-  if (!gli_build_memory(b, local) || !gli_build_memory(b, dst)) return;
-  if (!gli_build_reads(b, &local) || !gli_build_writes(b, &dst) ||
-      dst.bytes == 0)
+  gli_step s;
+  if (gli_build_failed(b) || !are_windows(b, put, n_puts) ||
+      !gli_build_recv_reduce(b, from, local, dst, incoming_first, &s))
     return;
-  if (!gli_build_reduces(b, dst) || !gli_build_apart(b, local, dst)) return;
-  gli_step s = {.kind = GLI_STEP_RECV_REDUCE,
-                .role = GLI_ROLE_EXPOSE_GET,
-                .incoming_first = incoming_first,
-                .a_buffer = (uint8_t)local.buffer,
-                .dst_buffer = (uint8_t)dst.buffer,
-                .a = local.offset,
-                .dst = dst.offset,
-                .bytes = dst.bytes,
-                .put = put,
-                .n_puts = n_puts,
-                .peer = gli_build_peer(b, from)};
-  if (s.peer != GLI_NO_PEER) gli_build_whole(b, &s);
+  s.role = GLI_ROLE_EXPOSE_GET;
+  s.put = put;
+  s.n_puts = n_puts;
+  gli_build_whole(b, &s);
 }

@@ -113,5 +113,8 @@ void gli_build_empty(gli_builder *b, const gli_plan_params *p);
 
 /* Adds a step on memory of other ranks, uncut. */
 void gli_build_whole(gli_builder *b, gli_step *s);
+/* Fills a RECV_REDUCE. Returns false if it is invalid, or empty. */
+bool gli_build_recv_reduce(gli_builder *b, uint32_t from, gli_range local,
+                           gli_range dst, bool incoming_first, gli_step *s);
 
 #endif

@@ -161,13 +161,6 @@ static void auto_sleep_end(gli_transport *base) {
   atomic_store(&t->look, true);
 }
 
-static void auto_sleep(gli_transport *base, int64_t timeout_ns) {
-  gli_sleep sleep = {.fds = 0};
-  if (auto_sleep_begin(base, &sleep))
-    gli_sleep_wait(&sleep, auto_now_ns(base), timeout_ns);
-  auto_sleep_end(base);
-}
-
 /* Wakes all sleepers: a sleeping thread waits on all children, so waking one of
  * them is enough. */
 static void auto_wake(gli_transport *base) {
@@ -196,7 +189,7 @@ static void auto_set_oversubscribed(gli_transport *base, bool oversubscribed) {
 static void auto_close(gli_transport *base) {
   gli_auto *t = (gli_auto *)base;
   while (gli_auto_waiting_to_deliver(t)) {
-    auto_sleep(base, close_nap_ns);
+    gli_transport_sleep(base, close_nap_ns);
     auto_poll(base);
   }
   close_children(t);
@@ -249,7 +242,9 @@ const gli_transport_ops gli_transport_auto = {
     .obstacle = gli_auto_obstacle,
     .rested = auto_rested,
     .poll = auto_poll,
-    .sleep = auto_sleep,
+    .sleep = gli_transport_sleep,
+    .sleep_begin = auto_sleep_begin,
+    .sleep_end = auto_sleep_end,
     .wake = auto_wake,
     .close = auto_close,
     .forked = auto_forked,

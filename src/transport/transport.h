@@ -419,6 +419,8 @@ static inline void gli_mark_undelivered(gli_transport *t, gli_pair *pair,
 /* Returns the transport with this name, or NULL. The list is in
  * transport/transports.c. */
 const gli_transport_ops *gli_transport_find(const char *name);
+/* Implements `sleep` by its parts. */
+void gli_transport_sleep(gli_transport *t, int64_t timeout_ns);
 /* Returns the transport with this index, or NULL. */
 const gli_transport_ops *gli_transport_at(size_t index);
 

@@ -62,13 +62,12 @@ static void ibv_address(const gli_transport *base, gli_address *address) {
 
 static int ibv_poll(gli_transport *base);
 static void ibv_wake(gli_transport *base);
-static void ibv_sleep(gli_transport *base, int64_t timeout_ns);
 
 static void ibv_close(gli_transport *base) {
   gli_ibv *t = (gli_ibv *)base;
   (void)ibv_poll(base);
   while (t->pairs != NULL) {
-    ibv_sleep(base, close_nap_ns);
+    gli_transport_sleep(base, close_nap_ns);
     (void)ibv_poll(base);
   }
   t->tcp->ops->close(t->tcp);
@@ -186,13 +185,6 @@ static void ibv_sleep_end(gli_transport *base) {
   atomic_store(&t->look, true);
 }
 
-static void ibv_sleep(gli_transport *base, int64_t timeout_ns) {
-  gli_sleep sleep = {.fds = 0};
-  if (ibv_sleep_begin(base, &sleep))
-    gli_sleep_wait(&sleep, ibv_now_ns(base), timeout_ns);
-  ibv_sleep_end(base);
-}
-
 static void ibv_rested(gli_transport *base) {
   gli_ibv *t = (gli_ibv *)base;
   t->tcp->ops->rested(t->tcp);
@@ -253,7 +245,7 @@ const gli_transport_ops gli_transport_ibv = {
     .rma_expose = gli_ibv_rma_expose,
     .rma = gli_ibv_rma,
     .poll = ibv_poll,
-    .sleep = ibv_sleep,
+    .sleep = gli_transport_sleep,
     .wake = ibv_wake,
     .close = ibv_close,
     .forked = ibv_forked,

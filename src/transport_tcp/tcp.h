@@ -165,7 +165,6 @@ bool gli_tcp_wake_open(gli_tcp *t);
 void gli_tcp_wake_close(gli_tcp *t);
 void gli_tcp_wake_reset(gli_tcp *t);
 void gli_tcp_wake(gli_transport *t);
-void gli_tcp_sleep(gli_transport *t, int64_t timeout_ns);
 bool gli_tcp_sleep_begin(gli_transport *t, gli_sleep *sleep);
 void gli_tcp_sleep_end(gli_transport *t);
 

@@ -153,7 +153,7 @@ static void tcp_close(gli_transport *base) {
   t->peers.closing = true;
   gli_tcp_poll(base);
   while (gli_tcp_lingering(t)) {
-    gli_tcp_sleep(base, close_nap_ns);
+    gli_transport_sleep(base, close_nap_ns);
     gli_tcp_poll(base);
   }
   tcp_transport_end(t);
@@ -232,7 +232,7 @@ const gli_transport_ops gli_transport_tcp = {
     .obstacle = gli_tcp_obstacle,
     .rested = tcp_rested,
     .poll = gli_tcp_poll,
-    .sleep = gli_tcp_sleep,
+    .sleep = gli_transport_sleep,
     .wake = gli_tcp_wake,
     .close = tcp_close,
     .forked = tcp_forked,

@@ -60,10 +60,3 @@ void gli_tcp_sleep_end(gli_transport *base) {
   gli_tcp *t = (gli_tcp *)base;
   atomic_fetch_sub(&t->peers.sleepers, 1);
 }
-
-void gli_tcp_sleep(gli_transport *base, int64_t timeout_ns) {
-  gli_sleep sleep = {.fds = 0};
-  if (gli_tcp_sleep_begin(base, &sleep))
-    gli_sleep_wait(&sleep, uv_hrtime(), timeout_ns);
-  gli_tcp_sleep_end(base);
-}
