@@ -16,6 +16,7 @@ gloo_status gli_device_create_towards(const gloo_device_options *options,
                                       const char *towards, gloo_device **device,
                                       gloo_error *error) {
   gloo_device_options o;
+  gli_environment_check();
   gloo_status status =
       gli_options_load(&o, sizeof o, options, "gloo_device_options", error);
   if (status != GLOO_OK) return status;

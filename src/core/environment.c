@@ -1,9 +1,16 @@
 #include "core/environment.h"
 
+#include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/error.h"
+#include "core/log.h"
+#include "core/text.h"
+#include "known_variables.h"
+
+extern char **environ;
 
 const char *gli_environment_read(const char *name) {
   const char *value = getenv(name);
@@ -75,21 +82,89 @@ gloo_status gli_seconds_read(const gli_seconds *variable, int64_t *ns,
                   (double)variable->most_ms / 1e3, variable->none);
 }
 
-/* Uses the program's limit, or the variable if that is GLOO_TIMEOUT_DEFAULT. */
-static gloo_status timeout_resolve(const gli_seconds *variable,
-                                   int64_t option_ns, int64_t *ns,
-                                   gloo_error *error) {
-  *ns = option_ns;
-  if (option_ns != GLOO_TIMEOUT_DEFAULT) return GLOO_OK;
-  return gli_seconds_read(variable, ns, error);
-}
-
 gloo_status gli_timeout_of_start(int64_t option_ns, int64_t *ns,
                                  gloo_error *error) {
-  return timeout_resolve(&timeout_start, option_ns, ns, error);
+  *ns = option_ns;
+  if (option_ns != GLOO_TIMEOUT_DEFAULT) return GLOO_OK;
+  return gli_seconds_read(&timeout_start, ns, error);
 }
 
 gloo_status gli_timeout_of_operations(int64_t option_ns, int64_t *ns,
                                       gloo_error *error) {
-  return timeout_resolve(&timeout_operations, option_ns, ns, error);
+  *ns = option_ns;
+  if (option_ns != GLOO_TIMEOUT_DEFAULT) return GLOO_OK;
+  return gli_seconds_read(&timeout_operations, ns, error);
+}
+
+/* ---- unknown variables --------------------------------------------------- */
+
+enum { NAME_BYTES = 64 };
+
+/* Returns the number of typing errors between two names (Levenshtein, 1966). */
+static size_t name_distance(const char *a, const char *b) {
+  size_t row[NAME_BYTES], n = strlen(b);
+  for (size_t k = 0; k <= n; k++) row[k] = k;
+  for (size_t i = 0; a[i] != '\0'; i++) {
+    size_t corner = i;
+    row[0] = i + 1;
+    for (size_t k = 1; k <= n; k++) {
+      size_t least = corner + (a[i] != b[k - 1]);
+      corner = row[k];
+      if (corner < least) least = corner + 1;
+      if (row[k - 1] < least) least = row[k - 1] + 1;
+      row[k] = least;
+    }
+  }
+  return row[n];
+}
+
+/* Returns the most similar variable: `name` itself if it is known, "" if none
+ * is similar. */
+static const char *closest_name(const char *name) {
+  static const char *const known[] = {GLI_KNOWN_VARIABLES};
+  const char *closest = "";
+  size_t least = 3;
+  for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+    size_t distance = name_distance(name, known[i]);
+    if (distance < least) closest = known[i];
+    if (distance < least) least = distance;
+  }
+  return closest;
+}
+
+/* Returns true for a variable that Kubernetes sets for a service whose name
+ * begins with "gloo". */
+static bool name_is_of_service(const char *name, const char *value) {
+  return strstr(name, "_SERVICE_HOST") || strstr(name, "_SERVICE_PORT") ||
+         (strstr(name, "_PORT") &&
+          (strstr(name, "_TCP") || strstr(name, "_UDP") ||
+           strstr(value, "://")));
+}
+
+gli_long_text gli_environment_unknown(void) {
+  gli_long_text text = {""};
+  for (char **at = environ; at != NULL && *at != NULL; at++) {
+    char name[NAME_BYTES];
+    size_t bytes = strcspn(*at, "=");
+    const char *value = *at + bytes + ((*at)[bytes] == '=');
+    if (strncmp(*at, "GLOO_", 5) != 0 || bytes >= sizeof name || *value == 0)
+      continue;
+    snprintf(name, sizeof name, "%.*s", (int)bytes, *at);
+    const char *closest = closest_name(name);
+    if (strcmp(closest, name) == 0 || name_is_of_service(name, value)) continue;
+    size_t used = strlen(text.text);
+    snprintf(text.text + used, sizeof text.text - used, "%s%s%s%s%s",
+             used > 0 ? ", " : "", name, *closest != 0 ? " (did you mean " : "",
+             closest, *closest != 0 ? "?)" : "");
+  }
+  return text;
+}
+
+void gli_environment_check(void) {
+  static atomic_flag checked = ATOMIC_FLAG_INIT;
+  if (atomic_flag_test_and_set(&checked)) return;
+  gli_long_text unknown = gli_environment_unknown();
+  if (unknown.text[0] != '\0')
+    gli_log(GLOO_LOG_WARN, "environment variables without effect: %s",
+            unknown.text);
 }

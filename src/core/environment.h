@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/text.h"
 #include "gloo_c/status.h"
 
 /* Returns the value, or NULL if the variable is unset or empty: a script that
@@ -17,6 +18,13 @@ const char *gli_environment_read(const char *name);
  * GLOO_ERR_INVALID for other values of the variable. */
 gloo_status gli_switch_read(int option, const char *name, bool by_default,
                             bool *wanted, gloo_error *error);
+
+/* Lists variables whose names begin with GLOO_ and that docs/environment.md
+ * does not name, each with a similar name if there is one; "" if there are
+ * none. */
+gli_long_text gli_environment_unknown(void);
+/* Logs them, once per process. */
+void gli_environment_check(void);
 
 /* ---- times --------------------------------------------------------------- */
 

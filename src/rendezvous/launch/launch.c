@@ -489,6 +489,7 @@ static gloo_status read_place(const launcher *l, gli_launch *launch,
 }
 
 gloo_status gli_launch_read(gli_launch *out, gloo_error *error) {
+  gli_environment_check();
   const launcher *l = find_launcher();
   gli_launch launch = {.launcher = "none", .size = 1};
   gloo_status status = GLOO_OK;
