@@ -4,9 +4,11 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
+#include <unistd.h>
 #include <uv.h>
 
 #include "core/cpu.h"
+#include "core/environment.h"
 #include "core/memory_left.h"
 #include "core/text.h"
 #include "net/host_name.h"
@@ -14,9 +16,8 @@
 #include "net/tcp_address.h"
 #include "rendezvous/store/store.h"
 #include "rendezvous/store/tcp/tcp_connection.h"
+#include "security/trust.h"
 #include "tools/doctor.h"
-#if GLI_LINUX
-#endif
 
 #define MIB ((uint64_t)1 << 20)
 /* Descriptors beyond those of ranks: the program's and the system's. */
@@ -24,12 +25,14 @@ enum { FILES_SPARE = 128 };
 #define REACH_NS INT64_C(3000000000)
 #define LOOKUP_NS INT64_C(1000000000)
 
-void gli_doctor_find(gli_doctor_facts *facts, const char *format, ...) {
+void gli_doctor_find(gli_doctor_facts *facts, const char *id,
+                     const char *format, ...) {
   if (facts->n_findings == GLI_DOCTOR_FINDINGS) return;
+  gli_doctor_finding *f = &facts->findings[facts->n_findings++];
+  (void)snprintf(f->id, sizeof f->id, "%s", id);
   va_list list;
   va_start(list, format);
-  (void)vsnprintf(facts->findings[facts->n_findings++], GLI_DOCTOR_TEXT, format,
-                  list);
+  (void)vsnprintf(f->text, sizeof f->text, format, list);
   va_end(list);
 }
 
@@ -40,7 +43,8 @@ static void list_interfaces(gli_doctor_facts *facts) {
   gloo_error error;
   bool up = false;
   if (gli_interfaces_read(&all, &error) != GLOO_OK) {
-    gli_doctor_find(facts, "%.150s; let this process use netlink sockets",
+    gli_doctor_find(facts, "no_netlink",
+                    "%.150s; let this process use netlink sockets",
                     error.message);
     return;
   }
@@ -49,7 +53,7 @@ static void list_interfaces(gli_doctor_facts *facts) {
     up = up || (all.list[i].up && !all.list[i].loopback);
   gli_interfaces_free(&all);
   if (!up)
-    gli_doctor_find(facts,
+    gli_doctor_find(facts, "no_interface",
                     "no network interface except loopback is up, so ranks on "
                     "other hosts cannot connect; bring one up");
 }
@@ -66,7 +70,7 @@ static void check_name(const gli_launch *launch, const gli_store_url *url,
     return;
   char text[GLI_ENDPOINT_TEXT_BYTES];
   gli_endpoint_text(&found.at[0], text);
-  gli_doctor_find(facts,
+  gli_doctor_find(facts, "name_is_loopback",
                   "'%s' resolves to %s on this host, which is loopback; remove "
                   "the name from that line of /etc/hosts, or use an address",
                   gli_quote(url->host).text, text);
@@ -125,7 +129,7 @@ static void look_at_limits(uint32_t ranks, gli_doctor_facts *facts) {
   /* Two for each pair, if all ranks communicate with all others. */
   uint64_t wanted = 2 * (uint64_t)ranks + FILES_SPARE;
   if (facts->files < wanted)
-    gli_doctor_find(facts,
+    gli_doctor_find(facts, "open_files",
                     "this process may open %llu files, and %u ranks may take "
                     "%llu; ulimit -n %llu",
                     (unsigned long long)facts->files, (unsigned)ranks,
@@ -139,7 +143,7 @@ static void look_at_memory(gli_doctor_facts *facts) {
   if (statvfs("/dev/shm", &shared) == 0)
     facts->shared_left = (uint64_t)shared.f_bavail * shared.f_frsize;
   if (facts->memory_left < 256 * MIB)
-    gli_doctor_find(facts,
+    gli_doctor_find(facts, "memory",
                     "only %llu MiB of memory are left for this process; give "
                     "the machine or its control group more",
                     (unsigned long long)(facts->memory_left / MIB));
@@ -151,9 +155,55 @@ static void look_at_transports(gli_doctor_facts *facts) {
   for (size_t i = 0; i < 1 + (size_t)GLI_LINUX; i++) {
     gloo_error error;
     if (gloo_transport_usable(names[i], &error) != GLOO_OK)
-      gli_doctor_find(facts, "transport %s does not work here: %.150s",
-                      names[i], error.message);
+      gli_doctor_find(facts, "transport",
+                      "transport %s does not work here: %.150s", names[i],
+                      error.message);
   }
+}
+
+/* Reports peers that are not authenticated. PMI launchers distribute a secret
+ * if the ranks have none. */
+static void look_at_security(const gli_launch *launch,
+                             gli_doctor_facts *facts) {
+  gli_trust trust;
+  const char *scheme = launch->store;
+  facts->openssl = gli_openssl_version() != NULL;
+  facts->auth = GLI_DOCTOR_AUTH_UNUSED;
+  if (launch->size == 1) return;
+  facts->auth = GLI_DOCTOR_AUTH_NONE;
+  if (gli_trust_read(NULL, 0, &trust, NULL) != GLOO_OK)
+    return; /* gloo_init reports it */
+  bool told = facts->openssl != 0 && (strncmp(scheme, "pmi:", 4) == 0 ||
+                                      strncmp(scheme, "pmix:", 5) == 0);
+  if (trust.silent) {
+    facts->auth = GLI_DOCTOR_AUTH_OFF;
+  } else if (trust.asks || told) {
+    facts->auth = GLI_DOCTOR_AUTH_ON;
+  } else if (facts->openssl == 0) {
+    gli_doctor_find(facts, "no_openssl",
+                    "this library was built without OpenSSL, so ranks do not "
+                    "authenticate each other: anyone who can reach their ports "
+                    "can join the job; install OpenSSL 3 with its headers "
+                    "(libssl-dev) and build the library again, or set "
+                    "GLOO_SECURITY=off to accept this");
+  } else {
+    gli_doctor_find(facts, "no_secret",
+                    "no job secret is set, so ranks do not authenticate each "
+                    "other: anyone who can reach their ports can join the job; "
+                    "set GLOO_JOB_SECRET to the same value on all ranks "
+                    "(openssl rand -hex 32), or GLOO_SECURITY=off to accept "
+                    "this");
+  }
+  gli_trust_release(&trust);
+}
+
+static void look_at_variables(gli_doctor_facts *facts) {
+  gli_long_text unknown = gli_environment_unknown();
+  if (unknown.text[0] != '\0')
+    gli_doctor_find(facts, "unknown_variable",
+                    "environment variables without effect: %s; correct or "
+                    "remove them",
+                    unknown.text);
 }
 
 void gli_doctor_look(const gli_launch *launch, gli_doctor_facts *facts) {
@@ -163,6 +213,9 @@ void gli_doctor_look(const gli_launch *launch, gli_doctor_facts *facts) {
   if (uv_os_gethostname(facts->host, &bytes) != 0)
     (void)snprintf(facts->host, sizeof facts->host, "unknown");
   facts->cores = gli_cpu_effective();
+  gli_cores_here(&facts->bound);
+  long online = sysconf(_SC_NPROCESSORS_ONLN);
+  facts->online = online > 0 ? (uint32_t)online : 0;
 #if GLI_LINUX
   facts->quota = gli_cpu_quota("");
 #endif
@@ -170,6 +223,8 @@ void gli_doctor_look(const gli_launch *launch, gli_doctor_facts *facts) {
   look_at_limits(launch->size, facts);
   look_at_memory(facts);
   look_at_transports(facts);
+  look_at_security(launch, facts);
+  look_at_variables(facts);
   gli_store_url url;
   if (launch->size > 1 &&
       gli_store_url_read(launch->store, &url, NULL) == GLOO_OK &&

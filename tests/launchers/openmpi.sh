@@ -8,6 +8,10 @@ openmpi() { # name, library of MPI, mpirun
   meetings "$1" pmix "$3" -n 4
   carries "$1" "$3" -n 4
   strangers "$1" "$3" -n 4
+  # mpirun binds each of two ranks to its own core.
+  play "$3" --bind-to core -n 2 "$gloo" doctor
+  [ "$status" -eq 0 ] && has "$out" "1 core" && ! has "$out" "share" >/dev/null
+  result "$1: ranks bound to different cores share none" "$scratch/all"
   beside_mpi "$1" pmix "$2" "init meet end" "$3" -n 4
   beside_mpi "$1" pmix "$2" "init meet end meet" "$3" -n 4
   for without in "-u PMIX_NAMESPACE" "-u PMIX_NAMESPACE -u PMIX_RANK"; do
