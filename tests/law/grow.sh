@@ -10,7 +10,7 @@ project=$1 build=$2 cc=$3
 . "$(dirname "$0")/../tools/tap.sh"
 
 mkdir "$scratch/grown"
-cp -R "$project/include" "$project/src" "$project/cmake" "$project/meson.build" "$project/meson_options.txt" \
+cp -R "$project/include" "$project/src" "$project/cmake" "$project/scripts" "$project/meson.build" "$project/meson_options.txt" \
   "$project/gloo_c.map" "$scratch/grown"
 # A field at the end of each, and a zero for it in the initialiser.
 awk -v list="$scratch/structs" '
