@@ -22,11 +22,13 @@ has_library() { # pkg-config name
 }
 
 # What a build needs besides the compiler, by names of Debian: all but the last three are
-# required. README.md and docs/guide/start.md name them as well.
-build_packages=(meson ninja-build pkg-config libuv1-dev libssl-dev libhiredis-dev libibverbs-dev)
+# required. README.md and docs/guide/start.md name them as well. Without dpkg-dev meson installs
+# to lib64, where Debian's linker and pkg-config do not look.
+build_packages=(dpkg-dev meson ninja-build pkg-config libuv1-dev libssl-dev libhiredis-dev libibverbs-dev)
 
 lacks_package() { # name
   case $1 in
+    dpkg-dev) command -v dpkg >/dev/null && ! command -v dpkg-architecture >/dev/null ;;
     meson | pkg-config) ! command -v "$1" >/dev/null ;;
     ninja-build) ! command -v ninja >/dev/null ;;
     libuv1-dev) ! has_library libuv ;;
@@ -43,7 +45,7 @@ lacks_package() { # name
 missing_packages() { # compiler, ["tests"]
   local missing=() package
   compiles "$1" || missing+=("$1" libc6-dev)
-  for package in "${build_packages[@]:0:4}" ${2:+libcmocka-dev}; do
+  for package in "${build_packages[@]:0:5}" ${2:+libcmocka-dev}; do
     ! lacks_package "$package" || missing+=("$package")
   done
   echo "${missing[*]}"
@@ -53,7 +55,7 @@ missing_packages() { # compiler, ["tests"]
 # started by tests: redis-tools has its program, and is no service that starts by itself.
 wished_packages() { # ["tests", options of meson test...]
   local wished=() package
-  for package in "${build_packages[@]:4}" ${1:+redis-tools}; do
+  for package in "${build_packages[@]:5}" ${1:+redis-tools}; do
     ! lacks_package "$package" || wished+=("$package")
   done
   [[ " $* " != *" --suite ibv "* ]] || wished+=("$(wished_packages_ibv | tr '\n' ' ')")
