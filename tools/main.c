@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/text.h"
 #include "gloo_c/version.h"
 #include "tools/run.h"
 #include "tools/tools.h"
@@ -37,9 +38,9 @@ static void print_help(FILE *to) {
 /* Returns the command within two typing errors of `name`, or NULL. */
 static const char *closest_tool(const char *name) {
   const char *closest = NULL;
-  int least = GLI_TYPING_ERRORS + 1;
+  size_t least = GLI_TYPING_ERRORS + 1;
   for (int i = 0; i < N_TOOLS; i++) {
-    int distance = gli_word_distance(name, gli_tools[i].name);
+    size_t distance = gli_word_distance(name, gli_tools[i].name);
     if (distance >= least) continue;
     least = distance;
     closest = gli_tools[i].name;

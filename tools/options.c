@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/text.h"
 #include "tools/tools.h"
 
 int gli_usage_error(const gli_command *command, const char *format, ...) {
@@ -133,31 +134,6 @@ static gli_parse store_value(const gli_command *command,
   return good ? GLI_PARSE_OK : bad_value(command, option, text);
 }
 
-/* ---- guesses ------------------------------------------------------------- */
-
-/* The optimal string alignment distance (Damerau, 1964). */
-int gli_word_distance(const char *a, const char *b) {
-  enum { ROOM = 24 };
-  int d[ROOM][ROOM];
-  int n = (int)strlen(a), m = (int)strlen(b);
-  if (n >= ROOM || m >= ROOM) return ROOM;
-  for (int i = 0; i <= n; i++)
-    for (int k = 0; k <= m; k++) {
-      int best = i == 0 ? k : i;
-      if (i > 0 && k > 0) {
-        bool same = a[i - 1] == b[k - 1];
-        best = d[i - 1][k - 1] + (same ? 0 : 1);
-        if (d[i - 1][k] + 1 < best) best = d[i - 1][k] + 1;
-        if (d[i][k - 1] + 1 < best) best = d[i][k - 1] + 1;
-      }
-      if (i > 1 && k > 1 && a[i - 1] == b[k - 2] && a[i - 2] == b[k - 1] &&
-          d[i - 2][k - 2] + 1 < best)
-        best = d[i - 2][k - 2] + 1;
-      d[i][k] = best;
-    }
-  return d[n][m];
-}
-
 /* ---- help ---------------------------------------------------------------- */
 
 static gli_help *show_help = NULL;
@@ -234,7 +210,8 @@ static const gli_option *one_dash_option(const gli_command *command,
 static const gli_option *guess_option(const gli_command *command,
                                       const char *word) {
   const gli_option *closest = NULL, *begun = NULL;
-  int least = GLI_TYPING_ERRORS + 1, n_begun = 0;
+  size_t least = GLI_TYPING_ERRORS + 1;
+  int n_begun = 0;
   size_t length = strlen(word);
   for (size_t i = 0; i < command->n_options && length > 1; i++) {
     const gli_option *option = &command->options[i];
@@ -242,7 +219,7 @@ static const gli_option *guess_option(const gli_command *command,
       begun = option;
       n_begun++;
     }
-    int distance = gli_word_distance(word, option->name);
+    size_t distance = gli_word_distance(word, option->name);
     if (distance >= least) continue;
     least = distance;
     closest = option;

@@ -56,11 +56,8 @@ gli_parse gli_options_parse(const gli_command *command, int argc, char **argv,
 typedef void gli_help(const gli_command *command, void *to);
 void gli_options_on_help(gli_help *show, void *to);
 
-/* Returns the number of letters to insert, delete, replace or swap with the
- * next one to turn one word into the other; a large number if a word is long. A
- * guess is at most GLI_TYPING_ERRORS away. */
+/* Greatest distance of a guess (gli_word_distance). */
 enum { GLI_TYPING_ERRORS = 2 };
-int gli_word_distance(const char *a, const char *b);
 
 /* Prints "gloo NAME: " and a sentence to standard error, and returns
  * GLI_EXIT_USAGE, so that a caller can write `return gli_usage_error(...)`. */

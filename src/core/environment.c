@@ -100,24 +100,6 @@ gloo_status gli_timeout_of_operations(int64_t option_ns, int64_t *ns,
 
 enum { NAME_BYTES = 64 };
 
-/* Returns the number of typing errors between two names (Levenshtein, 1966). */
-static size_t name_distance(const char *a, const char *b) {
-  size_t row[NAME_BYTES], n = strlen(b);
-  for (size_t k = 0; k <= n; k++) row[k] = k;
-  for (size_t i = 0; a[i] != '\0'; i++) {
-    size_t corner = i;
-    row[0] = i + 1;
-    for (size_t k = 1; k <= n; k++) {
-      size_t least = corner + (a[i] != b[k - 1]);
-      corner = row[k];
-      if (corner < least) least = corner + 1;
-      if (row[k - 1] < least) least = row[k - 1] + 1;
-      row[k] = least;
-    }
-  }
-  return row[n];
-}
-
 /* Returns the most similar variable: `name` itself if it is known, "" if none
  * is similar. */
 static const char *closest_name(const char *name) {
@@ -125,7 +107,7 @@ static const char *closest_name(const char *name) {
   const char *closest = "";
   size_t least = 3;
   for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-    size_t distance = name_distance(name, known[i]);
+    size_t distance = gli_word_distance(name, known[i]);
     if (distance < least) closest = known[i];
     if (distance < least) least = distance;
   }

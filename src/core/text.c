@@ -151,3 +151,21 @@ void gli_make_printable(char *text) {
     s += length;
   }
 }
+
+size_t gli_word_distance(const char *a, const char *b) {
+  size_t row[64], n = strlen(b);
+  if (n >= sizeof row / sizeof *row) return n;
+  for (size_t k = 0; k <= n; k++) row[k] = k;
+  for (size_t i = 0; a[i] != '\0'; i++) {
+    size_t corner = i;
+    row[0] = i + 1;
+    for (size_t k = 1; k <= n; k++) {
+      size_t least = corner + (a[i] != b[k - 1]);
+      corner = row[k];
+      if (corner < least) least = corner + 1;
+      if (row[k - 1] < least) least = row[k - 1] + 1;
+      row[k] = least;
+    }
+  }
+  return row[n];
+}

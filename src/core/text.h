@@ -39,4 +39,8 @@ gli_long_text gli_missing_ranks(const bool *present, size_t size);
  * these). All other UTF-8 remains. */
 void gli_make_printable(char *text);
 
+/* Returns the number of letters to insert, delete or replace to turn one word
+ * into the other (Levenshtein, 1966); the length of `b` if that is above 63. */
+size_t gli_word_distance(const char *a, const char *b);
+
 #endif
