@@ -15,7 +15,7 @@ LINE = re.compile(r"^loss (\d+) (\d+) (\S+)$", re.M)  # rank, step, float.hex()
 SAID = re.compile(r'the backend "gloo" of torch\.distributed is gloo_c \S+ in this job')
 
 
-def run(command, folder, replaced, timeout=300):
+def run(command, folder, replaced, timeout=900):
     """Returns the status and the output of a command, whose processes end with it. `python` and programs
     of the environment are found first."""
     variables = {name: value for name, value in os.environ.items() if not name.startswith(("GLOO_", "TORCH_"))}
@@ -44,7 +44,7 @@ def run(command, folder, replaced, timeout=300):
 def check_losses(tmp_path):
     """Runs a command with gloo, then with gloo_c in its place, and compares the losses of each rank and
     step: lines "loss RANK STEP HEX". They are equal bit by bit on two ranks, where the sum has one order."""
-    def check(command, ranks, steps, timeout=300):
+    def check(command, ranks, steps, timeout=900):
         found = {}
         for replaced in (False, True):
             folder = tmp_path / ("gloo_c" if replaced else "gloo")

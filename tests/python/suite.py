@@ -42,7 +42,7 @@ def told(good, name, text="", skipped=None):
 
 
 def run(*command, **options):
-    options.setdefault("timeout", 2400)
+    options.setdefault("timeout", 5400)
     done = subprocess.run([str(part) for part in command], stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                           errors="replace", check=False, **options)
