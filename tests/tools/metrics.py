@@ -37,8 +37,8 @@ servers: list["Server"] = []
 class Server:
     """gloo metrics with --listen; its port and host are those that it prints."""
 
-    def __init__(self, *words: str, address: str = "127.0.0.1:0", program: list[str] | None = None) -> None:
-        self.process = subprocess.Popen([*(program or []), GLOO, "metrics", "--listen", address, *words],
+    def __init__(self, *words: str, address: str = "127.0.0.1:0") -> None:
+        self.process = subprocess.Popen([GLOO, "metrics", "--listen", address, *words],
                                         stdout=subprocess.PIPE, text=True)
         servers.append(self)
         assert self.process.stdout is not None
