@@ -57,7 +57,7 @@ reports() {
 
 release --dry-run
 # shellcheck disable=SC2016
-[ "$status" -eq 0 ] && has "$out" '$ git tag -a -m gloo_c' && has "$out" "0 of the checks are open" &&
+[ "$status" -eq 0 ] && has "$out" '$ git tag -a -m gloo_c' && has "$out" "open checks: 0" &&
   [ -z "$(git tag)" ] && [ ! -e build-release ]
 result "a dry run prints the commands and changes nothing"
 
