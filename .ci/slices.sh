@@ -8,7 +8,7 @@ slices='1|launchers|^(tests/launchers/|tools/run|src/rendezvous/launch/)
 2|python|^(python/(gloo_c/([^/]*$|torch/)|mpi/|cdef)|tests/python/|pyproject)
 3|jax|^(python/(gloo_c/jax/|xla/|gloo_c_autoload|gloo_c/torch/_replace)|tests/(python/test_jax|frameworks/)|examples/frameworks/)
 4|rdma|^(src/transport_ibv/|tests/transport_ibv/)
-5|packages|^(debian/|cmake/|examples/(ci|docker|kubernetes)|\.github/|share/|tools/metrics|tests/(consumers|recipes)/|\.ci/(debian|wheels)|tests/law/grow|scripts/wheels|pyproject)
+5|packages|^(debian/|cmake/|CMakeLists|docs/guide/build|scripts/(after-install|wheels)|examples/(ci|docker|kubernetes)|\.github/|share/|tools/metrics|tests/(consumers|recipes)/|\.ci/(debian|install|wheels)$|tests/law/grow|pyproject)
 6|big-endian|^\.ci/emulated
 7|gpus|^(src/(engine/memory|plan)/.*(cuda|staged)|tests/cuda/)
 8|faults|^tests/faults/
@@ -70,7 +70,8 @@ slice_rdma() { tested rdma --suite=ibv --without=matrix --without=jobs; }
 
 slice_packages() {
   check "site" check_site
-  suite debian .ci/debian
+  suite debian .ci/debian "$logs/packages"
+  suite install .ci/install "$logs/packages"
   suite wheels .ci/wheels
   tested consumers --suite=consumers --suite=growth --suite=prometheus
   TEST_PART=${TEST_PART-$(chosen_by_tree 5 8)/5} tested recipes --suite=recipes
