@@ -70,9 +70,14 @@ static bool mpi_is_set(const char *value) {
   return value != NULL && value[0] != '\0';
 }
 
+/* Without GLOO_MPI_TIMEOUT the library reads and checks GLOO_TIMEOUT. */
 static bool mpi_timeout_read(gloo_error *error) {
   const char *text = getenv("GLOO_MPI_TIMEOUT");
   char *end = NULL;
+  if (!mpi_is_set(text) && mpi_is_set(getenv("GLOO_TIMEOUT"))) {
+    mpi_world.timeout_ns = GLOO_TIMEOUT_DEFAULT;
+    return true;
+  }
   long seconds = MPI_TIMEOUT_S;
   if (mpi_is_set(text)) seconds = strtol(text, &end, 10);
   if (seconds < 1 || seconds > 10000000 || (end != NULL && *end != '\0')) {
@@ -101,8 +106,9 @@ static bool mpi_ranks_are_known(gloo_error *error) {
 static bool mpi_world_add(gloo_context *context, gloo_error *error) {
   gloo_context *self = NULL;
   int rank = gloo_context_rank(context);
-  gloo_context_set_timeout(context, mpi_world.timeout_ns, NULL);
-  if (gloo_context_subset(context, &rank, 1, NULL, &self, error) != GLOO_OK) {
+  if (gloo_context_set_timeout(context, mpi_world.timeout_ns, error) !=
+          GLOO_OK ||
+      gloo_context_subset(context, &rank, 1, NULL, &self, error) != GLOO_OK) {
     gloo_context_destroy(context);
     return false;
   }
@@ -122,7 +128,9 @@ static bool mpi_world_make(gloo_error *error) {
   gloo_init_options init = GLOO_INIT_OPTIONS_INIT;
   gloo_context *context = NULL;
   if (!mpi_timeout_read(error) || !mpi_ranks_are_known(error)) return false;
-  options.timeout_ns = mpi_meeting_ns();
+  options.timeout_ns = mpi_world.timeout_ns == GLOO_TIMEOUT_DEFAULT
+                           ? MPI_MEETING_S * SECOND
+                           : mpi_meeting_ns();
   init.context = &options;
   if (gloo_init(&init, &context, error) != GLOO_OK) return false;
   return mpi_world_add(context, error);

@@ -208,6 +208,8 @@ def test_a_timeout_that_is_none_is_refused():
     for value in ("soon", "0", "-5", "3s"):
         alone(f"bad('OTHER', 'GLOO_MPI_TIMEOUT is \"{value}\"', 'Init', None, None)", RANK="0",
               WORLD_SIZE="1", MASTER_ADDR="127.0.0.1", MASTER_PORT="1", GLOO_MPI_TIMEOUT=value)
+    alone("bad('OTHER', 'GLOO_TIMEOUT is \\'soon\\'', 'Init', None, None)", RANK="0",
+          WORLD_SIZE="1", MASTER_ADDR="127.0.0.1", MASTER_PORT="1", GLOO_TIMEOUT="soon")
 
 
 LATE = HEAD + """
@@ -226,8 +228,11 @@ print("done")
 """
 
 
-def test_a_communicator_that_not_all_make_fails_in_time(job, monkeypatch):
-    monkeypatch.setenv("GLOO_MPI_TIMEOUT", "2")
+@pytest.mark.parametrize("variables", [{"GLOO_MPI_TIMEOUT": "2"}, {"GLOO_TIMEOUT": "2"},
+                                       {"GLOO_MPI_TIMEOUT": "2", "GLOO_TIMEOUT": "600"}])
+def test_a_communicator_that_not_all_make_fails_in_time(job, monkeypatch, variables):
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
     status, said = job(LATE, 2)
     assert status == 0 and said.count("done") == 2, said
     assert "gloo_c: MPI_Comm_split: " in said

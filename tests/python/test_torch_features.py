@@ -36,3 +36,22 @@ def test_feature(size, feature):
 def test_all_ranks_end_well(size):
     status, text = said(size)
     assert status == [0] * size, text[-3000:]
+
+
+TIMEOUT = """
+import datetime, sys
+import torch.distributed as dist
+import gloo_c.torch
+given = {"timeout": datetime.timedelta(seconds=9)} if sys.argv[1:] else {}
+dist.init_process_group("gloo_c", **given)
+print("timeout", dist.group.WORLD.options._timeout.total_seconds())
+"""
+
+
+@pytest.mark.parametrize("value, given, expected", [
+    ("", [], "timeout 1800.0"), ("7.5", [], "timeout 7.5"), ("7.5", ["given"], "timeout 9.0"),
+    ("soon", [], "GLOO_TIMEOUT is 'soon'; it must be a number of seconds from 0.001 to 1000000")])
+def test_gloo_timeout_is_that_of_groups_without_one(monkeypatch, value, given, expected):
+    monkeypatch.setenv("GLOO_TIMEOUT", value)
+    _status, text = run_ranks(1, "-c", TIMEOUT, *given)[0]
+    assert expected in text, text[-3000:]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import sys
 from datetime import timedelta
 from types import FrameType
@@ -215,6 +217,7 @@ def make(options: Any, pg_options: Any = None) -> Operations:
     elif pg_options is not None and device is None:
         raise TypeError(f"the backend {BACKEND} takes a gloo_c.Device, a gloo_c.Context or options of "
                         f"PyTorch with a _timeout as pg_options, not {type(pg_options).__name__}")
+    timeout = _timeout_from_environment(timeout)
     whole = _is_whole(sys._getframe().f_back)
     if not whole and not parts_can_be_made:
         raise NotImplementedError(f"PyTorch {torch.__version__} cannot have the backend {BACKEND} for "
@@ -237,6 +240,20 @@ def _timeout_of(given: timedelta, pg_options: Any) -> timedelta:
                          "GLOO_SOCKET_IFNAME")
     default = dist.distributed_c10d.default_pg_timeout
     return given if given != default else pg_options._timeout
+
+
+def _timeout_from_environment(given: timedelta) -> timedelta:
+    """Returns GLOO_TIMEOUT in place of PyTorch's default, which a group has that was given none."""
+    text = os.environ.get("GLOO_TIMEOUT", "")
+    if not text or given != dist.distributed_c10d.default_pg_timeout:
+        return given
+    if text == "none":
+        return _LONGEST
+    seconds = float(text) if re.fullmatch(r"[0-9]+(\.[0-9]*)?", text) else 0.0
+    if not 0.001 <= seconds <= 1000000:
+        raise ValueError(f"GLOO_TIMEOUT is '{text}'; it must be a number of seconds from 0.001 to "
+                         "1000000, or 'none' for no limit")
+    return timedelta(seconds=seconds)
 
 
 def register() -> None:
