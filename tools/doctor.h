@@ -21,7 +21,7 @@ typedef struct gli_doctor_finding {
   char id[24], text[GLI_DOCTOR_TEXT]; /* text: "problem; remedy" */
 } gli_doctor_finding;
 
-/* Whether ranks authenticate each other. */
+/* Authentication of ranks. */
 typedef enum gli_doctor_auth {
   GLI_DOCTOR_AUTH_NONE, /* no secret, or no OpenSSL */
   GLI_DOCTOR_AUTH_ON,

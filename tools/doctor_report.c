@@ -1,4 +1,4 @@
-/* What `gloo doctor` finds by comparing ranks, and its report as text. */
+/* Comparison of ranks, and the report of `gloo doctor` as text. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -46,7 +46,7 @@ typedef struct job {
   uint64_t drain_ends;
   int exit_status, also_failed;
   int lost;           /* ranks lost without ending the job */
-  uint64_t oom_kills; /* those counted so far, see gli_memory_kills */
+  uint64_t oom_kills; /* the count of gli_memory_kills so far */
   bool failed, finished;
 } job;
 
