@@ -18,7 +18,7 @@ typedef struct gli_completions {
   size_t n;
 } gli_completions;
 
-/* What an operand or the value of an option is. */
+/* The kind of an operand, or of the value of an option. */
 typedef enum gli_completed_kind {
   GLI_COMPLETE_NOTHING, /* a number, a name */
   GLI_COMPLETE_WORDS,   /* one of the words of gli_completion_values */

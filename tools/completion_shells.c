@@ -1,4 +1,4 @@
-/* The completions that `gloo completion` prints, for each shell. */
+/* Writers of the completion of each shell. */
 #include <string.h>
 
 #include "tools/completion.h"

@@ -32,7 +32,7 @@ static const gli_option options[] = {
     {"ranks", 'n', GLI_OPTION_TEXT, &ranks_text, "N",
      "number of ranks; with --check-all also a range, 1-64", 0, 0},
     {"rank", 'r', GLI_OPTION_INTEGER, &rank, "R",
-     "whose plan (0; with --json all)", 0, MAX_RANKS},
+     "rank to print (0; with --json all)", 0, MAX_RANKS},
     {"algorithm", 'a', GLI_OPTION_TEXT, &algorithm_name, "NAME",
      "algorithm (the library's choice)", 0, 0},
     {"count", 'c', GLI_OPTION_INTEGER, &count, "N",

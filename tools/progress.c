@@ -14,7 +14,7 @@ enum { FIRST_S = 2, LINE = 160 };
 static struct {
   bool on;
   uv_thread_t thread;
-  uv_mutex_t lock; /* of all below but `done` */
+  uv_mutex_t lock; /* protects all members below but `done` */
   uv_cond_t change;
   bool ending, shown;
   const char *command;
