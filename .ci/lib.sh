@@ -11,8 +11,8 @@ export TEST_TIMES=$logs/times # scripts/count-tests appends to it
 # Packages for building and for every test; a test whose package is missing is skipped.
 wanted=(abigail-tools build-essential binutils clang clang-format clang-tidy cppcheck
   cmake iproute2 libclang-rt-14-dev libcmocka-dev libhiredis-dev libibverbs-dev
-  libssl-dev libuv1-dev meson mmdebstrap ninja-build pkg-config procps python3 python3-dev python3-venv redis-tools
-  shellcheck strace util-linux valgrind)
+  libjansson-dev libssl-dev libuv1-dev meson mmdebstrap ninja-build pkg-config procps python3 python3-dev python3-venv
+  redis-tools shellcheck strace util-linux valgrind)
 
 install_wanted() {
   local missing=() package

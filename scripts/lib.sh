@@ -21,10 +21,11 @@ has_library() { # pkg-config name
   command -v pkg-config >/dev/null && pkg-config --exists "$1"
 }
 
-# What a build needs besides the compiler, by names of Debian: all but the last three are
+# What a build needs besides the compiler, by names of Debian: all but the last four are
 # required. README.md and docs/guide/start.md name them as well. Without dpkg-dev meson installs
 # to lib64, where Debian's linker and pkg-config do not look.
-build_packages=(dpkg-dev meson ninja-build pkg-config libuv1-dev libssl-dev libhiredis-dev libibverbs-dev)
+build_packages=(dpkg-dev meson ninja-build pkg-config libuv1-dev libssl-dev libhiredis-dev libibverbs-dev
+  libjansson-dev)
 
 lacks_package() { # name
   case $1 in
@@ -35,6 +36,7 @@ lacks_package() { # name
     libssl-dev) ! has_library openssl ;;
     libhiredis-dev) ! has_library hiredis ;;
     libibverbs-dev) ! has_library libibverbs ;;
+    libjansson-dev) ! has_library jansson ;;
     libcmocka-dev) ! has_library cmocka ;;
     redis-tools) ! command -v redis-server >/dev/null && ! command -v redis-check-rdb >/dev/null ;;
   esac

@@ -328,5 +328,6 @@ int gli_tool_top(int argc, char **argv) {
     return gli_usage_error(&command,
                            "use only one of DIRECTORY, --pid and --job");
   if (interval_s <= 0) interval_s = once ? 0.5 : 1;
+  if (n == 0) (void)gli_trace_readable(command.name); /* shown without calls */
   return top_watch(n == 1 ? argv[0] : NULL);
 }

@@ -203,6 +203,7 @@ int gli_tool_trace(int argc, char **argv) {
   bool asks = choice.process != 0 || choice.job != NULL;
   if (asks && (n > 0 || (choice.process != 0 && choice.job != NULL)))
     return gli_usage_error(&command, "use only one of files, --pid and --job");
+  if (!gli_trace_readable(command.name)) return GLI_EXIT_FAILED;
   if (asks) return gli_trace_running(&choice, patience_s, timeline);
   if (n == 0)
     return gli_usage_error(&command,

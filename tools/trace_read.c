@@ -1,9 +1,12 @@
 #include "tools/trace_read.h"
 
 #include <errno.h>
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "core/text.h"
 
 #define FILE_BYTES_MAX ((size_t)1 << 30)
 enum { RANKS_MAX = 65536 };
@@ -12,17 +15,24 @@ enum { RANKS_MAX = 65536 };
 
 /* ---- fields -------------------------------------------------------------- */
 
-static int64_t read_integer(const gli_json_value *object, const char *key) {
-  const gli_json_value *v = gli_json_get(object, key, GLI_JSON_INTEGER);
-  return v != NULL ? (int64_t)v->integer : -1;
+/* Negative numbers count as missing. */
+static int64_t read_integer(const json_t *object, const char *key) {
+  const json_t *v = json_object_get(object, key);
+  int64_t number = json_is_integer(v) ? json_integer_value(v) : -1;
+  return number < 0 ? -1 : number;
 }
 
-static const char *read_text(const gli_json_value *object, const char *key) {
-  const gli_json_value *v = gli_json_get(object, key, GLI_JSON_TEXT);
-  return v != NULL ? v->text : "";
+static const char *read_text(const json_t *object, const char *key) {
+  const json_t *v = json_object_get(object, key);
+  return json_is_string(v) ? json_string_value(v) : "";
 }
 
-static bool read_state(const gli_json_value *object, gli_traced_state *state) {
+static const json_t *read_list(const json_t *object, const char *key) {
+  const json_t *v = json_object_get(object, key);
+  return json_is_array(v) ? v : NULL;
+}
+
+static bool read_state(const json_t *object, gli_traced_state *state) {
   static const char *const names[] = {"scheduled", "started", "completed",
                                       "failed"};
   const char *text = read_text(object, "state");
@@ -36,18 +46,20 @@ static bool read_state(const gli_json_value *object, gli_traced_state *state) {
 
 /* ---- operations ---------------------------------------------------------- */
 
-static bool are_ranks(const gli_json_value *list, int64_t size) {
-  const gli_json_value *v = list != NULL ? list->first : NULL;
-  while (v != NULL && v->kind == GLI_JSON_INTEGER && (int64_t)v->integer < size)
-    v = v->next;
-  return v == NULL;
+static bool are_ranks(const json_t *list, int64_t size) {
+  for (size_t i = 0; i < json_array_size(list); i++) {
+    const json_t *v = json_array_get(list, i);
+    if (!json_is_integer(v) || json_integer_value(v) < 0 ||
+        json_integer_value(v) >= size)
+      return false;
+  }
+  return true;
 }
 
 /* Returns an error, or NULL. `shift_ns` is the difference between its times and
  * times since 1970. */
-static const char *read_operation(const gli_json_value *v, int64_t size,
-                                  int64_t now_ns, int64_t shift_ns,
-                                  gli_traced *o) {
+static const char *read_operation(const json_t *v, int64_t size, int64_t now_ns,
+                                  int64_t shift_ns, gli_traced *o) {
   *o = (gli_traced){
       .call = read_text(v, "call"),
       .group = read_text(v, "group"),
@@ -65,7 +77,7 @@ static const char *read_operation(const gli_json_value *v, int64_t size,
       .status = read_text(v, "status"),
       .started_ns = read_integer(v, "started_ns"),
       .ended_ns = read_integer(v, "ended_ns"),
-      .waits = gli_json_get(v, "waits_for", GLI_JSON_LIST),
+      .waits = read_list(v, "waits_for"),
   };
   o->receives = strcmp(o->call, "receive") == 0;
   o->message = o->receives || strcmp(o->call, "send") == 0;
@@ -83,16 +95,15 @@ static const char *read_operation(const gli_json_value *v, int64_t size,
   return NULL;
 }
 
-static const char *read_operations(gli_trace_file *f,
-                                   const gli_json_value *list,
+static const char *read_operations(gli_trace_file *f, const json_t *list,
                                    int64_t shift_ns) {
-  size_t n = 0;
-  for (const gli_json_value *v = list->first; v != NULL; v = v->next) n++;
+  size_t n = json_array_size(list);
   f->operations = calloc(n + 1, sizeof *f->operations);
   if (f->operations == NULL) return "out of memory";
-  for (const gli_json_value *v = list->first; v != NULL; v = v->next) {
-    const char *wrong = read_operation(v, f->size, f->now_ns, shift_ns,
-                                       &f->operations[f->n_operations]);
+  for (size_t i = 0; i < n; i++) {
+    const char *wrong =
+        read_operation(json_array_get(list, i), f->size, f->now_ns, shift_ns,
+                       &f->operations[f->n_operations]);
     if (wrong != NULL) return wrong;
     f->n_operations++;
   }
@@ -102,15 +113,15 @@ static const char *read_operations(gli_trace_file *f,
 /* ---- the file ------------------------------------------------------------ */
 
 static const char *read_groups(const gli_trace_file *f) {
-  const gli_json_value *v = f->groups != NULL ? f->groups->first : NULL;
-  for (; v != NULL; v = v->next) {
-    if (!are_ranks(gli_json_get(v, "ranks", GLI_JSON_LIST), f->size))
+  for (size_t i = 0; i < json_array_size(f->groups); i++) {
+    const json_t *v = json_array_get(f->groups, i);
+    if (!are_ranks(read_list(v, "ranks"), f->size))
       return "a group with a rank that does not exist";
   }
   return NULL;
 }
 
-static const char *read_head(gli_trace_file *f, const gli_json_value *root,
+static const char *read_head(gli_trace_file *f, const json_t *root,
                              int64_t *shift_ns) {
   int64_t format = read_integer(root, "gloo_trace");
   if (format < 0) return "not a trace: \"gloo_trace\" is missing";
@@ -130,29 +141,63 @@ static const char *read_head(gli_trace_file *f, const gli_json_value *root,
       monotonic_ns > TIME_MAX)
     return "\"wall_ns\" or \"monotonic_ns\" is missing or invalid";
   *shift_ns = f->now_ns - monotonic_ns;
-  const gli_json_value *error = gli_json_get(root, "error", GLI_JSON_OBJECT);
-  f->error = error != NULL ? read_text(error, "message") : NULL;
+  const json_t *error = json_object_get(root, "error");
+  f->error = json_is_object(error) ? read_text(error, "message") : NULL;
   f->error_rank = read_integer(error, "rank");
-  f->groups = gli_json_get(root, "groups", GLI_JSON_LIST);
+  f->groups = read_list(root, "groups");
   return read_groups(f);
 }
 
 static const char *read_file(gli_trace_file *f) {
-  const gli_json_value *root = gli_json_root(f->tree);
+  const json_t *root = f->tree;
   int64_t shift_ns = 0;
   const char *wrong = read_head(f, root, &shift_ns);
   if (wrong != NULL) return wrong;
-  const gli_json_value *list = gli_json_get(root, "operations", GLI_JSON_LIST);
+  const json_t *list = read_list(root, "operations");
   if (list == NULL) return "\"operations\" is missing";
   return read_operations(f, list, shift_ns);
 }
 
+/* Replaces what a terminal might obey in all texts. Returns false if out of
+ * memory. */
+static bool make_printable(json_t *v) {
+  const char *key;
+  json_t *inner;
+  bool good = true;
+  if (json_is_string(v)) {
+    char *copy = strdup(json_string_value(v));
+    if (copy == NULL) return false;
+    gli_make_printable(copy);
+    if (strcmp(copy, json_string_value(v)) != 0)
+      good = json_string_set(v, copy) == 0;
+    free(copy);
+  }
+  for (size_t i = 0; i < json_array_size(v) && good; i++)
+    good = make_printable(json_array_get(v, i));
+  if (json_is_object(v))
+    json_object_foreach(v, key, inner) good = good && make_printable(inner);
+  return good;
+}
+
+bool gli_trace_readable(const char *name) {
+  (void)name;
+  return true;
+}
+
 bool gli_trace_parse(gli_trace_file *file, const char *path, char *text,
                      size_t bytes, char why[GLI_TRACE_WHY_BYTES]) {
-  char at[GLI_JSON_WHY_BYTES];
-  *file = (gli_trace_file){.path = path, .text = text};
-  file->tree = gli_json_parse(text, bytes, at);
-  const char *wrong = file->tree != NULL ? read_file(file) : at;
+  json_error_t error;
+  *file = (gli_trace_file){.path = path};
+  file->tree = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error);
+  free(text);
+  if (file->tree == NULL) {
+    snprintf(why, GLI_TRACE_WHY_BYTES, "%s: line %d, column %d: %s", path,
+             error.line, error.column, error.text);
+    gli_make_printable(why);
+    return false;
+  }
+  const char *wrong =
+      make_printable(file->tree) ? read_file(file) : "out of memory";
   if (wrong == NULL) return true;
   snprintf(why, GLI_TRACE_WHY_BYTES, "%s: %s", path, wrong);
   gli_trace_unload(file);
@@ -196,26 +241,25 @@ bool gli_trace_load(gli_trace_file *file, const char *path,
 
 void gli_trace_unload(gli_trace_file *file) {
   free(file->operations);
-  gli_json_tree_free(file->tree);
-  free(file->text);
+  json_decref(file->tree);
   *file = (gli_trace_file){.path = NULL};
 }
 
 /* ---- asking -------------------------------------------------------------- */
 
-static bool has_rank(const gli_json_value *list, int64_t rank) {
-  const gli_json_value *v = list != NULL ? list->first : NULL;
-  while (v != NULL && (int64_t)v->integer != rank) v = v->next;
-  return v != NULL;
+static bool has_rank(const json_t *list, int64_t rank) {
+  size_t i = 0, n = json_array_size(list);
+  while (i < n && json_integer_value(json_array_get(list, i)) != rank) i++;
+  return i < n;
 }
 
 bool gli_trace_in_group(const gli_trace_file *file, const char *group,
                         int64_t rank) {
   if (strcmp(group, "world") == 0) return rank < file->size;
-  const gli_json_value *v = file->groups != NULL ? file->groups->first : NULL;
-  for (; v != NULL; v = v->next) {
+  for (size_t i = 0; i < json_array_size(file->groups); i++) {
+    const json_t *v = json_array_get(file->groups, i);
     if (strcmp(read_text(v, "group"), group) == 0)
-      return has_rank(gli_json_get(v, "ranks", GLI_JSON_LIST), rank);
+      return has_rank(read_list(v, "ranks"), rank);
   }
   return false;
 }

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "tools/json_read.h"
+struct json_t; /* jansson */
 
 typedef enum gli_traced_state {
   GLI_TRACED_SCHEDULED,
@@ -26,7 +26,7 @@ typedef struct gli_traced {
   const char *dtype, *op, *algorithm, *status;
   gli_traced_state state;
   int64_t started_ns, ended_ns; /* ended_ns: time of the trace if in progress */
-  const gli_json_value *waits;  /* integers; NULL: none */
+  const struct json_t *waits;   /* integers; NULL: none */
 } gli_traced;
 
 typedef struct gli_trace_file {
@@ -36,14 +36,17 @@ typedef struct gli_trace_file {
   const char *host, *reason;
   const char *error; /* NULL: it has not failed */
   int64_t error_rank;
-  const gli_json_value *groups;
+  const struct json_t *groups;
   gli_traced *operations;
   size_t n_operations;
-  char *text;
-  gli_json_tree *tree;
+  struct json_t *tree;
 } gli_trace_file;
 
 enum { GLI_TRACE_WHY_BYTES = 256 };
+/* Returns false in a build without jansson, which reads no traces, after
+ * printing "gloo NAME: " and the remedy. */
+bool gli_trace_readable(const char *name);
+
 /* Parses a trace. Returns false, with the reason in `why` and nothing to free,
  * on failure. Takes ownership of `text` in any case. */
 bool gli_trace_parse(gli_trace_file *file, const char *path, char *text,

@@ -3,16 +3,21 @@
 #include <inttypes.h>
 #include <math.h>
 
+#include "core/text.h"
+
 static void json_put_text(FILE *to, const char *text) {
   putc('"', to);
-  for (; *text != 0; text++) {
+  for (size_t length; *text != 0; text += length > 0 ? length : 1) {
     unsigned char c = (unsigned char)*text;
+    length = 1;
     if (c == '"' || c == '\\') {
       fprintf(to, "\\%c", c);
     } else if (c < 0x20) {
       fprintf(to, "\\u%04x", c);
-    } else {
-      putc(c, to);
+    } else { /* JSON is UTF-8: other bytes, such as of a text cut short */
+      length = gli_utf8_length((const unsigned char *)text);
+      if (length == 0) putc('?', to);
+      fwrite(text, 1, length, to);
     }
   }
   putc('"', to);

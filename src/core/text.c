@@ -125,7 +125,7 @@ static bool printable_continues(unsigned char byte) {
 
 /* Returns the length of the UTF-8 character at `s`, or 0 if it is invalid. The
  * terminator is no continuation byte, so nothing is read beyond it. */
-static size_t utf8_length(const unsigned char *s) {
+size_t gli_utf8_length(const unsigned char *s) {
   unsigned char first = s[0];
   if (first < 0x80) return 1;
   if (first < 0xc2 || first > 0xf4 || !printable_continues(s[1])) return 0;
@@ -142,7 +142,7 @@ static size_t utf8_length(const unsigned char *s) {
 void gli_make_printable(char *text) {
   unsigned char *s = (unsigned char *)text;
   while (*s != '\0') {
-    size_t length = utf8_length(s);
+    size_t length = gli_utf8_length(s);
     bool control = length == 0   ? printable_continues(*s) && *s < 0xa0
                    : length == 1 ? *s < 0x20 || *s == 0x7f
                                  : *s == 0xc2 && s[1] < 0xa0;

@@ -79,14 +79,14 @@ refused() {
   result "refused: ${3:-$2}"
 }
 head='{"gloo_trace": 1, "rank": 0, "size": 2, "wall_ns": 5, "monotonic_ns": 5'
-refused '' "truncated" "nothing"
-refused 'hello' "no value, at byte 0"
+refused '' "line 1, column 0: '[' or '{' expected near end of file" "nothing"
+refused 'hello' "line 1, column 5: '[' or '{' expected near 'hello'"
 refused '{}' "not a trace"
 refused '[1, 2]' "not a trace" "a list"
 refused '{"gloo_trace": 2}' "newer than this command"
-refused "$head" "truncated, at byte"
+refused "$head" "'}' expected near end of file"
 refused "$head}" '"operations" is missing'
-refused "$head, \"operations\": []} x" "data after the end"
+refused "$head, \"operations\": []} x" "end of file expected near 'x'"
 refused "$head, \"operations\": [{}]}" 'without a "call"'
 refused "$head, \"operations\": [{\"call\": \"barrier\"}]}" 'without a "state"'
 refused "$head, \"operations\": [{\"call\": \"barrier\", \"state\": \"started\"}]}" "without a time"
@@ -96,7 +96,9 @@ refused "$head, \"operations\": [{\"call\": \"send\", \"waits_for\": [-1], \"sta
 refused '{"gloo_trace": 1, "rank": 2, "size": 2}' '"rank" or "size"'
 refused '{"gloo_trace": 1, "rank": 0, "size": 70000}' '"rank" or "size"' "too many ranks"
 refused '{"gloo_trace": 1, "rank": 0, "size": 1, "wall_ns": 9223372036854775807, "monotonic_ns": 0}' '"wall_ns"'
-refused "$(printf '%64s' '' | tr ' ' '[')" "too deeply"
+refused "$(printf '%4000s' '' | tr ' ' '[')" "maximum parsing depth reached"
+refused "$head, \"rank\": 1, \"operations\": []}" "duplicate object key"
+refused "$head, \"host\": \"$(printf '\377')\", \"operations\": []}" "unable to decode byte 0xff"
 out=$("$gloo" trace "$scratch/none" 2>&1)
 equal $? 2 && has "$out" "No such file"
 result "refused: a file that is not there"
@@ -126,9 +128,9 @@ has "$out" "which is older than $scratch/newer" && has "$out" "1 of 3 ranks"
 result "of two files of a rank the newer counts"
 
 printf '{"gloo_trace": 1, "rank": 0, "size": 1, "wall_ns": 5, "monotonic_ns": 5, "operations": [],
-"error": {"message": "\\u001b[2Jboo\\u0007\\ud800"}}' > "$scratch/file"
+"error": {"message": "\\u001b[2Jboo\\u0007\\u009b"}}' > "$scratch/file"
 out=$("$gloo" trace "$scratch/file")
-equal $? 1 && has "$out" "error on rank 0:  [2Jboo ?"
+equal $? 1 && has "$out" "error on rank 0:  [2Jboo   "
 result "what a file has for the terminal is not obeyed"
 
 finish
