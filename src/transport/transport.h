@@ -419,9 +419,15 @@ static inline void gli_mark_undelivered(gli_transport *t, gli_pair *pair,
 /* Returns the transport with this name, or NULL. The list is in
  * transport/transports.c. */
 const gli_transport_ops *gli_transport_find(const char *name);
-/* Implements `sleep` by its parts. */
-void gli_transport_sleep(gli_transport *t, int64_t timeout_ns);
 /* Returns the transport with this index, or NULL. */
 const gli_transport_ops *gli_transport_at(size_t index);
+
+/* Implements `sleep` by its parts. */
+static inline void gli_transport_sleep(gli_transport *t, int64_t timeout_ns) {
+  gli_sleep sleep = {.fds = 0};
+  if (t->ops->sleep_begin(t, &sleep))
+    gli_sleep_wait(&sleep, t->ops->now_ns(t), timeout_ns);
+  t->ops->sleep_end(t);
+}
 
 #endif

@@ -27,10 +27,3 @@ const gli_transport_ops *gli_transport_find(const char *name) {
   }
   return NULL;
 }
-
-void gli_transport_sleep(gli_transport *t, int64_t timeout_ns) {
-  gli_sleep sleep = {.fds = 0};
-  if (t->ops->sleep_begin(t, &sleep))
-    gli_sleep_wait(&sleep, t->ops->now_ns(t), timeout_ns);
-  t->ops->sleep_end(t);
-}
