@@ -21,7 +21,7 @@ def ray_folder(monkeypatch):
 
 
 def test_train(tmp_path):
-    status, said = run(["python", HERE / "job_ray_train.py"], tmp_path, False, timeout=600)
+    status, said = run(["python", HERE / "job_ray_train.py"], tmp_path, False)
     assert status == 0, said[-4000:]
     found = {name: json.loads(text) for name, text in re.findall(r"^(gloo|replaced|gloo_c) (\[.*\])$", said, re.M)}
     assert {name: ours for name, (_losses, ours) in found.items()} == {"gloo": False, "replaced": True, "gloo_c": True}
