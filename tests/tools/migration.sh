@@ -20,7 +20,7 @@ for from in gloo mpi nccl; do
     awk -F'|' '/^\|/ { print $3 }' "$page" | grep -o 'GLOO_[A-Z0-9_]*[A-Z0-9]'
   } | sort -u > "$scratch/names"
   absent=$(while read -r name; do
-    grep -rqw "$name" "$project/include" || grep -rqw "\"$name\"" "$project/src" ||
+    grep -rqw "$name" "$project/include" || grep -rqw "\"$name\"" "$project/src" "$project/python" ||
       echo "$name"
   done < "$scratch/names")
   [ "$(grep -c . "$scratch/names")" -gt 20 ] && equal "$absent" ""
