@@ -1,5 +1,5 @@
 /* Characters that are removed from text before it is shown, and others that
- * stay. */
+ * stay; plurals, and the distance of words. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -71,12 +71,41 @@ static void they_do_not_hide_in_broken_utf8(void **state) {
   expect("\xff\x9d\xfe\x90", "\xff \xfe "); /* no first bytes */
 }
 
+/* ---- parts of messages --------------------------------------------------- */
+
+static void nouns_have_their_number(void **state) {
+  (void)state;
+  assert_string_equal(gli_count(0, "rank").text, "0 ranks");
+  assert_string_equal(gli_count(1, "rank").text, "1 rank");
+  assert_string_equal(gli_count(2, "rank").text, "2 ranks");
+  assert_string_equal(gli_count(1, "process").text, "1 process");
+  assert_string_equal(gli_count(UINT64_MAX, "process").text,
+                      "18446744073709551615 processes");
+}
+
+static void words_have_a_distance(void **state) {
+  (void)state;
+  assert_int_equal(gli_word_distance("bench", "bench"), 0);
+  assert_int_equal(gli_word_distance("", "run"), 3);
+  assert_int_equal(gli_word_distance("run", ""), 3);
+  assert_int_equal(gli_word_distance("prefx", "prefix"), 1);
+  assert_int_equal(gli_word_distance("prefiix", "prefix"), 1);
+  assert_int_equal(gli_word_distance("bnech", "bench"), 2);
+  char longest[65] = "";
+  memset(longest, 'a', 63);
+  assert_int_equal(gli_word_distance("b", longest), 63);
+  longest[63] = 'a'; /* too long to compare */
+  assert_int_equal(gli_word_distance(longest, longest), 64);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(ordinary_text_stays),
       cmocka_unit_test(control_characters_of_ascii_go),
       cmocka_unit_test(later_ones_go_in_utf8_too),
       cmocka_unit_test(they_do_not_hide_in_broken_utf8),
+      cmocka_unit_test(nouns_have_their_number),
+      cmocka_unit_test(words_have_a_distance),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
