@@ -6,6 +6,7 @@
 
 #include "api/tuning_file.h"
 #include "core/cpu.h"
+#include "core/text.h"
 #include "engine/engine.h"
 #include "plan/shape.h"
 #include "tools/info.h"
@@ -154,16 +155,17 @@ static void print_heading(const gli_info_tuning *what, bool told) {
                           "GLOO_TUNING_FILE"
                         : "";
   if (p.hosts != NULL) {
-    printf("# %u ranks on %u hosts, %s%s\n", p.size, p.hosts->n,
+    printf("# %s on %s, %s%s\n", gli_count(p.size, "rank").text,
+           gli_count(p.hosts->n, "host").text,
            p.locality == GLI_MAPPED       ? "shared buffers within"
            : p.locality == GLI_INTRA_NODE ? "shared memory within"
                                           : "TCP",
            by);
   } else if (what->context != NULL) {
-    printf("# %u ranks on one host, %s, %s%s\n", p.size,
+    printf("# %s on one host, %s, %s%s\n", gli_count(p.size, "rank").text,
            locality_word(p.locality), subscription_word(p.oversubscribed), by);
   } else {
-    printf("# %u ranks on one host, %s, %s%s\n", p.size,
+    printf("# %s on one host, %s, %s%s\n", gli_count(p.size, "rank").text,
            locality_word(p.locality), subscription_word(p.oversubscribed), by);
   }
 }

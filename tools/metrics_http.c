@@ -83,9 +83,9 @@ static void accept_read(http_part value, http_accept *accept) {
 
 /* Returns the next line, without its end. */
 static http_part http_line(http_part *rest) {
-  const char *at = memchr(rest->at, '\n', (size_t)(rest->end - rest->at));
-  http_part line = {rest->at, at != NULL ? at : rest->end};
-  rest->at = at != NULL ? at + 1 : rest->end;
+  http_part line = {rest->at, rest->at};
+  while (line.end < rest->end && *line.end != '\n') line.end++;
+  rest->at = line.end < rest->end ? line.end + 1 : rest->end;
   if (line.end > line.at && line.end[-1] == '\r') line.end--;
   return line;
 }

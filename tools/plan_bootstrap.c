@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/text.h"
 #include "rendezvous/join/tree_exchange.h"
 #include "tools/plan_tool.h"
 #include "tools/tools.h"
@@ -180,8 +181,8 @@ int gli_plan_bootstrap(const gli_plan_question *q, const gli_sim_model *model) {
           i > 0 && b.hosts != NULL && b.hosts->of[i] != b.hosts->of[i - 1];
       b.hosts_upto[i + 1] = b.hosts_upto[i] + other;
     }
-    printf("bootstrap of %u ranks on %u hosts\n", b.size,
-           b.hosts != NULL ? b.hosts->n : 1);
+    printf("bootstrap of %s on %s\n", gli_count(b.size, "rank").text,
+           gli_count(b.hosts != NULL ? b.hosts->n : 1, "host").text);
     gli_plan_print_links(model);
     bootstrap_report r = simulate_bootstrap(&b);
     print_report(&b, &r);

@@ -1,4 +1,5 @@
 #include "tools/plan_picture.h"
+#include "core/text.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -149,7 +150,7 @@ void gli_picture_title(const gli_plan_question *q, char *text, size_t bytes) {
   char root[32] = "";
   if (gli_collective_rooted(p->collective))
     snprintf(root, sizeof root, ", root %u", p->root);
-  snprintf(text, bytes, "%s %s: %u rank%s%s, count %" PRIu64,
-           gli_collective_name(p->collective), q->algorithm->name, p->size,
-           p->size == 1 ? "" : "s", root, p->count);
+  snprintf(text, bytes, "%s %s: %s%s, count %" PRIu64,
+           gli_collective_name(p->collective), q->algorithm->name,
+           gli_count(p->size, "rank").text, root, p->count);
 }

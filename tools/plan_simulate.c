@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "core/text.h"
 #include "tools/plan_tool.h"
 #include "tools/tools.h"
 
@@ -37,11 +38,10 @@ void gli_plan_print_links(const gli_sim_model *model) {
 /* Compares all algorithms of the collective if none is given. */
 int gli_plan_simulate(const gli_plan_question *q, const gli_sim_model *model) {
   const gli_plan_params *p = &q->params;
-  printf("%s of %u ranks on %u hosts, count %" PRIu64 " of %" PRIu64
-         " bytes%s\n",
-         gli_collective_name(p->collective), p->size,
-         p->hosts != NULL ? p->hosts->n : 1, p->count, p->elem_bytes,
-         p->in_place ? ", in place" : "");
+  printf("%s of %s on %s, count %" PRIu64 " of %" PRIu64 " bytes%s\n",
+         gli_collective_name(p->collective), gli_count(p->size, "rank").text,
+         gli_count(p->hosts != NULL ? p->hosts->n : 1, "host").text, p->count,
+         p->elem_bytes, p->in_place ? ", in place" : "");
   gli_plan_print_links(model);
   printf("\n%-20s %14s %14s %12s %16s %16s\n", "algorithm", "last done us",
          "first done us", "messages", "bytes inside", "bytes across");

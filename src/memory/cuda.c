@@ -6,6 +6,7 @@
 
 #include "core/environment.h"
 #include "core/error.h"
+#include "core/text.h"
 #include "memory/cuda_gpu.h"
 
 atomic_bool gli_cuda_watched_flag;
@@ -54,9 +55,9 @@ static void describe_devices(const gli_cu_driver *driver, char *text,
     snprintf(text, bytes, "no: %s", error.message);
     return;
   }
-  int used = snprintf(text, bytes, "the driver of CUDA %d.%d, %d device%s",
-                      version / 1000, version % 1000 / 10, devices,
-                      devices == 1 ? "" : "s");
+  int used = snprintf(text, bytes, "the driver of CUDA %d.%d, %s",
+                      version / 1000, version % 1000 / 10,
+                      gli_count((uint64_t)devices, "device").text);
   for (int i = 0; i < devices && used >= 0 && (size_t)used < bytes; i++) {
     gli_cu_device device;
     char name[64];

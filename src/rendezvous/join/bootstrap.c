@@ -8,6 +8,7 @@
 #include "core/cpu.h"
 #include "core/error.h"
 #include "core/log.h"
+#include "core/text.h"
 #include "engine/engine.h"
 #include "rendezvous/join/cores.h"
 #include "rendezvous/join/exchange.h"
@@ -180,10 +181,9 @@ static void decide_waiting(gloo_context *context, uint32_t size,
   gloo_device *device = gli_context_device(context);
   gli_sharing s = gli_cores_shared(cores, size, (uint32_t)rank);
   gli_device_set_oversubscribed(device, s.oversubscribed);
-  gli_log(GLOO_LOG_INFO,
-          "rank %d of %u: transport %s; %u rank%s on %u core%s: %s", rank, size,
-          gli_device_transport(device), s.ranks, s.ranks == 1 ? "" : "s",
-          s.cores, s.cores == 1 ? "" : "s",
+  gli_log(GLOO_LOG_INFO, "rank %d of %u: transport %s; %s on %s: %s", rank,
+          size, gli_device_transport(device), gli_count(s.ranks, "rank").text,
+          gli_count(s.cores, "core").text,
           s.oversubscribed ? "yield while waiting" : "spin while waiting");
   if (s.oversubscribed && gli_log_enabled(GLOO_LOG_INFO) &&
       gli_cpu_yield_is_ineffective()) {
