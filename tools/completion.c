@@ -44,7 +44,8 @@ static void ask_inner(const gli_tool *tool, const char *usage) {
   for (const char *at = usage; (at = strstr(at, prefix)) != NULL;) {
     at += strlen(prefix);
     size_t length = strspn(at, "abcdefghijklmnopqrstuvwxyz");
-    if (length == 0 || length >= sizeof word || strncmp(at + length, " [", 2))
+    if (length == 0 || length >= sizeof word ||
+        strncmp(at + length, " [", 2) != 0)
       continue;
     snprintf(word, sizeof word, "%.*s", (int)length, at);
     ask_command(tool, word);

@@ -45,7 +45,7 @@ static void put_ranks(gli_json *out, const gli_doctor_ranks *all) {
   gli_json_begin(out, "ranks", '[');
   for (int i = 0; i < all->n; i++) {
     gli_json_begin(out, NULL, '{');
-    gli_json_integer(out, "rank", (uint64_t)(all->first + i));
+    gli_json_integer(out, "rank", (uint64_t)all->first + (uint64_t)i);
     if (all->context != NULL) {
       gli_json_integer(out, "host_number",
                        (uint64_t)gloo_context_host(all->context, i));
@@ -66,8 +66,8 @@ static void put_sharing(gli_json *out, const gli_doctor_ranks *all) {
     last = gli_doctor_sharing(all, first, &s, mask);
     if (s.ranks <= s.cores) continue;
     gli_json_begin(out, NULL, '{');
-    gli_json_integer(out, "first_rank", (uint64_t)(all->first + first));
-    gli_json_integer(out, "last_rank", (uint64_t)(all->first + last));
+    gli_json_integer(out, "first_rank", (uint64_t)all->first + (uint64_t)first);
+    gli_json_integer(out, "last_rank", (uint64_t)all->first + (uint64_t)last);
     gli_json_integer(out, "n_ranks", s.ranks);
     gli_json_integer(out, "n_cores", s.cores);
     put_cores(out, "cores", mask);
