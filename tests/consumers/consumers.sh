@@ -58,7 +58,7 @@ quickly="-Doptimization=0 -Ddebug=false -Dwarning_level=0"
 installed_from_build() {
   run $meson setup "$work/build" "$project" --prefix=/usr -Ddefault_library=both \
     -Dtests=false -Ddocs=disabled $quickly &&
-    run $meson compile -C "$work/build" -j 2 gloo_c:shared_library gloo_c:static_library gloo &&
+    run $meson compile -C "$work/build" -j 2 &&
     DESTDIR=$work/root run $meson install --no-rebuild -C "$work/build"
 }
 
@@ -209,7 +209,7 @@ as_subproject() {
     block ini 1 | sed '/^url\|^revision\|^depth/d
       s/^\[wrap-git\]/[wrap-file]\ndirectory = gloo_c\nsource_filename = gloo_c.tar/' >"$work/outer/subprojects/gloo_c.wrap" &&
     (cd "$project" && run tar cf "$work/outer/subprojects/packagefiles/gloo_c.tar" --transform 's|^|gloo_c/|' \
-      meson.build meson_options.txt gloo_c.map cmake include scripts src) || return 1
+      meson.build meson_options.txt gloo_c.map cmake docs/environment.md include scripts src) || return 1
   run $meson setup "$work/outer/build" "$work/outer" --force-fallback-for=gloo_c \
     -Ddefault_library=static $quickly &&
     run $meson compile -C "$work/outer/build" -j 2 &&

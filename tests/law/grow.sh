@@ -9,7 +9,8 @@ project=$1 build=$2 cc=$3
 # shellcheck source=tests/tools/tap.sh
 . "$(dirname "$0")/../tools/tap.sh"
 
-mkdir "$scratch/grown"
+mkdir -p "$scratch/grown/docs"
+cp "$project/docs/environment.md" "$scratch/grown/docs"
 cp -R "$project/include" "$project/src" "$project/cmake" "$project/scripts" "$project/meson.build" "$project/meson_options.txt" \
   "$project/gloo_c.map" "$scratch/grown"
 # A field at the end of each, and a zero for it in the initialiser.
