@@ -56,7 +56,7 @@ result "the commands that it names are there" "$scratch/said"
 
 # The commands as root, in which a line that ends in a backslash continues.
 installed() { # PAGE
-  sed -n '/^    .*apt-get install/,/[^\\]$/p' "$1" | sed 's/.*apt-get install//' | tr -d '\\' | tr -s ' \n' '\n' |
+  sed -n '/^    .*apt-get install/,/[^\\]$/p' "$1" | sed 's/.*apt-get install//' | tr -d '\134' | tr -s ' \n' '\n' |
     sed '/^$/d' | LC_ALL=C sort
 }
 
