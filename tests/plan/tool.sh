@@ -66,7 +66,7 @@ expect 2 'does not place 5 ranks on hosts' allreduce -n 5 --hosts 2+2
 expect 2 'does not place 4 ranks on hosts' allreduce -n 4 --hosts 0,1,2
 expect 2 'does not place 2 ranks on hosts' allreduce -n 2 --hosts 3
 expect 2 'does not place 2 ranks on hosts' allreduce -n 2 --hosts many
-expect 0 'bootstrap of 1 ranks' bootstrap --simulate -n 1
+expect 0 'bootstrap of 1 rank on 1 host' bootstrap --simulate -n 1
 expect 0 'bytes in, 11360 out' bootstrap --simulate -n 32
 expect 2 'bootstrap has no plan' bootstrap -n 8
 expect 2 'option --ranks is required' bootstrap --simulate
