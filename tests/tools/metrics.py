@@ -293,7 +293,7 @@ def check_hostile_ranks(server: Server, sockets: Path) -> None:
     fakes.append(fake_rank(sockets / "gloo-metrics-rank97-pid1.sock", head + info % 9 + b"#\n" * (1 << 19), endless=True))
     good_text = head + info % 8 + b'# TYPE gloo_new gauge\ngloo_new{a="}\\"\\\\,",job="x",host="y"} 1e3\n# EOF\n'
     fakes.append(fake_rank(sockets / "gloo-metrics-rank98-pid1.sock", good_text))
-    bodies = []
+    bodies: list[str] = []
     line = f'gloo_new{{job="{job}",host="{socket.gethostname()}",rank="8",a="}}\\"\\\\,"}} 1e3\n'
 
     def passed_on() -> bool:  # a busy machine may answer too late for one page
