@@ -39,7 +39,7 @@ run_job() {
 
 # The names of collectives, from the command's error message.
 collectives=$("$gloo" bench none 2>&1 | sed -n "s/.* is not one of //p" | tr -d ,. |
-  sed 's/ overlap limits$//')
+  sed 's/ overlap limits start$//')
 has " $collectives " " allreduce " && has " $collectives " " exscan " &&
   has " $collectives " " alltoallv "
 result "there are collectives to test: $collectives"
