@@ -20,6 +20,6 @@ for target in "$build"/tests/fuzz/fuzz_*; do
   [ ! -d "$inputs" ] || (cd "$inputs" && python3 -m zipfile -c "$OUT/${name}_seed_corpus.zip" ./*)
   [ ! -f "$dictionary" ] || cp "$dictionary" "$OUT/$name.dict"
   printf '[libfuzzer]\nmax_len = 1024\ntimeout = 30\n' >"$OUT/$name.options"
-  ldd "$target" | awk '/lib(uv|hiredis|ssl|crypto)\./ && $3 ~ /^\// { print $3 }' |
+  ldd "$target" | awk '/lib(uv|hiredis|jansson|ssl|crypto)\./ && $3 ~ /^\// { print $3 }' |
     xargs -r cp -Lt "$OUT/lib"
 done
