@@ -11,36 +11,19 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 import urllib.error
 import urllib.parse
 import urllib.request
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "law"))
+from tap import case, finish, wait_until  # noqa: E402
 
 SHARE, GLOO, RANK = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
 TARGET = "127.0.0.1:9955"  # in the scrape configuration
 INTERVAL = "10s"  # for Grafana's $__rate_interval
 started: list["subprocess.Popen[str]"] = []
-number, good = 0, True
-
-
-def case(name: str, passed: bool, *about: object) -> None:
-    global number, good
-    number += 1
-    good = good and passed
-    for thing in about if not passed else ():
-        print("\n".join(f"# {line}" for line in str(thing)[:4000].splitlines()))
-    print(f"{'ok' if passed else 'not ok'} {number} - {name}", flush=True)
-
-
-def wait_until(condition: Callable[[], bool], seconds: float = 90) -> bool:
-    end = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.2)
-    return True
 
 
 def start(words: list[str], log: Path, **variables: str) -> "subprocess.Popen[str]":
@@ -209,5 +192,4 @@ with tempfile.TemporaryDirectory() as folder:
             process.send_signal(signal.SIGTERM)
         for process in started:
             process.wait(60)
-print(f"1..{number}")
-sys.exit(not good)
+sys.exit(not finish())

@@ -11,7 +11,10 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Callable, NamedTuple
+from typing import NamedTuple
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "law"))
+from tap import case, finish, wait_until  # noqa: E402
 
 GLOO, RANK = sys.argv[1:3]
 CLASSIC, OPEN = "text/plain; version=0.0.4; charset=utf-8", "application/openmetrics-text; version=1.0.0; charset=utf-8"
@@ -97,15 +100,6 @@ def reachable(body: str) -> dict[tuple[str, str], float]:
     return {(key[1], key[2]): value for key, value in samples(body).items() if key[0] == "gloo_rank_reachable"}
 
 
-def wait_until(condition: Callable[[], bool], seconds: float = 60) -> bool:
-    end = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.05)
-    return True
-
-
 def start_job(ranks: int, **variables: str) -> "subprocess.Popen[bytes]":
     children.append(subprocess.Popen([GLOO, "run", "-n", str(ranks), "--", RANK, "busy", "1"], stdout=subprocess.DEVNULL,
                                      stderr=subprocess.DEVNULL,
@@ -116,19 +110,6 @@ def start_job(ranks: int, **variables: str) -> "subprocess.Popen[bytes]":
 def process_of(body: str, job: str, rank: str) -> int:
     labels = next(key[3:] for key in samples(body) if key[:3] == ("gloo_rank_info", job, rank))
     return int(next(label for label in labels if label.startswith("process=")).removeprefix("process="))
-
-
-number = 0
-good = True
-
-
-def case(name: str, passed: bool, *about: object) -> None:
-    global number, good
-    number += 1
-    good = good and passed
-    for thing in about if not passed else ():
-        print("\n".join(f"# {line}" for line in str(thing)[:4000].splitlines()))
-    print(f"{'ok' if passed else 'not ok'} {number} - {name}", flush=True)
 
 
 # ---- formats -------------------------------------------------------------------
@@ -419,5 +400,4 @@ with tempfile.TemporaryDirectory() as folder:
             job.terminate()
         for server in servers:
             server.process.terminate()
-print(f"1..{number}")
-sys.exit(not good)
+sys.exit(not finish())
