@@ -82,34 +82,47 @@ gloo_status gli_seconds_read(const gli_seconds *variable, int64_t *ns,
                   (double)variable->most_ms / 1e3, variable->none);
 }
 
-gloo_status gli_timeout_of_start(int64_t option_ns, int64_t *ns,
-                                 gloo_error *error) {
+/* Uses the program's limit, or the variable if that is GLOO_TIMEOUT_DEFAULT. */
+static gloo_status timeout_resolve(const gli_seconds *variable,
+                                   int64_t option_ns, int64_t *ns,
+                                   gloo_error *error) {
   *ns = option_ns;
   if (option_ns != GLOO_TIMEOUT_DEFAULT) return GLOO_OK;
-  return gli_seconds_read(&timeout_start, ns, error);
+  return gli_seconds_read(variable, ns, error);
+}
+
+gloo_status gli_timeout_of_start(int64_t option_ns, int64_t *ns,
+                                 gloo_error *error) {
+  return timeout_resolve(&timeout_start, option_ns, ns, error);
 }
 
 gloo_status gli_timeout_of_operations(int64_t option_ns, int64_t *ns,
                                       gloo_error *error) {
-  *ns = option_ns;
-  if (option_ns != GLOO_TIMEOUT_DEFAULT) return GLOO_OK;
-  return gli_seconds_read(&timeout_operations, ns, error);
+  return timeout_resolve(&timeout_operations, option_ns, ns, error);
 }
 
 /* ---- unknown variables --------------------------------------------------- */
 
 enum { NAME_BYTES = 64 };
 
-/* Returns the most similar variable: `name` itself if it is known, "" if none
- * is similar. */
+static const char *const known_names[] = {GLI_KNOWN_VARIABLES};
+enum { KNOWN_NAMES = sizeof known_names / sizeof *known_names };
+
+static bool name_is_known(const char *name) {
+  size_t i = 0;
+  while (i < KNOWN_NAMES && strcmp(name, known_names[i]) != 0) i++;
+  return i < KNOWN_NAMES;
+}
+
+/* Returns the most similar variable, or "" if none is similar. */
 static const char *closest_name(const char *name) {
-  static const char *const known[] = {GLI_KNOWN_VARIABLES};
   const char *closest = "";
   size_t least = 3;
-  for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-    size_t distance = gli_word_distance(name, known[i]);
-    if (distance < least) closest = known[i];
-    if (distance < least) least = distance;
+  for (size_t i = 0; i < KNOWN_NAMES; i++) {
+    size_t distance = gli_word_distance(name, known_names[i]);
+    if (distance >= least) continue;
+    least = distance;
+    closest = known_names[i];
   }
   return closest;
 }
@@ -132,8 +145,8 @@ gli_long_text gli_environment_unknown(void) {
     if (strncmp(*at, "GLOO_", 5) != 0 || bytes >= sizeof name || *value == 0)
       continue;
     snprintf(name, sizeof name, "%.*s", (int)bytes, *at);
+    if (name_is_known(name) || name_is_of_service(name, value)) continue;
     const char *closest = closest_name(name);
-    if (strcmp(closest, name) == 0 || name_is_of_service(name, value)) continue;
     size_t used = strlen(text.text);
     snprintf(text.text + used, sizeof text.text - used, "%s%s%s%s%s",
              used > 0 ? ", " : "", name, *closest != 0 ? " (did you mean " : "",

@@ -211,7 +211,8 @@ int64_t gli_retry_left(const gli_retry *retry) {
 }
 
 bool gli_retry_is_long(const gli_retry *retry) {
-  return !retry->told && lookup_now_ns() - retry->began_ns >= 3 * SECOND_NS;
+  return !retry->told &&
+         lookup_now_ns() - retry->began_ns >= (uint64_t)GLI_LONG_WAIT_NS;
 }
 
 void gli_retry_tell(gli_retry *retry, const gloo_error *cause) {

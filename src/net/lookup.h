@@ -43,8 +43,10 @@ gli_retry gli_retry_begin(int64_t timeout_ns);
 /* Returns the remaining time: 0 if none is left, -1 if there is no limit. */
 int64_t gli_retry_left(const gli_retry *retry);
 
-/* Returns true after 3 s without success, until gli_retry_tell has logged the
- * cause and the remaining time. */
+/* Time after which a wait is logged. */
+#define GLI_LONG_WAIT_NS INT64_C(3000000000)
+/* Returns true after that time without success, until gli_retry_tell has logged
+ * the cause and the remaining time. */
 bool gli_retry_is_long(const gli_retry *retry);
 void gli_retry_tell(gli_retry *retry, const gloo_error *cause);
 

@@ -280,13 +280,14 @@ void gli_bootstrap_name_missing(gloo_store *visit, uint32_t size,
   free(present);
 }
 
-/* Logs once which ranks are missing, if none of those here is lower. */
+/* Logs once which ranks are missing. Of the ranks that wait, the lowest logs
+ * it. */
 static void tell_missing(exchange *x) {
   gloo_error cause;
   size_t lower = 0;
   for (size_t i = 0; i < x->n_pending; i++) lower += x->pending[i] < x->rank;
   if (lower < x->n_lower || !gli_retry_is_long(&x->wait)) return;
-  (void)somebody_missing(x, INT64_C(3000000000), &cause);
+  (void)somebody_missing(x, GLI_LONG_WAIT_NS, &cause);
   gli_retry_tell(&x->wait, &cause);
 }
 
