@@ -1,4 +1,5 @@
-/* gloo completion: what there is to complete, from the tables of the help. */
+/* gloo completion: collects commands, options and words from the tables of the
+ * help. */
 #include "tools/completion.h"
 
 #include <string.h>
@@ -7,6 +8,7 @@
 #include "gloo_c/types.h"
 #include "tools/bench_case.h"
 #include "tools/tools.h"
+#include "transport/transport.h"
 
 static const gli_command command = {
     .name = "completion",
@@ -68,6 +70,14 @@ bool gli_completion_is_inner(const gli_command *inner) {
   return strchr(inner->name, ' ') != NULL;
 }
 
+const char *gli_completion_inner_of(const gli_command *outer,
+                                    const gli_command *inner) {
+  size_t length = strlen(outer->name);
+  bool has = strncmp(inner->name, outer->name, length) == 0 &&
+             inner->name[length] == ' ';
+  return has ? inner->name + length + 1 : NULL;
+}
+
 /* ---- values -------------------------------------------------------------- */
 
 static bool is_one_of(const char *word, const char *const *words) {
@@ -107,7 +117,9 @@ void gli_completion_values(FILE *to, const gli_option *option) {
     for (int i = 0; i < GLOO_OP_COUNT; i++)
       fprintf(to, "%s%s", i > 0 ? " " : "", gloo_op_name((gloo_op)i));
   if (strcmp(name, "algorithm") == 0) print_algorithms(to);
-  if (strcmp(name, "transport") == 0) fprintf(to, "auto shm tcp inproc");
+  if (strcmp(name, "transport") == 0)
+    for (size_t i = 0; gli_transport_at(i) != NULL; i++)
+      fprintf(to, "%s%s", i > 0 ? " " : "", gli_transport_at(i)->name);
   if (strcmp(name, "memory") == 0) fprintf(to, "malloc gloo_alloc cuda");
   if (strcmp(name, "by") == 0) fprintf(to, "ssh srun mpirun mpiexec");
 }
@@ -131,7 +143,6 @@ static bool has_algorithms(gli_collective collective) {
 void gli_completion_operand_words(FILE *to, const gli_completions *all,
                                   const gli_command *of) {
   const char *space = "";
-  size_t length = strlen(of->name);
   if (of == &command) fprintf(to, "bash zsh fish");
   if (strstr(of->usage, "COLLECTIVE") == NULL) return;
   bool plans = strcmp(of->name, "plan") == 0;
@@ -143,9 +154,8 @@ void gli_completion_operand_words(FILE *to, const gli_completions *all,
   }
   if (plans) fprintf(to, " bootstrap");
   for (size_t i = 0; i < all->n; i++) {
-    const char *name = all->commands[i].command->name;
-    if (strncmp(name, of->name, length) == 0 && name[length] == ' ')
-      fprintf(to, " %s", name + length + 1);
+    const char *word = gli_completion_inner_of(of, all->commands[i].command);
+    if (word != NULL) fprintf(to, " %s", word);
   }
 }
 

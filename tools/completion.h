@@ -36,6 +36,10 @@ void gli_completion_operand_words(FILE *to, const gli_completions *all,
 
 /* Returns true for a command of two words. */
 bool gli_completion_is_inner(const gli_command *command);
+/* Returns the second word of `inner` if it is a subcommand of `outer`, else
+ * NULL. */
+const char *gli_completion_inner_of(const gli_command *outer,
+                                    const gli_command *inner);
 
 /* ---- completion_shells.c ------------------------------------------------- */
 

@@ -161,13 +161,11 @@ static void zsh_option(FILE *to, const gli_option *option) {
 /* Prints the lines that pass on to a subcommand. */
 static void zsh_inner(FILE *to, const gli_completions *all,
                       const gli_command *outer) {
-  size_t length = strlen(outer->name);
   for (size_t i = 0; i < all->n; i++) {
     const gli_command *c = all->commands[i].command;
-    if (strncmp(c->name, outer->name, length) != 0 || c->name[length] != ' ')
-      continue;
-    fprintf(to, "  if [[ $words[2] == %s && $CURRENT -gt 2 ]]; then\n",
-            c->name + length + 1);
+    const char *word = gli_completion_inner_of(outer, c);
+    if (word == NULL) continue;
+    fprintf(to, "  if [[ $words[2] == %s && $CURRENT -gt 2 ]]; then\n", word);
     fprintf(to, "    shift words; (( CURRENT-- )); _gloo_");
     print_name(to, c);
     fprintf(to, "; return\n  fi\n");

@@ -45,10 +45,6 @@ static range range_of(int first, int last) {
   return r;
 }
 
-static const char *plural(uint64_t n) {
-  return n == 1 ? "" : "s";
-}
-
 /* ---- cores --------------------------------------------------------------- */
 
 gli_doctor_cores gli_doctor_cores_of(const uint8_t *mask) {
@@ -114,11 +110,11 @@ static void compare_cores(gli_doctor_ranks *all) {
       here += all->facts[i].bound.system == f->bound.system;
     if (s.ranks <= s.cores || here > f->online || f->quota > 0) continue;
     gli_doctor_add(all, first, last, "cores_shared",
-                   "%u ranks are bound to %u core%s (%s) of a host with %u; "
+                   "%u ranks are bound to %s (%s) of a host with %u; "
                    "bind each rank to its own core (mpirun --map-by core "
                    "--bind-to core, srun --cpu-bind=cores), or to none (mpirun "
                    "--bind-to none)",
-                   (unsigned)s.ranks, (unsigned)s.cores, plural(s.cores),
+                   (unsigned)s.ranks, gli_count(s.cores, "core").text,
                    gli_doctor_cores_of(mask).text, (unsigned)f->online);
   }
 }
@@ -233,8 +229,8 @@ static void print_facts(const char *who, const gli_doctor_facts *f) {
   static const char *const auth[] = {"ranks are not authenticated",
                                      "ranks authenticate each other",
                                      "off (GLOO_SECURITY=off)", "one rank"};
-  printf("%-10s %s: %s, version %s; %u core%s%s\n", "host", who, f->host,
-         f->version, (unsigned)f->cores, plural(f->cores),
+  printf("%-10s %s: %s, version %s; %s%s\n", "host", who, f->host, f->version,
+         gli_count(f->cores, "core").text,
          f->quota > 0 ? ", limited by its control group" : "");
   printf("%-10s %s: %s\n", "network", who, f->interfaces);
   printf("%-10s %s: %s%s\n", "security", who,
@@ -267,9 +263,9 @@ static void print_ranks(const gli_doctor_ranks *all) {
     uint8_t mask[GLI_CPU_MASK_BYTES];
     last = gli_doctor_sharing(all, first, &s, mask);
     if (s.ranks > s.cores)
-      printf("%-10s %s: %u ranks share %u core%s (%s) of %s\n", "sharing",
+      printf("%-10s %s: %u ranks share %s (%s) of %s\n", "sharing",
              range_of(all->first + first, all->first + last).text,
-             (unsigned)s.ranks, (unsigned)s.cores, plural(s.cores),
+             (unsigned)s.ranks, gli_count(s.cores, "core").text,
              gli_doctor_cores_of(mask).text, all->facts[first].host);
   }
 }
@@ -278,9 +274,9 @@ static void print_links(const gli_doctor_ranks *all, bool one_host) {
   summary s = summarise(all, one_host);
   if (s.n == 0) return;
   printf(
-      "%-10s %d pair%s: %.2g to %.2g us one way; 1 MiB at %.3g to %.3g "
+      "%-10s %s: %.2g to %.2g us one way; 1 MiB at %.3g to %.3g "
       "GB/s, median %.3g; the slowest is %d with %d\n",
-      one_host ? "on a host" : "between", s.n, plural((uint64_t)s.n),
+      one_host ? "on a host" : "between", gli_count((uint64_t)s.n, "pair").text,
       (double)s.us_least, (double)s.us_most, (double)s.least, (double)s.most,
       (double)s.middle, s.from, s.to);
 }
@@ -289,9 +285,9 @@ void gli_doctor_print(const gli_doctor_ranks *all) {
   print_launch(all->launch);
   if (all->context != NULL) {
     int hosts = gloo_context_hosts(all->context);
-    printf("%-10s %d rank%s on %d host%s met within %.3g ms\n", "meeting",
-           all->n, plural((uint64_t)all->n), hosts, plural((uint64_t)hosts),
-           all->met_ms);
+    printf("%-10s %s on %s met within %.3g ms\n", "meeting",
+           gli_count((uint64_t)all->n, "rank").text,
+           gli_count((uint64_t)hosts, "host").text, all->met_ms);
   }
   print_ranks(all);
   if (all->context != NULL) {

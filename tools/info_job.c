@@ -153,12 +153,11 @@ static void print_places(job *j, const place *places, gli_cores *cores) {
     while (last + 1 < j->ranks && same_place(p, &places[last + 1])) last++;
     gli_sharing s =
         gli_cores_shared(cores, (uint32_t)j->ranks, (uint32_t)first);
-    char who[32], what[256];
+    char who[32], what[448];
     print_range(who, first, last);
-    (void)snprintf(what, sizeof what,
-                   "on %s, with %u rank%s and %u core%s; waiting: %s", p->host,
-                   (unsigned)s.ranks, s.ranks == 1 ? "" : "s",
-                   (unsigned)s.cores, s.cores == 1 ? "" : "s", p->policy);
+    (void)snprintf(what, sizeof what, "on %s, with %s and %s; waiting: %s",
+                   p->host, gli_count(s.ranks, "rank").text,
+                   gli_count(s.cores, "core").text, p->policy);
     put_line(j, who, what);
   }
   put_end(j, "ranks");
