@@ -41,7 +41,7 @@ typedef struct gli_doctor_facts {
   uint32_t cores, quota;             /* quota 0: none */
   uint32_t online;                   /* cores of the host; 0: not known */
   uint32_t auth;                     /* gli_doctor_auth */
-  uint32_t openssl;                  /* true if the build has it */
+  uint32_t openssl;                  /* 1 if the build includes OpenSSL */
   uint32_t n_findings;
   gli_doctor_finding findings[GLI_DOCTOR_FINDINGS];
 } gli_doctor_facts;

@@ -1,11 +1,11 @@
 #include "tools/plan_picture.h"
-#include "core/text.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/text.h"
 #include "proof/print.h"
 
 static bool picture_fail(const char *text) {

@@ -20,7 +20,7 @@ typedef enum gli_svg_anchor {
   GLI_SVG_END
 } gli_svg_anchor;
 
-/* Begins a picture; `title` is for readers that do not see it. */
+/* Begins a picture; `title` is its text for screen readers. */
 void gli_svg_open(FILE *to, double width, double height, const char *title);
 void gli_svg_close(FILE *to);
 

@@ -182,9 +182,9 @@ static gloo_status init_meet(const place *at, gloo_device *device,
   return status;
 }
 
-/* Returns advice if MASTER_ADDR is loopback and this rank and those it misses
- * may be on different hosts, else "". Launchers that set the local rank and
- * size give rank 0's host the first ranks. */
+/* Returns advice if MASTER_ADDR is loopback although the job may span hosts,
+ * else "". Launchers that set LOCAL_RANK and LOCAL_WORLD_SIZE place the first
+ * ranks on the host of rank 0. */
 static gli_long_text loopback_advice(const gli_launch *launch) {
   gli_long_text advice = {""};
   gli_endpoint at;

@@ -19,7 +19,7 @@ typedef struct gli_memory_kills {
   uint64_t kills;  /* so far */
   uint64_t limit;  /* least limit of the group and its ancestors, in bytes;
                       UINT64_MAX if there is none */
-  char group[256]; /* directory of the group that has it */
+  char group[256]; /* directory of the group with that limit */
 } gli_memory_kills;
 
 /* `root` is that of gli_cpu_quota (cpu.h). */

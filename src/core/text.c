@@ -123,8 +123,7 @@ static bool printable_continues(unsigned char byte) {
   return byte >= 0x80 && byte <= 0xbf;
 }
 
-/* Returns the length of the UTF-8 character at `s`, or 0 if it is invalid. The
- * terminator is no continuation byte, so nothing is read beyond it. */
+/* The terminator is no continuation byte, so nothing is read beyond it. */
 size_t gli_utf8_length(const unsigned char *s) {
   unsigned char first = s[0];
   if (first < 0x80) return 1;

@@ -43,7 +43,7 @@ void gli_make_printable(char *text);
  * into the other (Levenshtein, 1966); the length of `b` if that is above 63. */
 size_t gli_word_distance(const char *a, const char *b);
 
-/* Returns the bytes of the character of UTF-8 at `s`; 0 if there is none. */
+/* Returns the length of the UTF-8 character at `s`, or 0 if it is invalid. */
 size_t gli_utf8_length(const unsigned char *s);
 
 #endif

@@ -123,9 +123,9 @@ typedef struct gli_figures {
 } gli_figures;
 /* Returns false if out of memory. */
 bool gli_context_figures(gloo_context *context, gli_figures *figures);
-/* Ends the start of a root context, before the program has it: operations so
- * far were the library's own, which figures count separately and snapshots
- * omit. */
+/* Ends the start of a root context, before the program receives it. Figures
+ * count the operations so far separately, as the library's own, and snapshots
+ * omit them. */
 void gli_context_started(gloo_context *context);
 /* Frees the memory that the family keeps for later calls. */
 void gli_context_trim(gloo_context *context);

@@ -215,7 +215,7 @@ static void print_internal(FILE *to, const gli_figures *f) {
       "gloo_internal_%s_total{rank=\"%u\",direction=\"received\"} %" PRIu64
       "\n";
   print_family(to, "counter", "internal_messages_total",
-               "Messages of the library's own.");
+               "Messages of the start and of the creation of groups.");
   fprintf(to, lines, "messages", f->rank, t->messages_sent, "messages", f->rank,
           t->messages_received);
   print_family(to, "counter", "internal_bytes_total",

@@ -1,5 +1,5 @@
-/* What `gloo metrics` reads: requests of clients (first byte 'h') and the texts
- * of ranks. A page of any texts that were accepted consists of valid lines. */
+/* The parsers of `gloo metrics`: requests of clients (first byte 'h') and the
+ * texts of ranks. A page made from accepted texts consists of valid lines. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
