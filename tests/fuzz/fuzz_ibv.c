@@ -355,7 +355,7 @@ static void peer_say_note(uint8_t kind, bool whole) {
     note[6] = IBV_MTU_1024;
     gli_put_u32(note + 8, peer.context != NULL ? peer.qp->qp_num : 7);
     gli_put_u32(note + 12, PEER_PSN);
-    memcpy(note + 16, standin_gids[1].raw, 16);
+    memcpy(note + 16, standin_port_at(0)->gid[1].raw, 16);
   }
   if (kind == GLI_IBV_LEAVES) gli_put_u32(note + 8, peer.posted);
   below_say(&header, note, whole);

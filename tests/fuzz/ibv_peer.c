@@ -62,10 +62,11 @@ void peer_connect(uint32_t number, uint32_t psn) {
       .dest_qp_num = number,
       .rq_psn = psn & 0xffffff,
       .max_dest_rd_atomic = 1,
-      .ah_attr = {
-          .is_global = 1,
-          .port_num = 1,
-          .grh = {.dgid = standin_gids[1], .sgid_index = 1, .hop_limit = 1}}};
+      .ah_attr = {.is_global = 1,
+                  .port_num = 1,
+                  .grh = {.dgid = standin_port_at(0)->gid[1],
+                          .sgid_index = 1,
+                          .hop_limit = 1}}};
   if (peer.context == NULL || peer.connected || number == 0) return;
   if (!peer_modify(&to, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
                             IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |

@@ -71,12 +71,13 @@ typedef struct job_rank {
   uv_thread_t thread;
   int rank, size;
   gloo_store *store;
+  int64_t timeout_ns;
   ibv_report *report;
 } job_rank;
 
 static void rank_main(void *argument) {
   const job_rank *r = argument;
-  ibv_rank_run(r->rank, r->size, r->store, r->report);
+  ibv_rank_run(r->rank, r->size, r->store, r->timeout_ns, r->report);
 }
 
 static void run_ranks(const ibv_job *job) {
@@ -89,6 +90,7 @@ static void run_ranks(const ibv_job *job) {
     ranks[r] = (job_rank){.rank = r,
                           .size = job->plan.ranks,
                           .store = store,
+                          .timeout_ns = job->plan.timeout_ns,
                           .report = &job->shared->ranks[r]};
     if (uv_thread_create(&ranks[r].thread, rank_main, &ranks[r]) != 0) exit(1);
   }
@@ -100,12 +102,22 @@ static void run_ranks(const ibv_job *job) {
   job->shared->ended = true;
 }
 
+static void set_all(const char *const *settings) {
+  for (; *settings != NULL; settings++) {
+    char *text = strdup(*settings), *value = strchr(text, '=');
+    *value = '\0';
+    setenv(text, value + 1, 1);
+    free(text);
+  }
+}
+
 static void be_the_job(const ibv_job *job) {
   alarm(PATIENCE_S);
   dup2(fileno(job->log), STDERR_FILENO);
   setenv("STANDIN_FAIL", job->plan.fail, 1);
   setenv("STANDIN_COUNT",
          job->plan.count_file != NULL ? job->plan.count_file : "", 1);
+  set_all(job->plan.settings);
   run_ranks(job);
   exit(0); /* not _exit: sanitizers check for leaks at exit */
 }

@@ -11,12 +11,15 @@
 
 #include "gloo_c/gloo_c.h"
 
-enum { IBV_RANKS_MAX = 3, IBV_FAIL_BYTES = 80 };
+enum { IBV_RANKS_MAX = 3, IBV_FAIL_BYTES = 80, IBV_SETTINGS_MAX = 6 };
 
 typedef struct ibv_plan {
   int ranks;
   char fail[IBV_FAIL_BYTES]; /* STANDIN_FAIL; "": no fault */
   const char *count_file;    /* STANDIN_COUNT; NULL: none */
+  int64_t timeout_ns;        /* of operations; 0: short */
+  /* More of the environment, "NAME=VALUE"; up to the first NULL. */
+  const char *settings[IBV_SETTINGS_MAX + 1];
 } ibv_plan;
 
 /* The report of one rank. */

@@ -10,8 +10,8 @@
 static const size_t counts[] = {1, 5000, 262144};
 enum { COUNTS = sizeof counts / sizeof counts[0], LARGEST = 262144 };
 
-/* Timeout after which ranks stop waiting for a failed one. */
-static const int64_t timeout_ns =
+/* Short timeout, after which ranks stop waiting for a failed one. */
+static const int64_t short_ns =
     SANITIZED ? INT64_C(8000000000) : INT64_C(2000000000);
 
 typedef struct rank_work {
@@ -149,11 +149,11 @@ static void look_at_routes(const rank_work *w) {
 }
 
 static gloo_status use_device(gloo_device *device, int rank, int size,
-                              gloo_store *store, ibv_report *report,
-                              gloo_error *error) {
+                              gloo_store *store, int64_t timeout_ns,
+                              ibv_report *report, gloo_error *error) {
   rank_work w = {.rank = rank, .size = size, .report = report};
   gloo_context_options options = GLOO_CONTEXT_OPTIONS_INIT;
-  options.timeout_ns = timeout_ns;
+  options.timeout_ns = timeout_ns > 0 ? timeout_ns : short_ns;
   strcpy(report->where, "gloo_context_create");
   gloo_status status = gloo_context_create(rank, size, store, device, &options,
                                            &w.context, error);
@@ -169,7 +169,8 @@ static gloo_status use_device(gloo_device *device, int rank, int size,
   return status;
 }
 
-void ibv_rank_run(int rank, int size, gloo_store *store, ibv_report *report) {
+void ibv_rank_run(int rank, int size, gloo_store *store, int64_t timeout_ns,
+                  ibv_report *report) {
   gloo_error error = {.message = ""};
   gloo_device *device;
   gloo_device_options options = GLOO_DEVICE_OPTIONS_INIT;
@@ -177,7 +178,8 @@ void ibv_rank_run(int rank, int size, gloo_store *store, ibv_report *report) {
   strcpy(report->where, "gloo_device_create");
   report->status = gloo_device_create(&options, &device, &error);
   if (report->status == GLOO_OK) {
-    report->status = use_device(device, rank, size, store, report, &error);
+    report->status =
+        use_device(device, rank, size, store, timeout_ns, report, &error);
     gloo_device_destroy(device);
   }
   snprintf(report->message, sizeof report->message, "%s", error.message);

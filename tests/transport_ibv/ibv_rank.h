@@ -4,6 +4,8 @@
 
 #include "transport_ibv/ibv_job.h"
 
-void ibv_rank_run(int rank, int size, gloo_store *store, ibv_report *report);
+/* `timeout_ns`: of operations; 0: a short one. */
+void ibv_rank_run(int rank, int size, gloo_store *store, int64_t timeout_ns,
+                  ibv_report *report);
 
 #endif

@@ -5,7 +5,7 @@
 
 enum { PIECE_MAX = 65536, RETRY_NS = 1000000, RNR_NS = 640000 };
 
-unsigned long standin_delivered, standin_refused;
+unsigned long standin_delivered, standin_refused, standin_inlined;
 
 /* ---- moving bytes -------------------------------------------------------- */
 
@@ -134,14 +134,11 @@ static void try_again(standin_qp *qp, standin_work *work) {
 /* ---- delivering ---------------------------------------------------------- */
 
 static bool is_connected(const standin_qp *qp, const standin_qp *peer) {
-  const union ibv_gid *there = &qp->is.ah_attr.grh.dgid;
-  uint8_t here = peer->is.ah_attr.grh.sgid_index;
   return (peer->base.state == IBV_QPS_RTR || peer->base.state == IBV_QPS_RTS) &&
          peer->is.dest_qp_num == qp->base.qp_num &&
          peer->is.rq_psn == qp->is.sq_psn &&
          peer->is.path_mtu == qp->is.path_mtu &&
-         peer->is.pkey_index == qp->is.pkey_index &&
-         memcmp(there, &standin_gids[here], sizeof *there) == 0;
+         peer->is.pkey_index == qp->is.pkey_index && standin_reaches(qp, peer);
 }
 
 static void break_peer(standin_qp *peer, enum ibv_event_type type) {
@@ -254,7 +251,8 @@ static void deliver(standin_qp *qp, standin_work *work) {
   standin_qp *peer = standin_find_qp(qp->is.dest_qp_num);
   if (work->doomed)
     give_up(qp, work, IBV_WC_RETRY_EXC_ERR);
-  else if (peer == NULL || !is_connected(qp, peer))
+  else if (peer == NULL || !is_connected(qp, peer) ||
+           standin_network_loses(qp, work->bytes))
     try_again(qp, work);
   else if (work->opcode == IBV_WR_SEND &&
            peer->receive.over == peer->receive.posted)

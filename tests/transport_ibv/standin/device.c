@@ -10,12 +10,6 @@
 
 #include "standin.h"
 
-/* GIDs: a link-local one (RoCE v1), and 192.0.2.1. */
-const union ibv_gid standin_gids[] = {
-    {.raw = {0xfe, 0x80, [8] = 0x02, [15] = 0x01}},
-    {.raw = {[10] = 0xff, [11] = 0xff, 192, 0, 2, 1}},
-};
-
 static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
 static int n_open;
 
@@ -26,7 +20,7 @@ static void device_release(standin_device *device) {
 /* ---- the list ------------------------------------------------------------ */
 
 typedef struct device_list {
-  struct ibv_device *entry[2];
+  struct ibv_device *entry[STANDIN_PORTS_MAX + 1];
   standin_object object;
 } device_list;
 
@@ -36,20 +30,31 @@ int ibv_fork_init(void) {
   return code;
 }
 
+static struct ibv_device *device_make(const standin_port *port) {
+  standin_device *device = calloc(1, sizeof *device);
+  memcpy(device->base.name, port->name, sizeof device->base.name);
+  (void)snprintf(device->base.ibdev_path, sizeof device->base.ibdev_path,
+                 "%s/%s", port->sysfs, port->name);
+  device->base.node_type = IBV_NODE_CA;
+  device->base.transport_type = IBV_TRANSPORT_IB;
+  device->port = port;
+  device->users = 1;
+  return &device->base;
+}
+
 struct ibv_device **ibv_get_device_list(int *n) {
+  static int lists;
   int code = standin_enter(STANDIN_get_device_list);
   device_list *list = NULL;
+  int found = standin_ports(), first = 0;
   if (code == 0) {
-    standin_device *device = calloc(1, sizeof *device);
     list = calloc(1, sizeof *list);
-    strcpy(device->base.name, "standin0");
-    device->base.node_type = IBV_NODE_CA;
-    device->base.transport_type = IBV_TRANSPORT_IB;
-    device->users = 1;
-    list->entry[0] = &device->base;
+    if (standin_lists_one()) first = lists++ % found, found = 1;
+    for (int i = 0; i < found; i++)
+      list->entry[i] = device_make(standin_port_at(first + i));
     standin_add(&list->object, STANDIN_LIST, list, NULL);
   }
-  if (n != NULL) *n = list != NULL;
+  if (n != NULL) *n = list != NULL ? found : 0;
   standin_leave();
   errno = code;
   return list != NULL ? list->entry : NULL;
@@ -59,7 +64,8 @@ void ibv_free_device_list(struct ibv_device **entries) {
   (void)standin_enter(STANDIN_free_device_list);
   standin_check(STANDIN_LIST, entries, "ibv_free_device_list");
   standin_remove(STANDIN_LIST, entries);
-  device_release((standin_device *)entries[0]);
+  for (int i = 0; entries[i] != NULL; i++)
+    device_release((standin_device *)entries[i]);
   free(entries);
   standin_leave();
 }
@@ -168,7 +174,7 @@ int ibv_close_device(struct ibv_context *context) {
 
 /* ---- the port ------------------------------------------------------------ */
 
-/* Fills in the original structure: its beginning, up to phys_state. */
+/* Fills in the original structure: its beginning, up to flags. */
 int ibv_query_port(struct ibv_context *context, uint8_t number,
                    struct _compat_ibv_port_attr *attributes) {
   int code = standin_enter(STANDIN_query_port);
@@ -178,34 +184,43 @@ int ibv_query_port(struct ibv_context *context, uint8_t number,
   if (code != 0) return code;
   if (dead) return EIO;
   if (number != 1) return EINVAL;
+  const standin_port *port = standin_port_of(context);
   struct ibv_port_attr is = {.state = IBV_PORT_ACTIVE,
                              .max_mtu = IBV_MTU_4096,
-                             .active_mtu = IBV_MTU_1024,
+                             .active_mtu = port->mtu,
                              .gid_tbl_len = STANDIN_GID_ROOM,
                              .max_msg_sz = 1u << 31,
                              .pkey_tbl_len = STANDIN_PKEYS,
+                             .lid = port->lid,
+                             .active_width = port->width,
+                             .active_speed = port->speed,
                              .phys_state = 5,
-                             .link_layer = IBV_LINK_LAYER_ETHERNET};
-  memcpy(attributes, &is, offsetof(struct ibv_port_attr, link_layer) + 1);
+                             .link_layer = port->link,
+                             .flags = port->grh ? IBV_QPF_GRH_REQUIRED : 0};
+  memcpy(attributes, &is, offsetof(struct ibv_port_attr, flags) + 1);
   return 0;
 }
 
-int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port,
+int _ibv_query_gid_ex(struct ibv_context *context, uint32_t number,
                       uint32_t index, struct ibv_gid_entry *entry,
                       uint32_t flags, size_t bytes) {
   int code = standin_enter(STANDIN_query_gid_ex);
   standin_check(STANDIN_CONTEXT, context, "ibv_query_gid_ex");
   standin_leave();
   if (code != 0) return code;
-  if (port != 1 || flags != 0 || bytes != sizeof *entry ||
+  const standin_port *port = standin_port_of(context);
+  if (number != 1 || flags != 0 || bytes != sizeof *entry ||
       index >= STANDIN_GID_ROOM)
     return EINVAL;
-  if (index >= STANDIN_GIDS) return ENODATA;
+  if (index >= port->n_gids) return ENODATA;
   *entry = (struct ibv_gid_entry){
-      .gid = standin_gids[index],
+      .gid = port->gid[index],
       .gid_index = index,
       .port_num = 1,
-      .gid_type = index == 0 ? IBV_GID_TYPE_ROCE_V1 : IBV_GID_TYPE_ROCE_V2};
+      .gid_type = port->link == IBV_LINK_LAYER_INFINIBAND ? IBV_GID_TYPE_IB
+                  : index == 0                            ? IBV_GID_TYPE_ROCE_V1
+                               : IBV_GID_TYPE_ROCE_V2,
+      .ndev_ifindex = port->interface[index]};
   return 0;
 }
 

@@ -7,14 +7,15 @@
 
 /* ---- making -------------------------------------------------------------- */
 
-static int caps_check(const struct ibv_qp_init_attr *as) {
+static int caps_check(const struct ibv_pd *pd,
+                      const struct ibv_qp_init_attr *as) {
   const struct ibv_qp_cap *cap = &as->cap;
   if (as->qp_type != IBV_QPT_RC || as->srq != NULL) return EINVAL;
   if (as->send_cq == NULL || as->recv_cq == NULL) return EINVAL;
   if (cap->max_send_wr > STANDIN_WORK_MAX ||
       cap->max_recv_wr > STANDIN_WORK_MAX ||
       cap->max_send_sge > STANDIN_PARTS || cap->max_recv_sge > STANDIN_PARTS ||
-      cap->max_inline_data > STANDIN_INLINE)
+      cap->max_inline_data > standin_port_of(pd->context)->inline_max)
     return EINVAL;
   return 0;
 }
@@ -34,7 +35,7 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *as) {
   int code = standin_enter(STANDIN_create_qp);
   standin_check(STANDIN_PD, pd, "ibv_create_qp");
   if (code == 0 && ((standin_context *)pd->context)->dead) code = EIO;
-  if (code == 0) code = caps_check(as);
+  if (code == 0) code = caps_check(pd, as);
   standin_qp *qp = code == 0 ? calloc(1, sizeof *qp) : NULL;
   if (qp != NULL) {
     standin_check(STANDIN_CQ, as->send_cq, "ibv_create_qp on");
@@ -108,19 +109,16 @@ static bool change_is_allowed(enum ibv_qp_state from, enum ibv_qp_state to,
   return false;
 }
 
-static bool address_is_good(const struct ibv_ah_attr *address) {
-  /* RoCE always uses the GID. */
-  return address->is_global && address->port_num == 1 && address->sl < 16 &&
-         address->grh.sgid_index < STANDIN_GIDS && address->grh.hop_limit > 0;
-}
-
-static bool attributes_are_good(const struct ibv_qp_attr *to, int mask) {
+static bool attributes_are_good(const standin_qp *qp,
+                                const struct ibv_qp_attr *to, int mask) {
+  const standin_port *port = standin_port_of(qp->base.context);
   if (mask & IBV_QP_PORT && to->port_num != 1) return false;
   if (mask & IBV_QP_PKEY_INDEX && to->pkey_index >= STANDIN_PKEYS) return false;
-  if (mask & IBV_QP_AV && !address_is_good(&to->ah_attr)) return false;
+  if (mask & IBV_QP_AV && !standin_address_is_good(port, &to->ah_attr))
+    return false;
   if (mask & IBV_QP_PATH_MTU &&
-      (to->path_mtu < IBV_MTU_256 || to->path_mtu > IBV_MTU_1024))
-    return false; /* the port's is 1024 */
+      (to->path_mtu < IBV_MTU_256 || to->path_mtu > port->mtu))
+    return false;
   if (mask & (IBV_QP_RQ_PSN | IBV_QP_SQ_PSN) &&
       (to->rq_psn > 0xffffff || to->sq_psn > 0xffffff))
     return false;
@@ -150,7 +148,7 @@ static int queue_modify(standin_qp *qp, const struct ibv_qp_attr *to,
                         int mask) {
   enum ibv_qp_state state = mask & IBV_QP_STATE ? to->qp_state : qp->base.state;
   if (!change_is_allowed(qp->base.state, state, mask) ||
-      !attributes_are_good(to, mask))
+      !attributes_are_good(qp, to, mask))
     return EINVAL;
   attributes_take(&qp->is, to, mask);
   if (state == IBV_QPS_ERR) {
@@ -167,7 +165,10 @@ static int queue_modify(standin_qp *qp, const struct ibv_qp_attr *to,
 }
 
 int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *to, int mask) {
+  bool receives = (mask & IBV_QP_STATE) && to->qp_state == IBV_QPS_RTR;
+  int refused = receives ? standin_rtr_waits() : 0;
   int code = standin_enter(STANDIN_modify_qp);
+  if (code == 0) code = refused;
   standin_check(STANDIN_QP, qp, "ibv_modify_qp");
   if (code == 0 && ((standin_context *)qp->context)->dead) code = EIO;
   if (code == 0) code = queue_modify((standin_qp *)qp, to, mask);

@@ -33,7 +33,9 @@ static void inline_take(standin_work *work) {
 
 /* Injects faults that are due with the nth work request. */
 static void meet_faults(standin_qp *qp, standin_work *work) {
+  static unsigned long sent;
   standin_context *context = (standin_context *)qp->base.context;
+  standin_network_counts(++sent);
   work->doomed = standin_happens(STANDIN_completion) != 0;
   if (standin_happens(STANDIN_qp_fatal) != 0) {
     standin_raise(context, IBV_EVENT_QP_FATAL, &qp->base);
@@ -66,6 +68,7 @@ static int send_one(standin_qp *qp, const struct ibv_send_wr *wr) {
   if (wr->send_flags & IBV_SEND_INLINE) {
     if (work->bytes > qp->inline_max) return EINVAL;
     inline_take(work);
+    standin_inlined++;
   }
   if (!standin_sum(qp, work, &work->sum)) work->sum = 0; /* fails later */
   qp->send.posted++;

@@ -1,4 +1,4 @@
-/* A libibverbs for tests: one RDMA device, whose queue pairs all belong to this
+/* A libibverbs for tests: RDMA devices, whose queue pairs all belong to this
  * process. A thread is the wire: it moves posted data in pieces, late, and in a
  * random order of queue pairs. Where the standard leaves a choice it chooses at
  * random. A mistake of the caller that real hardware may forgive ends the
@@ -9,6 +9,18 @@
  *       later ones). "completion" is the Nth send work request.
  *       "event:device_fatal@N" and "event:qp_fatal@N" raise an event after N
  *       send work requests.
+ *   STANDIN_PORTS=NAME[:KEY=VALUE,...][;NAME...]  the devices, of one port each;
+ *       by default "standin0", with 127.0.0.1 on Ethernet. The keys: link
+ *       (ethernet, infiniband, or anything else), mtu, lid, subnet (0 to 255),
+ *       router (its LID), grh (1: required), speed and width (as verbs encode
+ *       them), inline (bytes), gid (IPv4 address, or ADDRESS/INTERFACE, also
+ *       several), sysfs (the folder that has NAME/device/...)
+ *   STANDIN_ONE_EACH=1  each list of devices has one of them, in turn, so that
+ *       ranks of a process have different ports
+ *   STANDIN_MTU=BYTES   the network drops longer packets
+ *   STANDIN_AWAY=N:MS   the network drops everything for MS milliseconds after
+ *       the Nth send work request
+ *   STANDIN_RTR=MS[:ERRNO]  the change to RTR takes MS milliseconds, and fails
  *   STANDIN_COUNT=FILE  writes the number of calls at exit: "NAME N" lines
  *   STANDIN_SEED=N      seeds the random choices
  *   STANDIN_PROMPT=1    data arrives at once, within the posting call, and no
@@ -137,8 +149,11 @@ int standin_objects(void);
 
 /* ---- the device ---------------------------------------------------------- */
 
+typedef struct standin_port standin_port;
+
 typedef struct standin_device {
   struct ibv_device base;
+  const standin_port *port;
   int users; /* device lists and contexts */
 } standin_device;
 
@@ -171,8 +186,7 @@ typedef struct standin_channel {
   standin_object object;
 } standin_channel;
 
-extern const union ibv_gid standin_gids[];
-enum { STANDIN_GIDS = 2, STANDIN_GID_ROOM = 4, STANDIN_PKEYS = 2 };
+enum { STANDIN_GID_ROOM = 4, STANDIN_PKEYS = 2, STANDIN_PORTS_MAX = 8 };
 
 /* Raises an event of `qp`, or of the device if `qp` is NULL. */
 void standin_raise(standin_context *context, enum ibv_event_type type,
@@ -267,6 +281,40 @@ standin_work *standin_work_at(standin_queue *queue, uint32_t number);
 void standin_break(standin_qp *qp);
 standin_qp *standin_find_qp(uint32_t number);
 
+/* ---- ports and the network (ports.c) -------------------------------------- */
+
+struct standin_port {
+  char name[IBV_SYSFS_NAME_MAX], sysfs[128];
+  uint8_t link, speed, width;
+  bool grh; /* packets must have a GRH */
+  enum ibv_mtu mtu;
+  uint16_t lid, router;
+  uint32_t inline_max;
+  union ibv_gid gid[STANDIN_GID_ROOM];
+  uint32_t interface[STANDIN_GID_ROOM]; /* index of the GID's interface */
+  uint32_t n_gids, given_gids;
+};
+
+static inline size_t standin_mtu_bytes(enum ibv_mtu mtu) {
+  return (size_t)128 << mtu;
+}
+
+int standin_ports(void);
+/* Returns NULL if there are not so many. */
+const standin_port *standin_port_at(int i);
+const standin_port *standin_port_of(const struct ibv_context *context);
+bool standin_lists_one(void);
+
+bool standin_address_is_good(const standin_port *port,
+                             const struct ibv_ah_attr *to);
+/* Returns true if the queue pair's packets come to the port of the other. */
+bool standin_reaches(const standin_qp *qp, const standin_qp *peer);
+/* Counts send work requests, and loses what STANDIN_AWAY and _MTU say. */
+void standin_network_counts(unsigned long sent);
+bool standin_network_loses(const standin_qp *qp, size_t bytes);
+/* Waits as long as a change to RTR takes; returns the code of its failure. */
+int standin_rtr_waits(void);
+
 int standin_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr,
                       struct ibv_send_wr **bad);
 int standin_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr,
@@ -290,7 +338,8 @@ bool standin_step(standin_qp *qp, uint64_t *due_ns);
 /* Computes the checksum of the source of a work request. Returns false if it
  * must not be read. */
 bool standin_sum(const standin_qp *qp, const standin_work *work, uint64_t *sum);
-/* Number of delivered messages, and of attempts without a buffer. */
-extern unsigned long standin_delivered, standin_refused;
+/* Number of delivered messages, of attempts without a buffer, and of inline
+ * sends. */
+extern unsigned long standin_delivered, standin_refused, standin_inlined;
 
 #endif

@@ -1,0 +1,139 @@
+/* Jobs over ports and networks as they occur: ports of several kinds, networks
+ * that lose packets, devices that refuse something. Each case says what becomes
+ * of the job. Run with the stand-in in LD_LIBRARY_PATH. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "ibv_job.h"
+
+enum { RANKS = 2 };
+static const int64_t long_ns = INT64_C(80000000000);
+
+typedef enum case_end { BY_RDMA, BY_TCP, FAILS } case_end;
+
+typedef struct network_case {
+  const char *name;
+  case_end end;
+  const char *text; /* part of the reason for TCP, or of the error */
+  const char *settings[IBV_SETTINGS_MAX];
+  const char *counted; /* counter of the stand-in; NULL: none */
+  unsigned long least, most;
+} network_case;
+
+static const network_case cases[] = {
+    {"the_default", BY_RDMA, NULL, {NULL}, NULL, 0, 0},
+    {"ports_of_different_mtus",
+     BY_RDMA,
+     NULL,
+     {"STANDIN_ONE_EACH=1", "STANDIN_PORTS=a:mtu=4096;b:mtu=1024"},
+     NULL,
+     0,
+     0},
+    {"infiniband_and_ethernet",
+     BY_TCP,
+     "one rank's port is InfiniBand, the other's Ethernet",
+     {"STANDIN_ONE_EACH=1", "STANDIN_PORTS=a:link=infiniband,lid=3;b"},
+     NULL,
+     0,
+     0},
+    {"infiniband",
+     BY_RDMA,
+     NULL,
+     {"STANDIN_PORTS=a:link=infiniband,lid=3,mtu=4096"},
+     NULL,
+     0,
+     0},
+    {"a_peer_that_cannot_be_found_after_a_while",
+     BY_TCP,
+     "lacks a path to the other rank's port",
+     {"STANDIN_RTR=300:110"},
+     NULL,
+     0,
+     0},
+    {"a_peer_that_is_found_after_a_while",
+     BY_RDMA,
+     NULL,
+     {"STANDIN_RTR=300"},
+     NULL,
+     0,
+     0},
+};
+enum { CASES = sizeof cases / sizeof cases[0] };
+
+static unsigned long read_count(const char *path, const char *wanted) {
+  char name[40];
+  unsigned long n, found = 0;
+  FILE *file = fopen(path, "r");
+  assert_non_null(file);
+  while (fscanf(file, "%39s %lu", name, &n) == 2)
+    if (strcmp(name, wanted) == 0) found = n;
+  fclose(file);
+  return found;
+}
+
+static bool rank_is_as_said(const network_case *c, const ibv_report *report) {
+  if (c->end == FAILS) return report->status != GLOO_OK;
+  if (report->status != GLOO_OK) return false;
+  if (c->end == BY_RDMA)
+    return report->by_tcp == 0 && report->by_rdma == RANKS - 1;
+  return report->by_rdma == 0 && strstr(report->why, c->text) != NULL;
+}
+
+/* Of an error at least one rank knows the cause; others may only see that this
+ * rank has left. */
+static bool job_is_as_said(const network_case *c, const ibv_job *job) {
+  bool known = c->end != FAILS;
+  for (int r = 0; r < RANKS; r++) {
+    const ibv_report *report = &job->shared->ranks[r];
+    if (!rank_is_as_said(c, report)) return false;
+    known = known || strstr(report->message, c->text) != NULL;
+  }
+  return known;
+}
+
+static void ends_as_said(void **state) {
+  const network_case *c = *(const network_case **)*state;
+  ibv_job job;
+  char path[] = "/tmp/gloo_c_standin_XXXXXX";
+  int fd = mkstemp(path);
+  assert_true(fd >= 0);
+  close(fd);
+  ibv_plan plan = {.ranks = RANKS, .count_file = path, .timeout_ns = long_ns};
+  memcpy(plan.settings, c->settings, sizeof c->settings);
+  ibv_job_make(&job);
+  ibv_job_begin(&job, &plan);
+  while (!ibv_job_has_ended(&job))
+    nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+  const char *fault = ibv_job_fault(&job);
+  bool good = fault == NULL && job_is_as_said(c, &job);
+  if (!good) ibv_job_tell(&job);
+  if (fault != NULL) fail_msg("%s", fault);
+  assert_true(good);
+  if (c->counted != NULL)
+    assert_in_range(read_count(path, c->counted), c->least, c->most);
+  unlink(path);
+  ibv_job_free(&job);
+}
+
+/* Argument: part of the names of the cases to run; optional. */
+int main(int argc, char **argv) {
+  static const network_case *states[CASES];
+  struct CMUnitTest tests[CASES];
+  size_t n = 0;
+  for (int i = 0; i < CASES; i++) {
+    if (argc > 1 && strstr(cases[i].name, argv[1]) == NULL) continue;
+    states[i] = &cases[i];
+    tests[n++] = (struct CMUnitTest){.name = cases[i].name,
+                                     .test_func = ends_as_said,
+                                     .initial_state = &states[i]};
+  }
+  return _cmocka_run_group_tests("ibv_network", tests, n, NULL, NULL);
+}
