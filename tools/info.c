@@ -138,14 +138,25 @@ static void print_names(const char *title, const names *n) {
   printf("%s\n", n->count == 0 ? " none" : "");
 }
 
+/* Describes whether ranks in this environment would use RDMA, which works. */
+static const char *describe_rdma(void) {
+  bool on;
+  gloo_error error;
+  if (strcmp(setting("GLOO_TRANSPORT", "auto"), "ibv") == 0 ||
+      gli_switch_read(0, "GLOO_RDMA", false, &on, &error) != GLOO_OK || on)
+    return "yes";
+  return "available, off (set GLOO_RDMA=1)";
+}
+
 static void print_transports(void) {
   printf("transports\n");
   const char *name;
   for (size_t i = 0; (name = gloo_transport_name(i)) != NULL; i++) {
     gloo_error error;
     bool works = gloo_transport_usable(name, &error) == GLOO_OK;
-    printf("  %-18s %s%s\n", name,
-           works ? "yes" : "no: ", works ? "" : error.message);
+    const char *text = works ? "yes" : error.message;
+    if (works && strcmp(name, "ibv") == 0) text = describe_rdma();
+    printf("  %-18s %s%s\n", name, works ? "" : "no: ", text);
   }
 }
 
@@ -246,6 +257,9 @@ static void print_json(gli_json *object) {
   gli_json_text(&out, "openssl", openssl != NULL ? openssl : "none");
   gli_json_list(&out, "transports", transports.list, transports.count);
   gli_json_list(&out, "transports_usable", working.list, working.count);
+  gloo_error why;
+  bool rdma = gloo_transport_usable("ibv", &why) == GLOO_OK;
+  gli_json_text(&out, "rdma", rdma ? describe_rdma() : why.message);
   char cuda[512];
   gli_cuda_describe(cuda, sizeof cuda);
   gli_json_text(&out, "cuda", cuda);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/environment.h"
 #include "core/error.h"
 #include "core/log.h"
 #include "transport/auto.h"
@@ -19,11 +20,16 @@ static const int64_t close_nap_ns = 5000000;
 
 /* ---- opening and closing ------------------------------------------------- */
 
-/* Opens the network child. RDMA on top of TCP is better than TCP, and uses its
- * address as well. */
+/* Opens the network child: TCP, or RDMA on top of TCP, which uses the same
+ * address, if GLOO_RDMA asks for it. RDMA is not the default, because it has
+ * not run on hardware, and a network that TCP shares may lose packets. */
 static gloo_status open_network(gli_auto *t, const gli_transport_config *own,
                                 gli_transport **child, gloo_error *error) {
-  gloo_status status = gli_transport_find("ibv")->open(own, child, error);
+  bool wanted;
+  gloo_status status = gli_switch_read(0, "GLOO_RDMA", false, &wanted, error);
+  if (status != GLOO_OK) return status;
+  if (!wanted) return gli_transport_find("tcp")->open(own, child, error);
+  status = gli_transport_find("ibv")->open(own, child, error);
   t->verbs = status == GLOO_OK;
   if (status == GLOO_OK || status == GLOO_ERR_INVALID) return status;
   gli_log(GLOO_LOG_DEBUG, "%s", error->message);

@@ -2,7 +2,7 @@
  * reaches the peer.
  *
  * The children are TCP, which reaches every rank (below the RDMA transport
- * where there is an RDMA device), and shared memory, which is faster. An end
+ * where GLOO_RDMA asks for it), and shared memory, which is faster. An end
  * point publishes the addresses of both. A pair is tried through the first
  * child that can reach the peer's; until that has connected, messages wait in
  * the pair's queue, so that none is lost if it cannot be set up after all (no
@@ -56,7 +56,7 @@ typedef struct gli_auto {
   gli_auto_child child[GLI_AUTO_CHILDREN];
   gloo_error absent; /* why there is no shared memory */
   bool verbs;        /* the network uses RDMA where it can, over TCP */
-  char no_verbs[GLI_WHY_BYTES]; /* otherwise why not */
+  char no_verbs[GLI_WHY_BYTES]; /* otherwise why not; "" if not wanted */
   bool in_poll;
   int opening_via; /* child whose accept upcall is being passed on */
   size_t count[GLI_AUTO_CHILDREN]; /* number of pairs */

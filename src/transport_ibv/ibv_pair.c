@@ -42,7 +42,7 @@ static gloo_status ibv_open_tcp(gli_ibv_pair *pair, gloo_error *error) {
 static void ibv_begin(gli_ibv_pair *pair) {
   gli_ibv *t = pair->t;
   if (!t->tcp->ops->speaks_verbs(&pair->config.address))
-    gli_ibv_stay(pair, "the other rank has no RDMA device");
+    gli_ibv_stay(pair, "the other rank does not use RDMA");
   else if (t->gone)
     gli_ibv_decline(pair, "the RDMA device was removed");
   else
