@@ -152,7 +152,8 @@ struct gli_ibv_pair {
   gli_ibv_note note[GLI_IBV_NOTES];
   uint8_t note_in[GLI_IBV_NOTE_BYTES];
   size_t note_in_bytes;
-  uint64_t decide_until_ns; /* until then the pair owes the peer an answer */
+  uint64_t decide_until_ns; /* until then the pair owes the peer an answer, and
+                               waits for the probe's acknowledgement */
   gli_header bye;           /* BYE of the peer */
   uint32_t peer_frames;     /* number of frames that a leaving peer has sent */
   void *abort_token;        /* token of the peer's ABORT, or NULL */
@@ -281,6 +282,8 @@ extern const gli_upcalls gli_ibv_upcalls;
 void gli_ibv_offer(gli_ibv_pair *pair);
 /* Handles the acknowledgement of the probe. */
 void gli_ibv_probed(gli_ibv_pair *pair);
+/* Declines for pairs whose probe is not acknowledged in time. */
+void gli_ibv_probes_due(gli_ibv *t, uint64_t now_ns);
 /* Delivers the peer's BYE if the last frame before it has arrived. */
 void gli_ibv_check_bye(gli_ibv_pair *pair);
 /* Tells the peer how many frames were sent, before a BYE. */

@@ -2,7 +2,8 @@
  * queue pair is connected to the other's says so, and is tried with a probe,
  * which shows that the path works before anything depends on it. Once both ends
  * are ready, messages take this path. An end that fails declines instead, and
- * both stay with TCP.
+ * both stay with TCP; so does one whose probe is not acknowledged in time. The
+ * device itself takes longer to give up (ACK_TIMEOUT in port.c).
  *
  * A note:  0 magic  4 kind, InfiniBand, MTU, checksums  8 number  12 PSN
  *   16 GID  32 LID; DECLINED: 8 reason; LEAVES: 8 number of frames sent.
@@ -112,10 +113,40 @@ void gli_ibv_offer(gli_ibv_pair *pair) {
   note_send(pair, GLI_IBV_OFFER, OFFER_BYTES);
 }
 
+/* Begins the time in which the pair must be decided. */
+static void ibv_set_limit(gli_ibv_pair *pair) {
+  pair->decide_until_ns = gli_ibv_now(pair->t) + (uint64_t)GLI_LINGER_NS;
+  gli_ibv_update_undelivered(pair);
+}
+
 static void ibv_try(gli_ibv_pair *pair) {
   if (pair->way == GLI_IBV_WAY_CONNECTED &&
-      pair->peer_way >= GLI_IBV_PEER_CONNECTED && pair->posted == 0)
-    (void)gli_ibv_post_probe(pair); /* fails if the pair has declined */
+      pair->peer_way >= GLI_IBV_PEER_CONNECTED && pair->posted == 0 &&
+      gli_ibv_post_probe(pair)) /* fails if the pair has declined */
+    ibv_set_limit(pair);
+}
+
+/* Returns true if the probe is not acknowledged in time. The peer's device does
+ * that by itself, however late its process is. */
+static bool probe_is_late(const gli_ibv_pair *pair, uint64_t now_ns) {
+  return pair->way == GLI_IBV_WAY_CONNECTED && pair->posted > 0 &&
+         !pair->broken && now_ns >= pair->decide_until_ns;
+}
+
+void gli_ibv_probes_due(gli_ibv *t, uint64_t now_ns) {
+  gli_ibv_pair *pair = t->pairs;
+  while (pair != NULL && !probe_is_late(pair, now_ns)) pair = pair->next;
+  if (pair == NULL) return;
+  gli_ibv_drain(t, true); /* this thread may be late */
+  for (pair = t->pairs; pair != NULL; pair = pair->next) {
+    char why[GLI_WHY_BYTES];
+    if (!probe_is_late(pair, now_ns)) continue;
+    (void)snprintf(why, sizeof why,
+                   "a test message through %.40s was not acknowledged for %d "
+                   "s; check MTU, VLAN, and UDP port 4791 in firewalls",
+                   t->port.name, (int)(GLI_LINGER_NS / 1000000000));
+    gli_ibv_decline(pair, why);
+  }
 }
 
 void gli_ibv_probed(gli_ibv_pair *pair) {
@@ -150,8 +181,7 @@ static void note_take_offer(gli_ibv_pair *pair, const uint8_t *data,
     return;
   }
   pair->way = GLI_IBV_WAY_CONNECTED;
-  pair->decide_until_ns = gli_ibv_now(pair->t) + (uint64_t)GLI_LINGER_NS;
-  gli_ibv_update_undelivered(pair);
+  ibv_set_limit(pair);
   note_send(pair, GLI_IBV_CONNECTED, NOTE_HEAD_BYTES);
   ibv_try(pair);
 }

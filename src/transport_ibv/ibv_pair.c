@@ -147,6 +147,7 @@ static gli_ibv_pair *ibv_find_due(gli_ibv *t, uint64_t now_ns) {
 void gli_ibv_pairs_due(gli_ibv *t) {
   uint64_t now_ns = gli_ibv_now(t);
   gli_ibv_pair *pair, *next;
+  gli_ibv_probes_due(t, now_ns);
   while ((pair = ibv_find_due(t, now_ns)) != NULL) {
     pair->to_tell = false;
     pair->live = false;

@@ -12,7 +12,16 @@
 #include "core/exhaustion.h"
 #include "core/log.h"
 
-enum { CQ_ENTRIES = 16384, GIDS_MAX = 256 };
+enum {
+  CQ_ENTRIES = 16384,
+  GIDS_MAX = 256,
+  /* 4.1 us x 2^18 = 1.07 s before unacknowledged packets are sent again, 7
+   * times (devices may wait up to four times as long). So a pair outlasts a
+   * link that is down, or a switch that fails over, for 8 s. Others detect dead
+   * peers: TCP, and heartbeats. */
+  ACK_TIMEOUT = 18,
+  RETRIES = 7
+};
 
 /* Requested properties of the port. */
 typedef struct port_wishes {
@@ -20,49 +29,48 @@ typedef struct port_wishes {
   long gid_index;      /* -1: the best one */
   long traffic_class, service_level;
   long partition; /* -1: the port's first */
+  long ack_timeout, retries;
 } port_wishes;
 
-/* Reads a number from `text`, the value of the variable `name`, or NULL.
+/* Reads a number from the variable `name`, if it is set and `status` is good.
  * Accepts hexadecimal numbers, which are usual for partitions. */
-static gloo_status port_read_number(const char *name, const char *text,
-                                    long most, long *number,
+static gloo_status port_read_number(const char *name, long least, long most,
+                                    long *number, gloo_status status,
                                     gloo_error *error) {
   char *end;
-  if (text == NULL) return GLOO_OK;
+  const char *text = gli_environment_read(name);
+  if (text == NULL || status != GLOO_OK) return status;
   errno = 0;
   long n = strtol(text, &end, strncmp(text, "0x", 2) == 0 ? 16 : 10);
-  if (errno != 0 || end == text || *end != '\0' || n < 0 || n > most)
+  if (errno != 0 || end == text || *end != '\0' || n < least || n > most)
     return gli_fail(error, GLOO_ERR_INVALID, -1,
-                    "%s is '%.60s'; it must be a number from 0 to %ld", name,
-                    text, most);
+                    "%s is '%.60s'; it must be a number from %ld to %ld", name,
+                    text, least, most);
   *number = n;
   return GLOO_OK;
 }
 
 static gloo_status port_read_wishes(port_wishes *wishes, gloo_error *error) {
-  wishes->gid_index = wishes->partition = -1;
-  wishes->traffic_class = wishes->service_level = 0;
-  wishes->devices = gli_environment_read("GLOO_IBV_DEVICE");
+  *wishes = (port_wishes){.devices = gli_environment_read("GLOO_IBV_DEVICE"),
+                          .gid_index = -1,
+                          .partition = -1,
+                          .ack_timeout = ACK_TIMEOUT,
+                          .retries = RETRIES};
   gloo_status status = GLOO_OK;
   if (wishes->devices != NULL)
     status = gli_ibv_choice_check(wishes->devices, error);
-  if (status == GLOO_OK)
-    status = port_read_number("GLOO_IBV_GID_INDEX",
-                              gli_environment_read("GLOO_IBV_GID_INDEX"),
-                              GIDS_MAX - 1, &wishes->gid_index, error);
-  if (status == GLOO_OK)
-    status = port_read_number("GLOO_IBV_TRAFFIC_CLASS",
-                              gli_environment_read("GLOO_IBV_TRAFFIC_CLASS"),
-                              255, &wishes->traffic_class, error);
-  if (status == GLOO_OK)
-    status = port_read_number("GLOO_IBV_SERVICE_LEVEL",
-                              gli_environment_read("GLOO_IBV_SERVICE_LEVEL"),
-                              15, &wishes->service_level, error);
-  if (status == GLOO_OK)
-    status = port_read_number("GLOO_IBV_PARTITION",
-                              gli_environment_read("GLOO_IBV_PARTITION"),
-                              0xffff, &wishes->partition, error);
-  return status;
+  status = port_read_number("GLOO_IBV_GID_INDEX", 0, GIDS_MAX - 1,
+                            &wishes->gid_index, status, error);
+  status = port_read_number("GLOO_IBV_TRAFFIC_CLASS", 0, 255,
+                            &wishes->traffic_class, status, error);
+  status = port_read_number("GLOO_IBV_SERVICE_LEVEL", 0, 15,
+                            &wishes->service_level, status, error);
+  status = port_read_number("GLOO_IBV_TIMEOUT", 1, 31, &wishes->ack_timeout,
+                            status, error);
+  status =
+      port_read_number("GLOO_IBV_RETRY", 0, 7, &wishes->retries, status, error);
+  return port_read_number("GLOO_IBV_PARTITION", 0, 0xffff, &wishes->partition,
+                          status, error);
 }
 
 /* ---- choice of the GID --------------------------------------------------- */
@@ -230,6 +238,8 @@ gloo_status gli_ibv_port_open(gli_ibv_port *port, gloo_error *error) {
   if (port->v == NULL) return GLOO_ERR_UNSUPPORTED;
   port->traffic_class = (uint8_t)wishes.traffic_class;
   port->service_level = (uint8_t)wishes.service_level;
+  port->ack_timeout = (uint8_t)wishes.ack_timeout;
+  port->retries = (uint8_t)wishes.retries;
   struct ibv_device **list = port->v->get_device_list(&n);
   if (list == NULL || n == 0)
     snprintf(why, sizeof why, "this host has no RDMA device");

@@ -17,6 +17,7 @@ typedef struct gli_ibv_port {
   uint8_t gid_index;
   union ibv_gid gid;
   uint8_t traffic_class, service_level;
+  uint8_t ack_timeout, retries; /* as InfiniBand encodes them */
   uint16_t pkey_index;
   struct ibv_context *context;
   struct ibv_pd *pd;

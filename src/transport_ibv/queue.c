@@ -11,14 +11,10 @@ enum {
   INLINE_WANTED = 256,
   PSN_MASK = 0xffffff,
   HOP_LIMIT = 64,
-  /* Encoded by the tables of InfiniBand. RNR_TIMER: 0.64 ms before a peer
-   * without a buffer is tried again, which should never happen. ACK_TIMEOUT:
-   * 4.1 us x 2^14 = 67 ms before unacknowledged packets are sent again, 6 times
-   * (some devices take 7 for infinity). */
+  /* Encoded by the tables of InfiniBand: 0.64 ms before a peer without a buffer
+   * is tried again, which should never happen. */
   RNR_TIMER = 12,
-  RNR_RETRIES = 7,
-  ACK_TIMEOUT = 14,
-  RETRIES = 6
+  RNR_RETRIES = 7
 };
 
 static const char *queue_create(gli_ibv_pair *pair) {
@@ -159,8 +155,8 @@ const char *gli_ibv_queue_connect(gli_ibv_pair *pair,
   if (what != NULL) return what;
   struct ibv_qp_attr to = {.qp_state = IBV_QPS_RTS,
                            .sq_psn = pair->psn,
-                           .timeout = ACK_TIMEOUT,
-                           .retry_cnt = RETRIES,
+                           .timeout = pair->t->port.ack_timeout,
+                           .retry_cnt = pair->t->port.retries,
                            .rnr_retry = RNR_RETRIES,
                            .max_rd_atomic = 1};
   int code = queue_to(pair, &to,

@@ -12,7 +12,7 @@ import tap
 ONE_PLACE = "src/core/environment.c"
 # Calls that read the variable that they are given by name, and the position of that argument.
 GETENV = r'\bgetenv\(\s*"(\w+)"'
-READERS = [r'simple_read_number\(\s*"(\w+)"', r'gli_environment_read\(\s*"(\w+)"', r'gli_switch_read\(\s*[^,]+,\s*"(\w+)"',
+READERS = [r'(?:simple|port)_read_number\(\s*"(\w+)"', r'gli_environment_read\(\s*"(\w+)"', r'gli_switch_read\(\s*[^,]+,\s*"(\w+)"',
            r'\bgli_seconds \w+ = \{\s*(?:\.name = )?"(\w+)"', r'launch_read_(?:number|text)\(\s*"(\w+)"', r'\bsetting\(\s*"(\w+)"']
 # Those of the Python package alone; others it only compares with the library's.
 OF_PYTHON = r'environ\.get\(\s*"(GLOO_C_\w+)"'
@@ -20,7 +20,7 @@ OF_PYTHON = r'environ\.get\(\s*"(GLOO_C_\w+)"'
 # this test does not know yet.
 INDIRECT = {("src/api/tuning_file.c", "name"), ("src/core/environment.c", "variable->name"), ("src/rendezvous/launch/launch.c", "name"),
             ("src/rendezvous/launch/launch.c", "names[i]"), ("src/rendezvous/launch/launch.c", "launchers[i].signs[k]"),
-            ("src/rendezvous/launch/pmi_simple.c", "name"), ("tools/info.c", "variable"),
+            ("src/rendezvous/launch/pmi_simple.c", "name"), ("tools/info.c", "variable"), ("src/transport_ibv/port.c", "name"),
             ("tools/run_hosts.c", "secret_names[i]")}
 
 
