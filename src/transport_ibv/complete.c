@@ -1,4 +1,5 @@
 /* Completion queue, and events of the device. */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +23,7 @@ static void completed_in_error(gli_ibv_pair *pair, enum ibv_wc_status status) {
   const char *text = port->v->wc_status_str(status);
   /* A device that disappears also flushes its queue pairs. */
   if (status == IBV_WC_WR_FLUSH_ERR) gli_ibv_heard(pair->t);
-  if (atomic_load(&pair->t->gone)) return;
+  if (gli_ibv_is_gone(pair->t)) return;
   if (gli_ibv_may_decline(pair)) {
     char why[GLI_WHY_BYTES];
     (void)snprintf(why, sizeof why, "a send through %.40s failed: %.60s",
@@ -50,18 +51,19 @@ static void serve_completion(const struct ibv_wc *wc) {
     gli_ibv_send_done(pair);
 }
 
-/* Handles a lost device, which reports this, or whose queue is unreadable. */
-static void device_is_gone(gli_ibv *t) {
-  atomic_store(&t->gone, true);
+/* Handles a lost device, which reports this, or whose queue or events are
+ * unreadable. Sleeping threads wait for it no longer. */
+static void device_is_gone(gli_ibv *t, const char *how) {
+  if (atomic_exchange(&t->device, GLI_IBV_GONE) == GLI_IBV_GONE) return;
   for (gli_ibv_pair *pair = t->pairs; pair != NULL; pair = pair->next) {
     if (pair->way == GLI_IBV_BY_VERBS || pair->way == GLI_IBV_WAY_PROBED)
-      gli_ibv_pair_break(
-          pair, GLOO_ERR_IO,
-          "the RDMA device %s was removed; it connected rank %" PRIu32
-          " to rank %" PRIu32,
-          t->port.name, pair->config.self_rank, pair->config.peer_rank);
+      gli_ibv_pair_break(pair, GLOO_ERR_IO,
+                         "the RDMA device %s %s; it connected rank %" PRIu32
+                         " to rank %" PRIu32,
+                         t->port.name, how, pair->config.self_rank,
+                         pair->config.peer_rank);
     else if (pair->qp != NULL)
-      gli_ibv_decline(pair, "the RDMA device was removed");
+      gli_ibv_decline(pair, "the RDMA device is lost");
   }
 }
 
@@ -91,7 +93,7 @@ void gli_ibv_drain(gli_ibv *t, bool all) {
     int n = take_completions(t, wc);
     for (int i = 0; i < n; i++) serve_completion(&wc[i]);
     if (n > 0) continue;
-    if (n < 0 && !atomic_load(&t->gone)) device_is_gone(t);
+    if (n < 0) device_is_gone(t, "was removed");
     if (n < 0) return;
     /* No completion refers to these pairs any more. */
     gli_ibv_free_pairs(&t->old_garbage);
@@ -140,12 +142,18 @@ void gli_ibv_drop_next(gli_ibv *t) {
 }
 
 /* Polls again after ibv_req_notify_cq: completions that arrived before arming
- * raise no event. */
+ * raise no event. If arming fails, no thread could ever sleep, so the next poll
+ * gives up the device. */
 bool gli_ibv_arm(gli_ibv *t) {
-  if (atomic_load(&t->gone)) return true;
+  int device = atomic_load(&t->device);
+  if (device != GLI_IBV_WORKS) return device == GLI_IBV_GONE;
   uv_mutex_lock(&t->cq_lock);
-  bool quiet = t->n_stash == 0 && ibv_req_notify_cq(t->port.cq, 0) == 0 &&
-               stash_completions(t) == 0;
+  bool quiet = t->n_stash == 0;
+  if (quiet && ibv_req_notify_cq(t->port.cq, 0) != 0) {
+    (void)atomic_compare_exchange_strong(&t->device, &device, GLI_IBV_FAILING);
+    quiet = false;
+  }
+  quiet = quiet && stash_completions(t) == 0;
   uv_mutex_unlock(&t->cq_lock);
   return quiet;
 }
@@ -189,7 +197,7 @@ static void serve_event(gli_ibv *t, const struct ibv_async_event *event,
   switch (event->event_type) {
     case IBV_EVENT_CQ_ERR: /* no overrun: entries are counted */
     case IBV_EVENT_DEVICE_FATAL:
-      device_is_gone(t);
+      device_is_gone(t, "was removed");
       break;
     case IBV_EVENT_QP_FATAL:
     case IBV_EVENT_QP_REQ_ERR:
@@ -216,17 +224,27 @@ void gli_ibv_heard(gli_ibv *t) {
   struct ibv_async_event event;
   struct ibv_cq *cq;
   void *user;
+  t->next_ask_ns = gli_ibv_now(t) + ask_every_ns;
+  if (gli_ibv_is_gone(t)) return;
   /* Sleeping threads would miss this event, so they are woken to ask again. */
   while (v->get_cq_event(t->port.channel, &cq, &user) == 0) {
     v->ack_cq_events(cq, 1);
     t->changed = true;
   }
-  t->next_ask_ns = gli_ibv_now(t) + ask_every_ns;
-  while (!t->gone && v->get_async_event(t->port.context, &event) == 0) {
+  /* After any other failure the descriptor stays readable, and no thread could
+   * sleep. */
+  bool works = errno == EAGAIN;
+  while (!gli_ibv_is_gone(t)) {
+    if (v->get_async_event(t->port.context, &event) != 0) {
+      works = works && errno == EAGAIN;
+      break;
+    }
     /* The object of an event cannot be destroyed before the event is
      * acknowledged. */
     gli_ibv_pair *pair = event_pair(&event);
     v->ack_async_event(&event);
     serve_event(t, &event, pair);
   }
+  if (!works || atomic_load(&t->device) == GLI_IBV_FAILING)
+    device_is_gone(t, "no longer reports events");
 }

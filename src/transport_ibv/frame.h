@@ -17,7 +17,7 @@ typedef enum gli_ibv_kind {
   GLI_IBV_PLACE,     /* answer: write it to address (8), rkey (4) */
   GLI_IBV_WRITTEN,   /* the payload has been written */
   GLI_IBV_CREDIT,    /* credits only */
-  GLI_IBV_PROBE,     /* empty */
+  GLI_IBV_PROBE,     /* bytes without meaning, or none */
   GLI_IBV_KINDS
 } gli_ibv_kind;
 

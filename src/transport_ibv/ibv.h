@@ -203,6 +203,13 @@ typedef struct gli_ibv_region {
 
 enum { GLI_IBV_BATCH = 32 };
 
+/* FAILING: a sleeper has found it, and the next poll handles it. */
+typedef enum gli_ibv_device {
+  GLI_IBV_WORKS,
+  GLI_IBV_FAILING,
+  GLI_IBV_GONE
+} gli_ibv_device;
+
 typedef struct gli_ibv {
   gli_transport base;
   const gli_upcalls *upcalls;
@@ -218,7 +225,7 @@ typedef struct gli_ibv {
   gli_ibv_pair *garbage, *old_garbage;
   gli_ibv_pair *qp_leaked; /* disposed of, but the device may name them */
   uint32_t n_by_verbs, n_others;
-  atomic_bool gone; /* true if the device is lost */
+  atomic_int device; /* a gli_ibv_device */
   unsigned polls;
   uint64_t next_look_ns; /* time of the next poll of TCP */
   uint64_t next_ask_ns;  /* time of the next query for events */
@@ -240,6 +247,9 @@ typedef struct gli_ibv {
   atomic_ullong next_due_ns;
 } gli_ibv;
 
+static inline bool gli_ibv_is_gone(const gli_ibv *t) {
+  return atomic_load(&t->device) == GLI_IBV_GONE;
+}
 static inline bool gli_ibv_is_decided(const gli_ibv_pair *pair) {
   return pair->way >= GLI_IBV_BY_VERBS;
 }
@@ -298,7 +308,7 @@ void gli_ibv_decline(gli_ibv_pair *pair, const char *why);
 const char *gli_ibv_queue_make(gli_ibv_pair *pair);
 typedef struct gli_ibv_peer {
   uint32_t number, psn; /* number and first PSN of its queue pair */
-  bool infiniband, checksum;
+  bool infiniband, needs_grh, checksum;
   enum ibv_mtu mtu;
   uint16_t lid;
   union ibv_gid gid;
@@ -314,7 +324,8 @@ bool gli_ibv_post_buffers(gli_ibv_pair *pair);
 /* ibv_send.c */
 gli_post gli_ibv_send(gli_pair *pair, gli_send_request *request);
 bool gli_ibv_send_now(gli_pair *pair, gli_header *header, const void *payload);
-/* Posts an empty frame that confirms all before it. Returns false if full. */
+/* Posts a frame without meaning that confirms all before it. The first one has
+ * the greatest length. Returns false if full. */
 bool gli_ibv_post_probe(gli_ibv_pair *pair);
 /* Returns true if everything that must arrive is known to have arrived. */
 bool gli_ibv_arrived(const gli_ibv_pair *pair);

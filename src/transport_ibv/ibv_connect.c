@@ -5,9 +5,9 @@
  * both stay with TCP; so does one whose probe is not acknowledged in time. The
  * device itself takes longer to give up (ACK_TIMEOUT in port.c).
  *
- * A note:  0 magic  4 kind, InfiniBand, MTU, checksums  8 number  12 PSN
+ * A note:  0 magic  4 kind, port, MTU, checksums  8 number  12 PSN
  *   16 GID  32 LID; DECLINED: 8 reason; LEAVES: 8 number of frames sent.
- * Little-endian. */
+ * Little-endian. Bits of the port: 1 InfiniBand, 2 needs the GRH. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -20,6 +20,7 @@
 
 #define NOTE_MAGIC UINT32_C(0x31564249) /* "IBV1" */
 enum { NOTE_HEAD_BYTES = 8, LEAVES_BYTES = 12, OFFER_BYTES = 36 };
+enum { PORT_INFINIBAND = 1, PORT_GRH = 2 };
 
 /* ---- notes --------------------------------------------------------------- */
 
@@ -102,7 +103,8 @@ void gli_ibv_offer(gli_ibv_pair *pair) {
     return;
   }
   uint8_t *data = pair->note[GLI_IBV_OFFER].data;
-  data[5] = port->infiniband;
+  data[5] = (uint8_t)((port->infiniband ? PORT_INFINIBAND : 0) |
+                      (port->needs_grh ? PORT_GRH : 0));
   data[6] = (uint8_t)port->mtu;
   data[7] = pair->t->checksum;
   gli_put_u32(data + 8, pair->qp->qp_num);
@@ -157,7 +159,8 @@ void gli_ibv_probed(gli_ibv_pair *pair) {
 
 static void note_take_offer(gli_ibv_pair *pair, const uint8_t *data,
                             size_t bytes) {
-  gli_ibv_peer peer = {.infiniband = data[5] != 0,
+  gli_ibv_peer peer = {.infiniband = (data[5] & PORT_INFINIBAND) != 0,
+                       .needs_grh = (data[5] & PORT_GRH) != 0,
                        .mtu = (enum ibv_mtu)data[6],
                        .checksum = data[7] != 0};
   if (bytes != OFFER_BYTES || peer.mtu < IBV_MTU_256 ||

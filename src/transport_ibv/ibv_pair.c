@@ -43,8 +43,8 @@ static void ibv_begin(gli_ibv_pair *pair) {
   gli_ibv *t = pair->t;
   if (!t->tcp->ops->speaks_verbs(&pair->config.address))
     gli_ibv_stay(pair, "the other rank does not use RDMA");
-  else if (t->gone)
-    gli_ibv_decline(pair, "the RDMA device was removed");
+  else if (gli_ibv_is_gone(t))
+    gli_ibv_decline(pair, "the RDMA device is lost");
   else
     gli_ibv_offer(pair);
 }

@@ -133,8 +133,14 @@ static bool frame_post(gli_ibv_pair *pair, const gli_ibv_parts *f) {
   return true;
 }
 
+/* The first probe has as many bytes as a frame can have, because the network may
+ * drop packets of full length only. They come from a slot that is still zero. */
 bool gli_ibv_post_probe(gli_ibv_pair *pair) {
-  static const gli_ibv_parts probe = {.kind = GLI_IBV_PROBE, .tells = true};
+  bool first = pair->way == GLI_IBV_WAY_CONNECTED;
+  const gli_ibv_parts probe = {.kind = GLI_IBV_PROBE,
+                               .data = pair->slots + GLI_IBV_SLOT_BYTES,
+                               .bytes = first ? GLI_IBV_MORE_MAX : 0,
+                               .tells = true};
   return ibv_has_room(pair) && frame_post(pair, &probe);
 }
 

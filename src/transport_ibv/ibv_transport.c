@@ -171,7 +171,7 @@ static bool ibv_sleep_begin(gli_transport *base, gli_sleep *sleep) {
   gli_ibv *t = (gli_ibv *)base;
   atomic_fetch_add(&t->sleepers, 1);
   bool quiet = t->tcp->ops->sleep_begin(t->tcp, sleep);
-  bool gone = atomic_load(&t->gone);
+  bool gone = gli_ibv_is_gone(t);
   gli_sleep_add(sleep, gone ? -1 : t->port.channel->fd,
                 atomic_load(&t->next_due_ns));
   gli_sleep_add(sleep, gone ? -1 : t->port.context->async_fd, 0);

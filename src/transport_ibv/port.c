@@ -15,6 +15,7 @@
 enum {
   CQ_ENTRIES = 16384,
   GIDS_MAX = 256,
+  INLINE_WANTED = 256,
   /* 4.1 us x 2^18 = 1.07 s before unacknowledged packets are sent again, 7
    * times (devices may wait up to four times as long). So a pair outlasts a
    * link that is down, or a switch that fails over, for 8 s. Others detect dead
@@ -94,8 +95,9 @@ static bool port_find_gid(gli_ibv_port *port, int n, const port_wishes *wishes,
     if (port->v->query_gid_ex(port->context, port->number, (uint32_t)i, &entry,
                               0, sizeof entry) != 0)
       continue;
-    int rank =
-        wishes->gid_index >= 0 || port->infiniband ? 4 : port_gid_rank(&entry);
+    int rank = port->infiniband ? 1 + (gli_ibv_gid_router(&entry.gid) != 0)
+                                : port_gid_rank(&entry);
+    if (wishes->gid_index >= 0) rank = 4;
     if (rank <= best) continue;
     best = rank;
     port->gid_index = (uint8_t)i;
@@ -159,7 +161,15 @@ static bool port_suits(gli_ibv_port *port, const port_wishes *wishes, char *why,
              port_state_text(attributes.state));
     return false;
   }
-  port->infiniband = attributes.link_layer != IBV_LINK_LAYER_ETHERNET;
+  /* Other devices (EFA, usNIC) have no reliable connections. */
+  if (attributes.link_layer != IBV_LINK_LAYER_INFINIBAND &&
+      attributes.link_layer != IBV_LINK_LAYER_ETHERNET) {
+    snprintf(why, why_bytes, "%s is neither InfiniBand nor Ethernet",
+             port->name);
+    return false;
+  }
+  port->infiniband = attributes.link_layer == IBV_LINK_LAYER_INFINIBAND;
+  port->needs_grh = (attributes.flags & IBV_QPF_GRH_REQUIRED) != 0;
   port->mtu = attributes.active_mtu;
   port->lid = attributes.lid;
   return port_find_gid(port, attributes.gid_tbl_len, wishes, why, why_bytes) &&
@@ -189,7 +199,8 @@ static const char *port_equip(gli_ibv_port *port) {
     if (port->cq != NULL) break;
     if (port->cq_left <= 64) return "a completion queue";
   }
-  return NULL;
+  errno = ibv_req_notify_cq(port->cq, 0);
+  return errno != 0 ? "completion events" : NULL;
 }
 
 /* Tries the ports of a device until one is usable. */
@@ -240,6 +251,7 @@ gloo_status gli_ibv_port_open(gli_ibv_port *port, gloo_error *error) {
   port->service_level = (uint8_t)wishes.service_level;
   port->ack_timeout = (uint8_t)wishes.ack_timeout;
   port->retries = (uint8_t)wishes.retries;
+  port->inline_max = INLINE_WANTED;
   struct ibv_device **list = port->v->get_device_list(&n);
   if (list == NULL || n == 0)
     snprintf(why, sizeof why, "this host has no RDMA device");

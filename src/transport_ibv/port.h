@@ -12,6 +12,7 @@ typedef struct gli_ibv_port {
   char name[GLI_IBV_NAME_BYTES]; /* "mlx5_0:1" */
   uint8_t number;
   bool infiniband; /* true: addressed by LID; false: RoCE, by GID */
+  bool needs_grh;  /* InfiniBand: true if packets to and from it need the GID */
   enum ibv_mtu mtu;
   uint16_t lid;
   uint8_t gid_index;
@@ -23,7 +24,8 @@ typedef struct gli_ibv_port {
   struct ibv_pd *pd;
   struct ibv_comp_channel *channel;
   struct ibv_cq *cq;
-  int cq_left; /* entries not reserved for a pair */
+  int cq_left;         /* entries not reserved for a pair */
+  uint32_t inline_max; /* bytes that queue pairs ask for: what was accepted */
 } gli_ibv_port;
 
 /* Opens the first usable port that GLOO_IBV_DEVICE allows. Returns
@@ -33,6 +35,16 @@ gloo_status gli_ibv_port_open(gli_ibv_port *port, gloo_error *error);
 void gli_ibv_port_close(gli_ibv_port *port);
 /* Closes the descriptors of the port, in a forked child. */
 void gli_ibv_port_forked(gli_ibv_port *port);
+
+/* Returns the LID of the router to the GID's subnet (FLID), which routable GIDs
+ * of InfiniBand contain, or 0. */
+static inline uint16_t gli_ibv_gid_router(const union ibv_gid *gid) {
+  return (uint16_t)(gid->raw[4] << 8 | gid->raw[5]);
+}
+static inline bool gli_ibv_gid_same_subnet(const union ibv_gid *a,
+                                           const union ibv_gid *b) {
+  return a->raw[6] == b->raw[6] && a->raw[7] == b->raw[7];
+}
 
 /* choice.c: returns true if `list` allows the port. The list has names of
  * devices or their prefixes, each optionally with ":port"; "^" before the first

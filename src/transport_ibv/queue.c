@@ -8,7 +8,6 @@
 #include "transport_ibv/ibv.h"
 
 enum {
-  INLINE_WANTED = 256,
   PSN_MASK = 0xffffff,
   HOP_LIMIT = 64,
   /* Encoded by the tables of InfiniBand: 0.64 ms before a peer without a buffer
@@ -19,22 +18,22 @@ enum {
 
 static const char *queue_create(gli_ibv_pair *pair) {
   gli_ibv_port *port = &pair->t->port;
-  struct ibv_qp_init_attr attributes = {
-      .qp_context = pair,
-      .send_cq = port->cq,
-      .recv_cq = port->cq,
-      .cap = {.max_send_wr = GLI_IBV_SLOTS,
-              .max_recv_wr = GLI_IBV_SLOTS,
-              .max_send_sge = 2,
-              .max_recv_sge = 1,
-              .max_inline_data = INLINE_WANTED},
-      .qp_type = IBV_QPT_RC};
-  pair->qp = port->v->create_qp(port->pd, &attributes);
-  if (pair->qp == NULL && errno == EINVAL) {
-    attributes.cap.max_inline_data = 0;
+  struct ibv_qp_init_attr attributes = {.qp_context = pair,
+                                        .send_cq = port->cq,
+                                        .recv_cq = port->cq,
+                                        .cap = {.max_send_wr = GLI_IBV_SLOTS,
+                                                .max_recv_wr = GLI_IBV_SLOTS,
+                                                .max_send_sge = 2,
+                                                .max_recv_sge = 1},
+                                        .qp_type = IBV_QPT_RC};
+  uint32_t asked = port->inline_max;
+  for (;; asked /= 2) {
+    attributes.cap.max_inline_data = asked;
     pair->qp = port->v->create_qp(port->pd, &attributes);
+    if (pair->qp != NULL || errno != EINVAL || asked == 0) break;
   }
   if (pair->qp == NULL) return "a queue pair";
+  port->inline_max = asked;
   pair->inline_max = attributes.cap.max_inline_data;
   return NULL;
 }
@@ -119,6 +118,26 @@ bool gli_ibv_post_buffers(gli_ibv_pair *pair) {
   return code == 0;
 }
 
+/* Fills in the way to the peer's port. Returns false if InfiniBand needs a
+ * router, and the peer's GID names none. */
+static bool queue_find_way(const gli_ibv_port *port, const gli_ibv_peer *peer,
+                           struct ibv_ah_attr *way) {
+  *way =
+      (struct ibv_ah_attr){.sl = port->service_level, .port_num = port->number};
+  bool near =
+      port->infiniband && gli_ibv_gid_same_subnet(&port->gid, &peer->gid);
+  if (port->infiniband)
+    way->dlid = near ? peer->lid : gli_ibv_gid_router(&peer->gid);
+  if (!near || port->needs_grh || peer->needs_grh) {
+    way->is_global = 1;
+    way->grh = (struct ibv_global_route){.dgid = peer->gid,
+                                         .sgid_index = port->gid_index,
+                                         .hop_limit = HOP_LIMIT,
+                                         .traffic_class = port->traffic_class};
+  }
+  return !port->infiniband || way->dlid != 0;
+}
+
 static const char *queue_to_receive(gli_ibv_pair *pair,
                                     const gli_ibv_peer *peer) {
   const gli_ibv_port *port = &pair->t->port;
@@ -128,19 +147,10 @@ static const char *queue_to_receive(gli_ibv_pair *pair,
       .dest_qp_num = peer->number,
       .rq_psn = peer->psn,
       .max_dest_rd_atomic = 1,
-      .min_rnr_timer = RNR_TIMER,
-      .ah_attr = {.sl = port->service_level, .port_num = port->number}};
-  /* Each InfiniBand subnet has its own prefix. */
-  bool global = !port->infiniband || port->gid.global.subnet_prefix !=
-                                         peer->gid.global.subnet_prefix;
-  if (port->infiniband) to.ah_attr.dlid = peer->lid;
-  if (global) {
-    to.ah_attr.is_global = 1;
-    to.ah_attr.grh =
-        (struct ibv_global_route){.dgid = peer->gid,
-                                  .sgid_index = port->gid_index,
-                                  .hop_limit = HOP_LIMIT,
-                                  .traffic_class = port->traffic_class};
+      .min_rnr_timer = RNR_TIMER};
+  if (!queue_find_way(port, peer, &to.ah_attr)) {
+    errno = EHOSTUNREACH;
+    return "a router's LID in the other rank's GID";
   }
   int code = queue_to(pair, &to,
                       IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
