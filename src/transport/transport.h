@@ -164,6 +164,7 @@ typedef struct gli_upcalls {
 /* ---- the operations of a transport --------------------------------------- */
 
 struct gli_tls_settings; /* net/tls.h */
+struct gli_endpoints;    /* net/endpoint.h */
 
 typedef struct gli_transport_config {
   const char *host; /* see gloo_device_options; NULL when not given */
@@ -186,6 +187,9 @@ typedef struct gli_transport_config {
   /* A transport above this one uses RDMA if both ends can: published with the
    * address. TCP only. */
   bool verbs;
+  /* Receives the addresses of this host at which it listens. NULL: not needed.
+   * TCP only. */
+  struct gli_endpoints *own;
   /* The TLS settings for bytes that cross a network; NULL for no encryption. A
    * transport that needs them holds them. All ends must have the same. */
   struct gli_tls_settings *tls;

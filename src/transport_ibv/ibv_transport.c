@@ -37,15 +37,18 @@ static gloo_status ibv_open(const gli_transport_config *config,
   t->upcalls = config->upcalls;
   t->device_user = config->device_user;
   t->checksum = config->checksum;
-  gloo_status status = gli_ibv_port_open(&t->port, error);
-  if (status == GLOO_OK) status = gli_ibv_regions_begin(t, error);
+  gli_endpoints own = {.n = 0};
   gli_transport_config below = *config;
   below.upcalls = &gli_ibv_upcalls;
   below.device_user = t;
   below.verbs = true;
-  if (status == GLOO_OK)
-    status = gli_transport_find("tcp")->open(&below, &t->tcp, error);
+  below.own = &own;
+  /* TCP comes first, because its addresses choose the port. */
+  gloo_status status = gli_transport_find("tcp")->open(&below, &t->tcp, error);
+  if (status == GLOO_OK) status = gli_ibv_port_open(&t->port, &own, error);
+  if (status == GLOO_OK) status = gli_ibv_regions_begin(t, error);
   if (status != GLOO_OK) {
+    if (t->tcp != NULL) t->tcp->ops->close(t->tcp);
     ibv_transport_release(t);
     return status;
   }

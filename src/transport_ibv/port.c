@@ -14,7 +14,7 @@
 
 enum {
   CQ_ENTRIES = 16384,
-  GIDS_MAX = 256,
+  GID_INDEX_MAX = 255,
   INLINE_WANTED = 256,
   /* 4.1 us x 2^18 = 1.07 s before unacknowledged packets are sent again, 7
    * times (devices may wait up to four times as long). So a pair outlasts a
@@ -23,15 +23,6 @@ enum {
   ACK_TIMEOUT = 18,
   RETRIES = 7
 };
-
-/* Requested properties of the port. */
-typedef struct port_wishes {
-  const char *devices; /* NULL if any */
-  long gid_index;      /* -1: the best one */
-  long traffic_class, service_level;
-  long partition; /* -1: the port's first */
-  long ack_timeout, retries;
-} port_wishes;
 
 /* Reads a number from the variable `name`, if it is set and `status` is good.
  * Accepts hexadecimal numbers, which are usual for partitions. */
@@ -51,16 +42,16 @@ static gloo_status port_read_number(const char *name, long least, long most,
   return GLOO_OK;
 }
 
-static gloo_status port_read_wishes(port_wishes *wishes, gloo_error *error) {
-  *wishes = (port_wishes){.devices = gli_environment_read("GLOO_IBV_DEVICE"),
-                          .gid_index = -1,
-                          .partition = -1,
-                          .ack_timeout = ACK_TIMEOUT,
-                          .retries = RETRIES};
+static gloo_status port_read_wishes(gli_ibv_wishes *wishes, gloo_error *error) {
+  *wishes = (gli_ibv_wishes){.devices = gli_environment_read("GLOO_IBV_DEVICE"),
+                             .gid_index = -1,
+                             .partition = -1,
+                             .ack_timeout = ACK_TIMEOUT,
+                             .retries = RETRIES};
   gloo_status status = GLOO_OK;
   if (wishes->devices != NULL)
     status = gli_ibv_choice_check(wishes->devices, error);
-  status = port_read_number("GLOO_IBV_GID_INDEX", 0, GIDS_MAX - 1,
+  status = port_read_number("GLOO_IBV_GID_INDEX", 0, GID_INDEX_MAX,
                             &wishes->gid_index, status, error);
   status = port_read_number("GLOO_IBV_TRAFFIC_CLASS", 0, 255,
                             &wishes->traffic_class, status, error);
@@ -74,107 +65,122 @@ static gloo_status port_read_wishes(port_wishes *wishes, gloo_error *error) {
                           status, error);
 }
 
-/* ---- choice of the GID --------------------------------------------------- */
+/* ---- choice of the port -------------------------------------------------- */
 
-/* Ranks a GID: RoCE v2 over IPv4 first, then routable IPv6. Other addresses
- * reach no router, and RoCE v1 may not pass a switch. */
-static int port_gid_rank(const struct ibv_gid_entry *entry) {
-  static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
-  const uint8_t *gid = entry->gid.raw;
-  if (entry->gid_type != IBV_GID_TYPE_ROCE_V2) return 0;
-  if (memcmp(gid, mapped, sizeof mapped) == 0) return 3;
-  return gid[0] == 0xfe && (gid[1] & 0xc0) == 0x80 ? 1 : 2;
-}
+/* Port that may be used. */
+typedef struct port_candidate {
+  struct ibv_device *device;
+  unsigned number;
+  uint64_t rank;
+} port_candidate;
 
-static bool port_find_gid(gli_ibv_port *port, int n, const port_wishes *wishes,
-                          char *why, size_t why_bytes) {
-  int best = 0;
-  for (int i = 0; i < n && i < GIDS_MAX; i++) {
-    struct ibv_gid_entry entry;
-    if (wishes->gid_index >= 0 && i != wishes->gid_index) continue;
-    if (port->v->query_gid_ex(port->context, port->number, (uint32_t)i, &entry,
-                              0, sizeof entry) != 0)
-      continue;
-    int rank = port->infiniband ? 1 + (gli_ibv_gid_router(&entry.gid) != 0)
-                                : port_gid_rank(&entry);
-    if (wishes->gid_index >= 0) rank = 4;
-    if (rank <= best) continue;
-    best = rank;
-    port->gid_index = (uint8_t)i;
-    port->gid = entry.gid;
-  }
-  if (best > 0 || port->infiniband) return true;
-  if (wishes->gid_index >= 0)
-    snprintf(why, why_bytes, "%s has no GID %ld (GLOO_IBV_GID_INDEX)",
-             port->name, wishes->gid_index);
-  else
-    snprintf(why, why_bytes, "%s has no RoCE v2 GID", port->name);
-  return false;
-}
+enum { PORTS_MAX = 8, CANDIDATES_MAX = 32 };
+typedef struct port_search {
+  gli_ibv_place place;
+  port_candidate found[CANDIDATES_MAX]; /* best first */
+  size_t n;
+  char why[200]; /* reason against the last port that cannot be used */
+} port_search;
 
 /* Finds the partition's index. Ignores the highest bit, which marks full
  * membership: that is between the port and the network. */
 static bool port_find_partition(gli_ibv_port *port, int n,
-                                const port_wishes *wishes, char *why,
-                                size_t why_bytes) {
+                                port_search *search) {
   enum { NUMBER = 0x7fff };
-  if (wishes->partition < 0) return true;
+  long partition = port->wishes.partition;
+  if (partition < 0) return true;
   for (int i = 0; i < n; i++) {
     __be16 key;
     if (port->v->query_pkey(port->context, port->number, i, &key) != 0)
       continue;
-    if ((ntohs(key) & NUMBER) != (wishes->partition & NUMBER)) continue;
+    if ((ntohs(key) & NUMBER) != (partition & NUMBER)) continue;
     port->pkey_index = (uint16_t)i;
     return true;
   }
-  snprintf(why, why_bytes, "%s is not in partition 0x%lx (GLOO_IBV_PARTITION)",
-           port->name, (unsigned long)wishes->partition);
+  snprintf(search->why, sizeof search->why,
+           "%s is not in partition 0x%lx (GLOO_IBV_PARTITION)", port->name,
+           (unsigned long)partition);
   return false;
 }
 
-/* ---- choice of the port -------------------------------------------------- */
-
-static const char *port_state_text(enum ibv_port_state state) {
-  switch (state) {
-    case IBV_PORT_DOWN:
-      return "down";
-    case IBV_PORT_INIT:
-    case IBV_PORT_ARMED:
-      return "not set up yet (is a subnet manager running?)";
-    default:
-      return "not active";
-  }
-}
-
-/* Returns true if the port is usable, else false with the reason in `why`. */
-static bool port_suits(gli_ibv_port *port, const port_wishes *wishes, char *why,
-                       size_t why_bytes) {
+/* Returns true if a port of the open device is usable, with its rank, else false
+ * with the reason in `search`. */
+static bool port_suits(gli_ibv_port *port, unsigned number, port_search *search,
+                       uint64_t *rank) {
   struct ibv_port_attr attributes;
+  gli_ibv_network network;
+  port->number = (uint8_t)number;
+  snprintf(port->name, sizeof port->name, "%.60s:%u",
+           port->context->device->name, number);
   /* Cleared, because older libraries fill in only the beginning. */
   memset(&attributes, 0, sizeof attributes);
   if (port->v->query_port(port->context, port->number, &attributes) != 0) {
-    snprintf(why, why_bytes, "cannot query %s", port->name);
+    snprintf(search->why, sizeof search->why, "cannot query %s", port->name);
     return false;
   }
   if (attributes.state != IBV_PORT_ACTIVE) {
-    snprintf(why, why_bytes, "%s is %s", port->name,
-             port_state_text(attributes.state));
+    snprintf(search->why, sizeof search->why, "%s is %s", port->name,
+             attributes.state == IBV_PORT_DOWN
+                 ? "down"
+                 : "not set up yet (is a subnet manager running?)");
     return false;
   }
   /* Other devices (EFA, usNIC) have no reliable connections. */
   if (attributes.link_layer != IBV_LINK_LAYER_INFINIBAND &&
       attributes.link_layer != IBV_LINK_LAYER_ETHERNET) {
-    snprintf(why, why_bytes, "%s is neither InfiniBand nor Ethernet",
-             port->name);
+    snprintf(search->why, sizeof search->why,
+             "%s is neither InfiniBand nor Ethernet", port->name);
     return false;
   }
   port->infiniband = attributes.link_layer == IBV_LINK_LAYER_INFINIBAND;
   port->needs_grh = (attributes.flags & IBV_QPF_GRH_REQUIRED) != 0;
   port->mtu = attributes.active_mtu;
   port->lid = attributes.lid;
-  return port_find_gid(port, attributes.gid_tbl_len, wishes, why, why_bytes) &&
-         port_find_partition(port, attributes.pkey_tbl_len, wishes, why,
-                             why_bytes);
+  if (!gli_ibv_gid_find(port, attributes.gid_tbl_len, &search->place,
+                        &network)) {
+    snprintf(search->why, sizeof search->why, "%s has no %s", port->name,
+             port->wishes.gid_index < 0
+                 ? "RoCE v2 GID with an address of this host"
+                 : "GID with the index in GLOO_IBV_GID_INDEX");
+    return false;
+  }
+  if (!port_find_partition(port, attributes.pkey_tbl_len, search)) return false;
+  *rank = gli_ibv_port_rank(port->context->device, &attributes, network);
+  return true;
+}
+
+static bool port_open_device(gli_ibv_port *port, struct ibv_device *device,
+                             port_search *search) {
+  if (port->context == NULL) port->context = port->v->open_device(device);
+  if (port->context == NULL)
+    snprintf(search->why, sizeof search->why, "cannot open %.60s: %s",
+             device->name, strerror(errno));
+  return port->context != NULL;
+}
+
+/* Adds a candidate behind those that are as good. */
+static void search_add(port_search *search, const port_candidate *one) {
+  size_t i = search->n < CANDIDATES_MAX ? search->n++ : CANDIDATES_MAX - 1;
+  for (; i > 0 && search->found[i - 1].rank < one->rank; i--)
+    search->found[i] = search->found[i - 1];
+  search->found[i] = *one;
+}
+
+/* Adds the usable ports of a device. */
+static void search_device(port_search *search, gli_ibv_port *port,
+                          struct ibv_device *device) {
+  const char *devices = port->wishes.devices;
+  struct ibv_port_attr unused;
+  for (unsigned n = 1; n <= PORTS_MAX; n++) {
+    port_candidate one = {.device = device, .number = n};
+    if (devices != NULL && !gli_ibv_choice_allows(devices, device->name, n))
+      continue;
+    if (!port_open_device(port, device, search)) return;
+    if (n > 1 && port->v->query_port(port->context, (uint8_t)n, &unused) != 0)
+      break; /* no such port */
+    if (port_suits(port, n, search, &one.rank)) search_add(search, &one);
+  }
+  gli_ibv_port_close(port);
 }
 
 static bool port_unblock(int fd) {
@@ -203,70 +209,48 @@ static const char *port_equip(gli_ibv_port *port) {
   return errno != 0 ? "completion events" : NULL;
 }
 
-/* Tries the ports of a device until one is usable. */
-static bool port_try_device(gli_ibv_port *port, struct ibv_device *device,
-                            const port_wishes *wishes, char *why,
-                            size_t why_bytes) {
-  enum { PORTS_MAX = 8 };
-  const char *name = port->v->get_device_name(device);
-  if (name == NULL) {
-    snprintf(why, why_bytes, "cannot query the name of an RDMA device");
-    return false;
-  }
-  for (unsigned n = 1; n <= PORTS_MAX; n++) {
-    if (wishes->devices != NULL &&
-        !gli_ibv_choice_allows(wishes->devices, name, n))
-      continue;
-    struct ibv_port_attr attributes;
-    snprintf(port->name, sizeof port->name, "%.60s:%u", name, n);
-    port->number = (uint8_t)n;
-    if (port->context == NULL) port->context = port->v->open_device(device);
-    if (port->context == NULL) {
-      snprintf(why, why_bytes, "cannot open %.60s: %s", name, strerror(errno));
-      return false;
+/* Opens the best candidate that can be opened. */
+static bool search_open_best(port_search *search, gli_ibv_port *port) {
+  for (size_t i = 0; i < search->n; i++) {
+    port_candidate *one = &search->found[i];
+    if (!port_open_device(port, one->device, search)) continue;
+    if (port_suits(port, one->number, search, &one->rank)) {
+      const char *lacks = port_equip(port);
+      if (lacks == NULL) return true;
+      snprintf(search->why, sizeof search->why, "%s: cannot allocate %s: %s",
+               port->name, lacks, gli_exhaustion_text(errno));
     }
-    if (n > 1 && port->v->query_port(port->context, (uint8_t)n, &attributes))
-      break; /* no such port */
-    if (!port_suits(port, wishes, why, why_bytes)) continue;
-    const char *lacks = port_equip(port);
-    if (lacks == NULL) return true;
-    snprintf(why, why_bytes, "%s: cannot allocate %s: %s", port->name, lacks,
-             gli_exhaustion_text(errno));
-    break;
+    gli_ibv_port_close(port);
   }
-  gli_ibv_port_close(port);
   return false;
 }
 
-gloo_status gli_ibv_port_open(gli_ibv_port *port, gloo_error *error) {
-  port_wishes wishes;
-  char why[200] = "";
+gloo_status gli_ibv_port_open(gli_ibv_port *port, const gli_endpoints *own,
+                              gloo_error *error) {
+  port_search search = {.place = {.own = *own}};
   int n = 0;
-  memset(port, 0, sizeof *port);
-  gloo_status status = port_read_wishes(&wishes, error);
+  *port = (gli_ibv_port){.inline_max = INLINE_WANTED};
+  gloo_status status = port_read_wishes(&port->wishes, error);
   if (status != GLOO_OK) return status;
   port->v = gli_verbs_open(error);
   if (port->v == NULL) return GLOO_ERR_UNSUPPORTED;
-  port->traffic_class = (uint8_t)wishes.traffic_class;
-  port->service_level = (uint8_t)wishes.service_level;
-  port->ack_timeout = (uint8_t)wishes.ack_timeout;
-  port->retries = (uint8_t)wishes.retries;
-  port->inline_max = INLINE_WANTED;
+  (void)gli_interfaces_read(&search.place.all, NULL);
   struct ibv_device **list = port->v->get_device_list(&n);
   if (list == NULL || n == 0)
-    snprintf(why, sizeof why, "this host has no RDMA device");
-  bool found = false;
-  for (int i = 0; list != NULL && i < n && !found; i++)
-    found = port_try_device(port, list[i], &wishes, why, sizeof why);
+    snprintf(search.why, sizeof search.why, "this host has no RDMA device");
+  for (int i = 0; list != NULL && i < n; i++)
+    search_device(&search, port, list[i]);
+  bool found = search_open_best(&search, port);
   if (list != NULL) port->v->free_device_list(list);
+  gli_interfaces_free(&search.place.all);
   if (found) return GLOO_OK;
-  if (why[0] == '\0')
-    snprintf(why, sizeof why,
+  if (search.why[0] == '\0')
+    snprintf(search.why, sizeof search.why,
              "GLOO_IBV_DEVICE (%.60s) excludes all of the %d RDMA devices of "
              "this host",
-             wishes.devices, n);
+             port->wishes.devices, n);
   return gli_fail(error, GLOO_ERR_UNSUPPORTED, -1,
-                  "RDMA cannot be used here: %s", why);
+                  "RDMA cannot be used here: %s", search.why);
 }
 
 void gli_ibv_port_close(gli_ibv_port *port) {

@@ -3,9 +3,20 @@
 #define GLI_TRANSPORT_IBV_PORT_H
 
 #include "core/error.h"
+#include "net/endpoint.h"
+#include "net/interfaces.h"
 #include "transport_ibv/verbs.h"
 
 enum { GLI_IBV_NAME_BYTES = 72 };
+
+/* Requested properties, by the environment. */
+typedef struct gli_ibv_wishes {
+  const char *devices; /* NULL if any */
+  long gid_index;      /* -1: the best one */
+  long partition;      /* -1: the port's first */
+  long traffic_class, service_level;
+  long ack_timeout, retries; /* as InfiniBand encodes them */
+} gli_ibv_wishes;
 
 typedef struct gli_ibv_port {
   const gli_verbs *v;
@@ -17,8 +28,7 @@ typedef struct gli_ibv_port {
   uint16_t lid;
   uint8_t gid_index;
   union ibv_gid gid;
-  uint8_t traffic_class, service_level;
-  uint8_t ack_timeout, retries; /* as InfiniBand encodes them */
+  gli_ibv_wishes wishes;
   uint16_t pkey_index;
   struct ibv_context *context;
   struct ibv_pd *pd;
@@ -28,9 +38,11 @@ typedef struct gli_ibv_port {
   uint32_t inline_max; /* bytes that queue pairs ask for: what was accepted */
 } gli_ibv_port;
 
-/* Opens the first usable port that GLOO_IBV_DEVICE allows. Returns
- * GLOO_ERR_INVALID for a bad variable, GLOO_ERR_UNSUPPORTED if none fits. */
-gloo_status gli_ibv_port_open(gli_ibv_port *port, gloo_error *error);
+/* Opens the best usable port that GLOO_IBV_DEVICE allows (port_rank.c). `own`
+ * has the addresses of this host at which TCP listens. Returns GLOO_ERR_INVALID
+ * for a bad variable, GLOO_ERR_UNSUPPORTED if no port fits. */
+gloo_status gli_ibv_port_open(gli_ibv_port *port, const gli_endpoints *own,
+                              gloo_error *error);
 /* Closes a port, which may be partly open, or all zeros. */
 void gli_ibv_port_close(gli_ibv_port *port);
 /* Closes the descriptors of the port, in a forked child. */
@@ -45,6 +57,30 @@ static inline bool gli_ibv_gid_same_subnet(const union ibv_gid *a,
                                            const union ibv_gid *b) {
   return a->raw[6] == b->raw[6] && a->raw[7] == b->raw[7];
 }
+
+/* ---- port_rank.c ---------------------------------------------------------- */
+
+typedef struct gli_ibv_place {
+  gli_endpoints own;  /* addresses at which TCP listens */
+  gli_interfaces all; /* of this network namespace; empty if unknown */
+} gli_ibv_place;
+
+/* Network of a port, relative to the addresses at which TCP listens. */
+typedef enum gli_ibv_network {
+  GLI_IBV_ELSEWHERE, /* another network namespace */
+  GLI_IBV_OTHER_INTERFACE,
+  GLI_IBV_SAME_INTERFACE,
+  GLI_IBV_SAME_ADDRESS
+} gli_ibv_network;
+
+/* Finds the requested or the best one of the `n` GIDs of the port. Returns false
+ * if none is usable. */
+bool gli_ibv_gid_find(gli_ibv_port *port, int n, const gli_ibv_place *place,
+                      gli_ibv_network *network);
+/* Returns a number that is greater for better ports. */
+uint64_t gli_ibv_port_rank(const struct ibv_device *device,
+                           const struct ibv_port_attr *attributes,
+                           gli_ibv_network network);
 
 /* choice.c: returns true if `list` allows the port. The list has names of
  * devices or their prefixes, each optionally with ":port"; "^" before the first

@@ -122,18 +122,19 @@ bool gli_ibv_post_buffers(gli_ibv_pair *pair) {
  * router, and the peer's GID names none. */
 static bool queue_find_way(const gli_ibv_port *port, const gli_ibv_peer *peer,
                            struct ibv_ah_attr *way) {
-  *way =
-      (struct ibv_ah_attr){.sl = port->service_level, .port_num = port->number};
+  *way = (struct ibv_ah_attr){.sl = (uint8_t)port->wishes.service_level,
+                              .port_num = port->number};
   bool near =
       port->infiniband && gli_ibv_gid_same_subnet(&port->gid, &peer->gid);
   if (port->infiniband)
     way->dlid = near ? peer->lid : gli_ibv_gid_router(&peer->gid);
   if (!near || port->needs_grh || peer->needs_grh) {
     way->is_global = 1;
-    way->grh = (struct ibv_global_route){.dgid = peer->gid,
-                                         .sgid_index = port->gid_index,
-                                         .hop_limit = HOP_LIMIT,
-                                         .traffic_class = port->traffic_class};
+    way->grh = (struct ibv_global_route){
+        .dgid = peer->gid,
+        .sgid_index = port->gid_index,
+        .hop_limit = HOP_LIMIT,
+        .traffic_class = (uint8_t)port->wishes.traffic_class};
   }
   return !port->infiniband || way->dlid != 0;
 }
@@ -161,12 +162,13 @@ static const char *queue_to_receive(gli_ibv_pair *pair,
 
 const char *gli_ibv_queue_connect(gli_ibv_pair *pair,
                                   const gli_ibv_peer *peer) {
+  const gli_ibv_wishes *wishes = &pair->t->port.wishes;
   const char *what = queue_to_receive(pair, peer);
   if (what != NULL) return what;
   struct ibv_qp_attr to = {.qp_state = IBV_QPS_RTS,
                            .sq_psn = pair->psn,
-                           .timeout = pair->t->port.ack_timeout,
-                           .retry_cnt = pair->t->port.retries,
+                           .timeout = (uint8_t)wishes->ack_timeout,
+                           .retry_cnt = (uint8_t)wishes->retries,
                            .rnr_retry = RNR_RETRIES,
                            .max_rd_atomic = 1};
   int code = queue_to(pair, &to,

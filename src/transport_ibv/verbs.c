@@ -21,7 +21,6 @@ static bool verbs_take(uv_lib_t *library, const char **missing) {
       {"ibv_fork_init", &verbs.fork_init},
       {"ibv_get_device_list", &verbs.get_device_list},
       {"ibv_free_device_list", &verbs.free_device_list},
-      {"ibv_get_device_name", &verbs.get_device_name},
       {"ibv_open_device", &verbs.open_device},
       {"ibv_close_device", &verbs.close_device},
       {"ibv_query_port", &verbs.query_port},

@@ -17,7 +17,6 @@ typedef struct gli_verbs {
   int (*fork_init)(void);
   struct ibv_device **(*get_device_list)(int *n);
   void (*free_device_list)(struct ibv_device **list);
-  const char *(*get_device_name)(struct ibv_device *device);
   struct ibv_context *(*open_device)(struct ibv_device *device);
   int (*close_device)(struct ibv_context *context);
   int (*query_port)(struct ibv_context *context, uint8_t port,

@@ -155,6 +155,14 @@ static void contact_fill(gli_tcp *t, const gli_published *published) {
   if (!contact->everywhere) contact_add(t, &t->local);
 }
 
+/* Tells the transport above at which addresses of this host it listens. */
+static void listener_tell(const gli_tcp *t, const gli_published *published,
+                          gli_endpoints *own) {
+  if (own == NULL) return;
+  *own = t->contact.everywhere ? published->own
+                               : (gli_endpoints){.n = 1, .at = {t->local}};
+}
+
 static void contact_log(const gli_tcp *t) {
   char text[GLI_ENDPOINT_TEXT_BYTES], all[400] = "";
   if (!gli_log_enabled(GLOO_LOG_INFO)) return;
@@ -271,6 +279,7 @@ gloo_status gli_tcp_listen(gli_tcp *t, const gli_transport_config *config,
     status = tcp_listen_chosen(t, config, &ports, &bound, &published, error);
   if (status != GLOO_OK) return status;
   contact_fill(t, &published);
+  listener_tell(t, &published, config->own);
   contact_log(t);
   return GLOO_OK;
 }

@@ -155,7 +155,6 @@ const gli_verbs *gli_verbs_open(gloo_error *error) {
       .fork_init = ibv_fork_init,
       .get_device_list = ibv_get_device_list,
       .free_device_list = ibv_free_device_list,
-      .get_device_name = ibv_get_device_name,
       .open_device = device_open,
       .close_device = ibv_close_device,
       .query_port = device_query_port,

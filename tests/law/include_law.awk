@@ -21,7 +21,7 @@ BEGIN {
   law("transport_inproc", "core kernels memory transport", "uv")
   law("transport_shm", "core kernels memory net security transport", "uv")
   law("transport_tcp", "core net security transport", "uv")
-  law("transport_ibv", "core kernels memory transport", "uv")
+  law("transport_ibv", "core kernels memory net transport", "uv")
   law("rendezvous/store", "core net security", "uv")
   law("rendezvous/launch", "core net security rendezvous/store", "uv")
   below = "core kernels plan transport memory"

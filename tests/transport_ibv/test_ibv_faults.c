@@ -31,7 +31,6 @@ typedef struct fault_kind {
 static const fault_kind kinds[] = {
     {"fork_init", "fork_init:%lu", NULL},
     {"get_device_list", "get_device_list:%lu", NULL},
-    {"get_device_name", "get_device_name:%lu", NULL},
     {"open_device", "open_device:%lu", NULL},
     {"close_device", "close_device:%lu", NULL},
     {"query_port", "query_port:%lu", NULL},
