@@ -9,71 +9,120 @@
 #include "core/random.h"
 #include "security/keys.h"
 #include "security/secret.h"
+#include "tools/run_agent.h"
+#include "tools/run_by.h"
+#include "tools/run_carried.h"
+#include "tools/run_control.h"
+#include "tools/run_here.h"
+#include "tools/run_hostlist.h"
 #include "tools/tools.h"
 
-enum { MAX_RANKS = 16384 };
+enum {
+  GRACE_MS = 2000,
+  LOST_MS = 4000,
+  HOSTS_AT_ONCE = 64,
+  NOT_GIVEN = -1 /* value of an option */
+};
 
 static int64_t ranks = 0;
-static int64_t grace_ms = 2000;
+static int64_t grace_ms = NOT_GIVEN;
 static int64_t min_ranks = 0;
 static int64_t port = 0;
 static bool prefix = false;
 static bool no_bind = false;
-static const char *hosts = NULL, *by = NULL;
+static const char *hosts = NULL, *hostfile = NULL, *by = NULL, *rsh = NULL,
+                  *carried = NULL, *directory = NULL, *master = NULL;
+static int64_t ppn = 0, lost_ms = NOT_GIVEN, parallel = 0;
 static bool execute = false;
+static bool is_agent = false;
 
 static const gli_option options[] = {
     {"ranks", 'n', GLI_OPTION_INTEGER, &ranks, "N",
-     "number of ranks (required)", 1, MAX_RANKS},
+     "number of ranks (required without slots)", 1, GLI_RUN_RANKS_MAX},
     {"prefix", 0, GLI_OPTION_FLAG, &prefix, NULL,
-     "prefix each line of output with its rank: [0]", 0, 0},
+     "prefix each line of output with its rank: [0] or [0 host]", 0, 0},
     {"no-bind", 0, GLI_OPTION_FLAG, &no_bind, NULL,
      "do not bind ranks to cores", 0, 0},
     {"grace-ms", 0, GLI_OPTION_INTEGER, &grace_ms, "MS",
      "time for the other ranks to exit after a failure (2000)", 0, 3600000},
     {"min-ranks", 0, GLI_OPTION_INTEGER, &min_ranks, "N",
-     "continue after failures while at least N ranks are left", 1, MAX_RANKS},
+     "continue after failures while at least N ranks are left", 1,
+     GLI_RUN_RANKS_MAX},
     {"port", 0, GLI_OPTION_INTEGER, &port, "PORT", "MASTER_PORT (a free one)",
      1, 65535},
     {"hosts", 0, GLI_OPTION_TEXT, &hosts, "A,B",
-     "print the commands that start the ranks on these hosts", 0, 0},
+     "start ranks on these hosts: a:4 has 4 slots", 0, 0},
+    {"hostfile", 0, GLI_OPTION_TEXT, &hostfile, "FILE",
+     "file with hosts: lines 'a slots=4' or 'a:4'", 0, 0},
+    {"ppn", 0, GLI_OPTION_INTEGER, &ppn, "K", "start K ranks per host", 1,
+     GLI_RUN_RANKS_MAX},
+    {"rsh", 0, GLI_OPTION_TEXT, &rsh, "COMMAND",
+     "command that reaches hosts, such as 'ssh -F file' (ssh)", 0, 0},
+    {"env", 0, GLI_OPTION_TEXT, &carried, "A,B",
+     "also carry these variables to the hosts", 0, 0},
+    {"chdir", 0, GLI_OPTION_TEXT, &directory, "DIRECTORY",
+     "working directory on the hosts (this one)", 0, 0},
+    {"master-addr", 0, GLI_OPTION_TEXT, &master, "NAME",
+     "MASTER_ADDR (rank 0's host)", 0, 0},
+    {"lost-ms", 0, GLI_OPTION_INTEGER, &lost_ms, "MS",
+     "time without a beat after which a host is lost (4000)", 1000, 3600000},
+    {"parallel", 0, GLI_OPTION_INTEGER, &parallel, "N",
+     "start at most N hosts at the same time (64)", 1, GLI_RUN_HOSTS_MAX},
     {"by", 0, GLI_OPTION_TEXT, &by, "WAY",
-     "with --hosts: ssh, srun, mpirun (Open MPI) or mpiexec (MPICH)", 0, 0},
+     "print the command of srun, mpirun (Open MPI) or mpiexec (MPICH)", 0, 0},
     {"execute", 0, GLI_OPTION_FLAG, &execute, NULL,
-     "with --hosts: run these commands", 0, 0},
+     "with --by: run that command", 0, 0},
+    {"agent", 0, GLI_OPTION_FLAG, &is_agent, NULL,
+     "run as the agent of a host (used by --hosts)", 0, 0},
 };
 
 static const gli_command command = {
     .name = "run",
     .usage = "gloo run -n N [options] [--] program [arguments]",
     .about =
-        "Starts the program N times on this host and waits for all processes.\n"
-        "On other hosts use ssh, srun or mpirun: --hosts prints the commands.\n"
-        "Each process gets RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE,\n"
-        "MASTER_ADDR, MASTER_PORT, GLOO_JOB_ID and, unless it is already set,\n"
-        "a random GLOO_JOB_SECRET. The program name 'gloo' means this "
-        "command.\n"
-        "Rank 0 reads the standard input. SIGINT, SIGTERM, SIGHUP, SIGUSR1 "
-        "and\n"
-        "SIGUSR2 are forwarded; a third SIGINT or SIGTERM kills the ranks. If\n"
-        "ranks outnumber the cores and divide evenly among them, each rank is\n"
-        "bound to one core, neighbours together (Linux); see --no-bind. When "
-        "a\n"
-        "rank fails, the others get time to report it (--grace-ms), then\n"
-        "SIGTERM, then SIGKILL. The exit status is that of the rank that\n"
-        "failed first (128 + signal for a signal). With --min-ranks the "
-        "others\n"
-        "continue (gloo_context_shrink) until fewer are left; the status is\n"
-        "then that of the rank whose failure caused this. All users can read\n"
-        "command lines, so --hosts puts no variable's value on one: ssh "
-        "passes\n"
-        "GLOO_* variables through its standard input, the others through the\n"
-        "environment. If no secret is set, the printed commands generate "
-        "one.\n",
+        "Starts the program N times, on this host or on several, and waits "
+        "for\n"
+        "all processes. Each gets RANK, WORLD_SIZE, LOCAL_RANK,\n"
+        "LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT, GLOO_JOB_ID and, unless "
+        "it\n"
+        "is already set, a random GLOO_JOB_SECRET. The program name 'gloo' "
+        "means\n"
+        "this command. Rank 0 reads the standard input. SIGINT, SIGTERM, "
+        "SIGHUP,\n"
+        "SIGUSR1 and SIGUSR2 are forwarded; a third SIGINT or SIGTERM kills "
+        "the\n"
+        "ranks. If ranks outnumber the cores of a host and divide evenly "
+        "among\n"
+        "them, each rank is bound to one core, neighbours together (Linux); "
+        "see\n"
+        "--no-bind. When a rank fails, the others get time to report it\n"
+        "(--grace-ms), then SIGTERM, then SIGKILL. The exit status is that of "
+        "the\n"
+        "rank that failed first (128 + signal for a signal). With --min-ranks\n"
+        "the others continue (gloo_context_shrink) until fewer are left; the\n"
+        "status is then that of the rank whose failure caused this.\n"
+        "\n"
+        "--hosts a:4,b:2 starts 4 ranks on host a and 2 on b, by ssh; a host "
+        "that\n"
+        "is this one needs no ssh. Without slots, ranks are divided evenly. "
+        "With\n"
+        "a user, the first number is the port of ssh: user@a:2222:4; addresses "
+        "of\n"
+        "IPv6 stand in brackets: [fd00::1]:4. ssh must log in without a "
+        "password,\n"
+        "and the same version of gloo_c must be on all hosts. Ranks get all\n"
+        "GLOO_ variables, PATH, LD_LIBRARY_PATH, PYTHONPATH, VIRTUAL_ENV,\n"
+        "CONDA_PREFIX and OMP_ variables of this host, through ssh's standard\n"
+        "input: all users can read command lines. When a connection ends, the\n"
+        "ranks of that host end. The status is 1 if a host is lost, and 126 "
+        "or\n"
+        "127 if one cannot start its ranks.\n",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
     .stop_at_operand = true,
 };
+
+/* ---- the job's name and secret ------------------------------------------- */
 
 enum { JOB_BYTES = 16, SECRET_BYTES = 32 };
 
@@ -93,10 +142,6 @@ static bool make_random(size_t bytes, const char *meaning, char *text,
     snprintf(text + 2 * i, 3, "%02x", random[i]);
   gli_wipe(random, sizeof random);
   return true;
-}
-
-static bool make_job_id(gli_run_environment *job, gloo_error *error) {
-  return make_random(JOB_BYTES, "a job id", job->job, error);
 }
 
 /* Makes a secret for this job, unless the user has set one. Reports a wrong or
@@ -119,6 +164,15 @@ static bool make_secret(gli_run_environment *job, gloo_error *error) {
   return make_random(SECRET_BYTES, "the job's secret", job->secret, error);
 }
 
+/* Makes the job's name and secret. `elsewhere`: a file with the secret may
+ * exist on the hosts only. */
+static bool name_job(gli_run_environment *job, bool elsewhere,
+                     gloo_error *error) {
+  if (!make_random(JOB_BYTES, "a job id", job->job, error)) return false;
+  bool has_file = gli_environment_read("GLOO_JOB_SECRET_FILE") != NULL;
+  return (elsewhere && has_file) || make_secret(job, error);
+}
+
 static char **copy_arguments(char **argv, int count) {
   char **copy = calloc((size_t)count + 1, sizeof *copy);
   for (int i = 0; copy != NULL && i < count; i++) copy[i] = argv[i];
@@ -130,28 +184,196 @@ static int fail(int exit_status, const gloo_error *error) {
   return exit_status;
 }
 
+/* ---- several hosts ------------------------------------------------------- */
+
+/* Reads and places the hosts; sets `ranks`. */
+static bool read_hosts(gli_run_hosts *list, gloo_error *error) {
+  memset(list, 0, sizeof *list);
+  int n = (int)ranks;
+  bool good = hosts != NULL ? gli_run_hosts_parse(hosts, list, error)
+                            : gli_run_hosts_read(hostfile, list, error);
+  good = good && gli_run_hosts_place(list, (int)ppn, &n, error);
+  ranks = n;
+  return good;
+}
+
+/* Returns the name of rank 0's host for all hosts. A name of loopback means
+ * another host there, so it becomes this host's name. */
+static const char *master_of(const gli_run_hosts *list) {
+  static char own[256];
+  if (master != NULL) return master;
+  const char *name = list->list[0].name;
+  if (list->n == 1 || !gli_run_is_loopback(name)) return name;
+  return gethostname(own, sizeof own - 1) == 0 ? own : name;
+}
+
+/* Fills the setup of all hosts. The array of variables is allocated. */
+static bool make_setup(gli_run_setup *setup, const gli_run_hosts *list,
+                       gli_run_environment *job, char **arguments,
+                       gloo_error *error) {
+  static char here[GLI_RUN_PATH_MAX], own[256], none[] = "";
+  if (directory == NULL && getcwd(here, sizeof here) == NULL) {
+    gli_fail(error, GLOO_ERR_IO, -1,
+             "cannot find out the working directory; set one with --chdir");
+    return false;
+  }
+  if (directory != NULL) snprintf(here, sizeof here, "%s", directory);
+  snprintf(own, sizeof own, "%s", master_of(list));
+  *setup = (gli_run_setup){
+      .world = (uint32_t)ranks,
+      .port = (uint32_t)port,
+      .bind = !no_bind,
+      .lines = prefix,
+      .grace_ms = (uint32_t)(grace_ms == NOT_GIVEN ? GRACE_MS : grace_ms),
+      .lost_ms = (uint32_t)(lost_ms == NOT_GIVEN ? LOST_MS : lost_ms),
+      .directory = here,
+      .chosen = directory == NULL ? none : here,
+      .master = own,
+      .job = job->job,
+      .secret = job->secret,
+      .arguments = arguments,
+      .variables = gli_run_carried(carried, error)};
+  return setup->variables != NULL;
+}
+
+static int run_by_ssh(gli_run_hosts *list, gli_run_environment *job,
+                      char **arguments, gloo_error *error) {
+  gli_run_plan plan = {.hosts = *list,
+                       .prefix = prefix,
+                       .parallel = parallel > 0 ? (int)parallel : HOSTS_AT_ONCE,
+                       .min_ranks = (int)min_ranks};
+  int status = GLI_EXIT_USAGE;
+  if (!make_setup(&plan.setup, list, job, arguments, error))
+    return fail(status, error);
+  if (gli_run_rsh_parse(rsh != NULL ? rsh : "ssh", &plan.rsh, &status, error))
+    status = gli_run_session(gli_run_control, &plan);
+  else
+    (void)fail(status, error);
+  gli_run_rsh_free(&plan.rsh);
+  free(plan.setup.variables);
+  return status;
+}
+
 static int run_on_hosts(char **argv, int n_operands) {
   gloo_error error;
-  gli_run_options job = {.ranks = (int)ranks,
-                         .environment = {.port = (uint16_t)port}};
-  /* The file may exist on the hosts only. */
-  bool elsewhere = gli_environment_read("GLOO_JOB_SECRET_FILE") != NULL;
-  if (!make_job_id(&job.environment, &error) ||
-      (!elsewhere && !make_secret(&job.environment, &error)))
-    return fail(GLI_EXIT_FAILED, &error);
-  char *list = strdup(hosts);
+  gli_run_hosts list;
+  gli_run_options job = {.environment = {.port = (uint16_t)port}};
   int status = GLI_EXIT_FAILED;
   job.arguments = copy_arguments(argv, n_operands);
-  if (list == NULL || job.arguments == NULL) {
+  if (job.arguments == NULL) {
     fprintf(stderr, "gloo run: out of memory\n");
+    return status;
+  }
+  if (!read_hosts(&list, &error)) {
+    status = fail(GLI_EXIT_USAGE, &error);
+  } else if (min_ranks > ranks) {
+    status = gli_usage_error(&command, "--min-ranks exceeds the ranks");
+  } else if (!name_job(&job.environment, true, &error)) {
+    status = fail(GLI_EXIT_FAILED, &error);
+  } else if (by == NULL) {
+    status = run_by_ssh(&list, &job.environment, job.arguments, &error);
   } else {
-    status = gli_run_hosts(list, by, execute, &job, &error);
+    job.ranks = (int)ranks;
+    status = gli_run_by(by, execute, &list, &job, &error);
     if (status != GLI_EXIT_OK) (void)fail(status, &error);
   }
   gli_wipe(job.environment.secret, sizeof job.environment.secret);
   free(job.arguments);
-  free(list);
+  gli_run_hosts_free(&list);
   return status;
+}
+
+/* ---- one host ------------------------------------------------------------ */
+
+static int run_here(char **argv, int n_operands) {
+  gloo_error error;
+  char path[GLI_RUN_PATH_MAX];
+  int status = GLI_EXIT_FAILED, reservation = -1;
+  if (!gli_run_find(argv[0], path, &status, &error))
+    return fail(status, &error);
+  gli_run_options job = {
+      .ranks = (int)ranks,
+      .prefix = prefix,
+      .piped = prefix,
+      .bind = !no_bind,
+      .grace_ms = grace_ms == NOT_GIVEN ? GRACE_MS : grace_ms,
+      .min_ranks = (int)min_ranks,
+      .path = path,
+      .environment = {.ranks = (int)ranks,
+                      .here = (int)ranks,
+                      .port = (uint16_t)port,
+                      .master = "127.0.0.1"}};
+  if (!name_job(&job.environment, false, &error)) return fail(status, &error);
+  if (port == 0 &&
+      !gli_run_pick_port(false, &job.environment.port, &reservation, &error))
+    return fail(status, &error);
+  job.arguments = copy_arguments(argv, n_operands);
+  if (job.arguments != NULL) status = gli_run_session(gli_run_local, &job);
+  if (job.arguments == NULL) fprintf(stderr, "gloo run: out of memory\n");
+  gli_wipe(job.environment.secret, sizeof job.environment.secret);
+  free(job.arguments);
+  if (reservation >= 0) close(reservation);
+  return status;
+}
+
+/* ---- the command --------------------------------------------------------- */
+
+/* Returns the name of an option that has no effect with --by, or NULL. */
+static const char *not_with_by(void) {
+  if (prefix) return "prefix";
+  if (no_bind) return "no-bind";
+  if (grace_ms != NOT_GIVEN) return "grace-ms";
+  if (min_ranks > 0) return "min-ranks";
+  if (port > 0) return "port";
+  if (rsh != NULL) return "rsh";
+  if (carried != NULL) return "env";
+  if (directory != NULL) return "chdir";
+  if (master != NULL) return "master-addr";
+  if (lost_ms != NOT_GIVEN) return "lost-ms";
+  return parallel > 0 ? "parallel" : NULL;
+}
+
+/* Returns the name of an option that needs hosts, or NULL. */
+static const char *only_with_hosts(void) {
+  if (by != NULL) return "by";
+  if (execute) return "execute";
+  if (ppn > 0) return "ppn";
+  if (rsh != NULL) return "rsh";
+  if (carried != NULL) return "env";
+  if (directory != NULL) return "chdir";
+  if (master != NULL) return "master-addr";
+  if (lost_ms != NOT_GIVEN) return "lost-ms";
+  return parallel > 0 ? "parallel" : NULL;
+}
+
+/* Checks combinations of options; returns GLI_EXIT_OK or GLI_EXIT_USAGE. */
+static int check_options(int n_operands) {
+  bool several = hosts != NULL || hostfile != NULL;
+  const char *wrong = several ? NULL : only_with_hosts();
+  if (wrong != NULL)
+    return gli_usage_error(&command, "--%s requires --hosts or --hostfile",
+                           wrong);
+  if (hosts != NULL && hostfile != NULL)
+    return gli_usage_error(&command, "give either --hosts or --hostfile");
+  if (execute && by == NULL)
+    return gli_usage_error(&command,
+                           "--execute requires --by; without it --hosts "
+                           "starts the ranks by itself");
+  wrong = by != NULL ? not_with_by() : NULL;
+  if (wrong != NULL)
+    return gli_usage_error(&command,
+                           "--%s cannot be combined with --by: %s starts the "
+                           "ranks",
+                           wrong, by);
+  if (!several && ranks == 0)
+    return gli_usage_error(&command,
+                           "option -n is required: the number of ranks");
+  if (n_operands == 0)
+    return gli_usage_error(&command, "the program is missing; usage: %s",
+                           command.usage);
+  if (!several && min_ranks > ranks)
+    return gli_usage_error(&command, "--min-ranks exceeds -n");
+  return GLI_EXIT_OK;
 }
 
 int gli_tool_run(int argc, char **argv) {
@@ -159,55 +381,9 @@ int gli_tool_run(int argc, char **argv) {
   gli_parse parsed = gli_options_parse(&command, argc, argv, &n_operands);
   if (parsed == GLI_PARSE_HELP) return GLI_EXIT_OK;
   if (parsed == GLI_PARSE_BAD) return GLI_EXIT_USAGE;
-  if (ranks == 0) {
-    return gli_usage_error(&command,
-                           "option -n is required: the number of ranks");
-  }
-  if (n_operands == 0) {
-    return gli_usage_error(&command, "the program is missing; usage: %s",
-                           command.usage);
-  }
-
-  if (min_ranks > ranks || (min_ranks > 0 && hosts != NULL)) {
-    return gli_usage_error(
-        &command, "--min-ranks %s",
-        hosts == NULL
-            ? "exceeds -n"
-            : "cannot be combined with --hosts: the launcher there decides");
-  }
-  if (hosts == NULL && (by != NULL || execute)) {
-    return gli_usage_error(&command, "%s requires --hosts",
-                           by != NULL ? "--by" : "--execute");
-  }
-  if (hosts != NULL) return run_on_hosts(argv, n_operands);
-  gloo_error error;
-  char path[GLI_RUN_PATH_MAX];
-  int status = GLI_EXIT_FAILED;
-  if (!gli_run_find(argv[0], path, &status, &error)) {
-    return fail(status, &error);
-  }
-  gli_run_options job = {.ranks = (int)ranks,
-                         .prefix = prefix,
-                         .bind = !no_bind,
-                         .grace_ms = grace_ms,
-                         .min_ranks = (int)min_ranks,
-                         .path = path,
-                         .environment = {.ranks = (int)ranks}};
-  if (!make_job_id(&job.environment, &error) ||
-      !make_secret(&job.environment, &error)) {
-    return fail(status, &error);
-  }
-  int reservation = -1;
-  job.environment.port = (uint16_t)port;
-  if (port == 0 &&
-      !gli_run_pick_port(&job.environment.port, &reservation, &error)) {
-    return fail(status, &error);
-  }
-  job.arguments = copy_arguments(argv, n_operands);
-  if (job.arguments != NULL) status = gli_run_session(&job);
-  if (job.arguments == NULL) fprintf(stderr, "gloo run: out of memory\n");
-  gli_wipe(job.environment.secret, sizeof job.environment.secret);
-  free(job.arguments);
-  if (reservation >= 0) close(reservation);
-  return status;
+  if (is_agent) return gli_run_agent();
+  int status = check_options(n_operands);
+  if (status != GLI_EXIT_OK) return status;
+  return hosts != NULL || hostfile != NULL ? run_on_hosts(argv, n_operands)
+                                           : run_here(argv, n_operands);
 }

@@ -9,6 +9,8 @@
 #include <uv.h>
 
 #include "core/error.h"
+#include "tools/run_frame.h"
+#include "tools/run_policy.h"
 
 /* `error` says why the job could not be started; `exit_status` is that of a
  * shell in the same case. */
@@ -23,15 +25,19 @@
 bool gli_run_find(const char *program, char path[GLI_RUN_PATH_MAX],
                   int *exit_status, gloo_error *error);
 
-/* Picks a port on 127.0.0.1 that is free, and whose local socket name
- * (rendezvous/store/tcp_local.h) is free. On Linux *reservation is a socket
- * that keeps the port from being assigned to others, while a server that sets
- * SO_REUSEADDR may listen on it; elsewhere it is -1. */
-bool gli_run_pick_port(uint16_t *port, int *reservation, gloo_error *error);
+/* Picks a port that is free on 127.0.0.1, and whose local socket name
+ * (rendezvous/store/tcp_local.h) is free; `everywhere`: one that is free on all
+ * interfaces, in GLOO_PORT_RANGE if that is set. On Linux *reservation is a
+ * socket that keeps the port from being assigned to others, while a server that
+ * sets SO_REUSEADDR may listen on it; elsewhere it is -1. */
+bool gli_run_pick_port(bool everywhere, uint16_t *port, int *reservation,
+                       gloo_error *error);
 
 typedef struct gli_run_environment {
-  int ranks;
+  int ranks;       /* of the job */
+  int first, here; /* first rank of this host, and their number */
   uint16_t port;
+  const char *master; /* MASTER_ADDR */
   char job[33];
   char secret[65]; /* hexadecimal; "": ranks find theirs themselves, or have
                       none */
@@ -46,33 +52,47 @@ void gli_run_environment_free(const gli_run_environment *shared,
 
 /* ---- output by rank: run_output.c ---------------------------------------- */
 
-/* Reads one stream of one rank and writes it to `fd` line by line, each after
- * "[rank] ". */
+/* Reads one stream of one rank, and passes on complete lines. */
 typedef struct gli_run_stream {
   uv_pipe_t pipe;
   int rank, fd;
   bool open;
   char *data;
   size_t used, capacity;
+  /* Gets whole lines, or a piece of a line that is long or the last, of at most
+   * GLI_RUN_OUTPUT_MAX bytes. Returns false if its reader is gone. */
+  bool (*write)(void *user, int rank, int fd, const char *data, size_t bytes);
+  /* Called once, after the rank has closed its end, or after the reader has. */
   void (*on_close)(void *user);
   void *user;
 } gli_run_stream;
 
-/* `on_close` is called once, after the rank has closed its end, or after the
- * reader of `fd` has. */
 int gli_run_stream_init(gli_run_stream *stream, uv_loop_t *loop, int rank,
                         int fd);
-void gli_run_stream_start(gli_run_stream *stream, void (*on_close)(void *user),
-                          void *user);
-/* Writes remaining data and closes. */
+/* Starts to read; `write`, `on_close` and `user` are set. */
+void gli_run_stream_start(gli_run_stream *stream);
+void gli_run_stream_pause(gli_run_stream *stream, bool pause);
+/* Passes on an unfinished line. */
+void gli_run_stream_flush(gli_run_stream *stream);
+/* Passes on remaining data and closes. */
 void gli_run_stream_stop(gli_run_stream *stream);
 
-/* ---- the processes: run_job.c -------------------------------------------- */
+/* Returns the lines of `data`, each after `prefix` and with a newline, in an
+ * allocated text of *made bytes; NULL if out of memory. */
+char *gli_run_prefixed(const char *prefix, const char *data, size_t bytes,
+                       size_t *made);
+/* Writes everything, even if the descriptor takes only a part at a time.
+ * Returns false if its reader is gone. */
+bool gli_run_write_all(int fd, const char *data, size_t bytes);
+
+/* ---- the processes of this host: run_job.c ------------------------------- */
 
 typedef struct gli_run_options {
-  int ranks;
+  int ranks; /* on this host */
   bool prefix;
-  bool bind; /* see gli_run_bind */
+  bool piped; /* true to read the ranks' output; else they inherit ours */
+  bool input; /* true if rank 0 reads what gli_run_job_input passes */
+  bool bind;  /* see gli_run_bind */
   int64_t grace_ms;
   int min_ranks;    /* minimum of ranks with which the job goes on; 0: all */
   char *path;       /* path of the program */
@@ -80,30 +100,54 @@ typedef struct gli_run_options {
   gli_run_environment environment;
 } gli_run_options;
 
+typedef struct gli_run_job gli_run_job;
+
+/* Calls from the job to its owner. */
+typedef struct gli_run_events {
+  void (*ended)(void *user, const gli_run_end *end);
+  /* See gli_run_stream; only if `piped`. */
+  bool (*output)(void *user, int rank, int fd, const char *data, size_t bytes);
+  /* Rank 0 has taken its input, or will not. */
+  void (*taken)(void *user);
+  /* Nothing of the job is left; the owner may free it. */
+  void (*done)(void *user);
+} gli_run_events;
+
+/* Returns a job without processes, or NULL if out of memory. `options` and
+ * `events` are borrowed. */
+gli_run_job *gli_run_job_open(uv_loop_t *loop, const gli_run_options *options,
+                              const gli_run_events *events, void *user);
+/* Starts the ranks. Returns 0, or an error of libuv, in which case *failed is
+ * the rank that could not be started, and earlier ones run. `done` follows in
+ * both cases. */
+int gli_run_job_start(gli_run_job *job, int *failed);
+void gli_run_job_free(gli_run_job *job);
+
+bool gli_run_job_runs(const gli_run_job *job, int rank);
+int gli_run_job_pid(const gli_run_job *job, int rank);
+/* Signals the process groups of all ranks that run. */
+void gli_run_job_signal(gli_run_job *job, int signum);
+void gli_run_job_pause(gli_run_job *job, bool pause);
+void gli_run_job_flush(gli_run_job *job);
+/* Closes the streams of one descriptor (1 or 2), so that ranks learn that it
+ * has no reader. */
+void gli_run_job_close_output(gli_run_job *job, int fd);
+/* Passes bytes to the standard input of rank 0, if `input`; 0 bytes end it.
+ * Calls `taken` afterwards; until then it must not be called again. */
+void gli_run_job_input(gli_run_job *job, const void *data, size_t bytes);
+
+/* ---- a job of one host: run_local.c -------------------------------------- */
+
 /* Starts all ranks, waits for them, and returns the exit status of the job. The
- * signals below may be blocked; once handlers are installed, the mask becomes
- * `mask`. */
-int gli_run_job(const gli_run_options *options, const sigset_t *mask);
-
-/* Signals that are forwarded to the ranks, unless ignored, as under nohup. */
-enum { GLI_RUN_FORWARDED = 5 };
-extern const int gli_run_forwarded[GLI_RUN_FORWARDED];
-bool gli_run_ignores(int signum);
-
-/* ---- several hosts: run_hosts.c ------------------------------------------ */
-
-/* Prints, or runs, the command by which `by` (ssh, srun, mpirun, mpiexec; NULL:
- * chosen automatically) starts the job on the hosts of `list`, which it
- * modifies. Returns the exit status of the command; `error` is set unless that
- * is GLI_EXIT_OK. */
-int gli_run_hosts(char *list, const char *by, bool execute,
-                  gli_run_options *job, gloo_error *error);
+ * forwarded signals may be blocked; once handlers are installed, the mask
+ * becomes `mask`. `options` is a gli_run_options. */
+int gli_run_local(void *options, const sigset_t *mask);
 
 /* ---- one session for all: run_session.c ---------------------------------- */
 
-/* Runs the job in a process that leads a new session. Returns in both
- * processes, with the exit status. */
-int gli_run_session(const gli_run_options *options);
+/* Calls `work` in a process that leads a new session, with the forwarded
+ * signals blocked. Returns in both processes, with the exit status. */
+int gli_run_session(int (*work)(void *with, const sigset_t *mask), void *with);
 
 /* ---- a rank before it is the program: run_exec.c ------------------------- */
 
@@ -116,7 +160,7 @@ bool gli_run_follow(pid_t parent);
 #define GLI_RUN_EXEC_NAME "gloo-rank"
 
 /* argv: GLI_RUN_EXEC_NAME, process id of the parent, "bind" or "free", path,
- * argv of the program; RANK and WORLD_SIZE are set. Returns only if the program
+ * argv of the program; LOCAL_RANK and LOCAL_WORLD_SIZE are set. Returns only if the program
  * cannot be run. */
 int gli_run_exec(int argc, char **argv);
 

@@ -10,6 +10,7 @@
 
 #include "core/descriptor.h"
 #include "core/environment.h"
+#include "net/ports.h"
 #include "rendezvous/store/tcp/tcp_local.h"
 #include "security/keys.h"
 #include "tools/run.h"
@@ -70,14 +71,14 @@ bool gli_run_find(const char *program, char path[GLI_RUN_PATH_MAX],
 
 /* ---- the port ------------------------------------------------------------ */
 
-/* Returns a socket bound to a new port, or -1, with errno. */
-static int bind_any_port(struct sockaddr_in *address) {
-  socklen_t length = sizeof *address;
-  memset(address, 0, sizeof *address);
-  address->sin_family = AF_INET;
-  address->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  int fd = socket(AF_INET, SOCK_STREAM, 0);
-  if (fd >= 0 && fcntl(fd, F_SETFD, FD_CLOEXEC) == 0 &&
+/* Returns a socket of a family, bound to an address, or -1, with errno. Its
+ * actual address replaces that. */
+static int bind_address(struct sockaddr_storage *address, socklen_t length) {
+  int fd = socket(address->ss_family, SOCK_STREAM, 0), no = 0;
+  if (fd < 0) return -1;
+  if (address->ss_family == AF_INET6)
+    (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof no);
+  if (fcntl(fd, F_SETFD, FD_CLOEXEC) == 0 &&
       bind(fd, (const struct sockaddr *)address, length) == 0 &&
       getsockname(fd, (struct sockaddr *)address, &length) == 0)
     return fd;
@@ -85,28 +86,66 @@ static int bind_any_port(struct sockaddr_in *address) {
   return -1;
 }
 
+/* Returns a socket bound to a port of the loopback interface, or of all
+ * interfaces; port 0: any free one. */
+static int bind_port(bool everywhere, uint16_t port,
+                     struct sockaddr_storage *address) {
+  memset(address, 0, sizeof *address);
+  if (everywhere) { /* both families, if the host has both */
+    struct sockaddr_in6 *six = (struct sockaddr_in6 *)address;
+    six->sin6_family = AF_INET6;
+    six->sin6_addr = in6addr_any;
+    six->sin6_port = htons(port);
+    int fd = bind_address(address, sizeof *six);
+    if (fd >= 0 || errno == EADDRINUSE || errno == EACCES) return fd;
+    memset(address, 0, sizeof *address);
+  }
+  struct sockaddr_in *four = (struct sockaddr_in *)address;
+  four->sin_family = AF_INET;
+  four->sin_addr.s_addr = htonl(everywhere ? INADDR_ANY : INADDR_LOOPBACK);
+  four->sin_port = htons(port);
+  return bind_address(address, sizeof *four);
+}
+
+static uint16_t port_of(const struct sockaddr_storage *address) {
+  return ntohs(address->ss_family == AF_INET6
+                   ? ((const struct sockaddr_in6 *)address)->sin6_port
+                   : ((const struct sockaddr_in *)address)->sin_port);
+}
+
 /* Returns true if another process has the name of the local socket for a store
- * at that port. */
-static bool local_name_is_taken(const struct sockaddr_in *address) {
+ * at that port of 127.0.0.1. */
+static bool local_name_is_taken(uint16_t port) {
   struct sockaddr_storage at;
   memset(&at, 0, sizeof at);
-  memcpy(&at, address, sizeof *address);
+  struct sockaddr_in *four = (struct sockaddr_in *)&at;
+  four->sin_family = AF_INET;
+  four->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  four->sin_port = htons(port);
   int fd = gli_tcp_local_listen(&at);
   bool taken = fd < 0 && errno == EADDRINUSE;
   gli_fd_close(fd);
   return taken;
 }
 
-bool gli_run_pick_port(uint16_t *port, int *reservation, gloo_error *error) {
+bool gli_run_pick_port(bool everywhere, uint16_t *port, int *reservation,
+                       gloo_error *error) {
   enum { TRIES = 16 }; /* at last the store works without the name */
-  struct sockaddr_in address;
-  int fd = bind_any_port(&address);
-  for (int i = 1; i < TRIES && fd >= 0 && local_name_is_taken(&address); i++) {
+  gli_ports ports = {0};
+  if (everywhere && gli_ports_read(0, &ports, error) != GLOO_OK) return false;
+  uint32_t tries = gli_ports_count(&ports);
+  if (tries < TRIES) tries = TRIES;
+  struct sockaddr_storage address;
+  int fd = -1;
+  for (uint32_t i = 0; i < tries; i++) {
     gli_fd_close(fd);
-    fd = bind_any_port(&address);
+    fd = bind_port(everywhere,
+                   gli_ports_at(&ports, i % gli_ports_count(&ports)), &address);
+    if (fd >= 0 && !local_name_is_taken(port_of(&address))) break;
+    if (fd < 0 && errno != EADDRINUSE) break;
   }
   if (fd < 0) goto failed;
-  *port = ntohs(address.sin_port);
+  *port = port_of(&address);
 #if GLI_LINUX
   /* Bound, but never listening: Linux then assigns the port to no socket that
    * does not ask for it, and lets a socket with SO_REUSEADDR listen. */
@@ -122,8 +161,8 @@ bool gli_run_pick_port(uint16_t *port, int *reservation, gloo_error *error) {
   return true;
 failed:
   gli_fail(error, GLOO_ERR_ADDRESS, -1,
-           "cannot find a free port on 127.0.0.1: %s; set one with --port",
-           strerror(errno));
+           "cannot find a free port%s: %s; set one with --port",
+           everywhere ? "" : " on 127.0.0.1", strerror(errno));
   gli_fd_close(fd);
   return false;
 }
@@ -143,32 +182,18 @@ static size_t variables_set(const gli_run_environment *shared) {
 /* Returns "NAME=value", allocated. */
 static char *make_variable(const gli_run_environment *shared, int rank,
                            size_t i) {
-  char value[sizeof shared->secret];
-  switch (i) {
-    case 0:
-    case 2:
-      snprintf(value, sizeof value, "%d", rank);
-      break;
-    case 1:
-    case 3:
-      snprintf(value, sizeof value, "%d", shared->ranks);
-      break;
-    case 4:
-      snprintf(value, sizeof value, "127.0.0.1");
-      break;
-    case 5:
-      snprintf(value, sizeof value, "%d", shared->port);
-      break;
-    case 6:
-      snprintf(value, sizeof value, "%s", shared->job);
-      break;
-    default:
-      snprintf(value, sizeof value, "%s", shared->secret);
-  }
+  char number[16];
+  const int numbers[] = {rank, shared->ranks, rank - shared->first,
+                         shared->here};
+  const char *value = number;
+  if (i < 4) snprintf(number, sizeof number, "%d", numbers[i]);
+  if (i == 4) value = shared->master;
+  if (i == 5) snprintf(number, sizeof number, "%d", shared->port);
+  if (i == 6) value = shared->job;
+  if (i == 7) value = shared->secret;
   size_t bytes = strlen(variable_names[i]) + strlen(value) + 2;
   char *text = malloc(bytes);
   if (text != NULL) snprintf(text, bytes, "%s=%s", variable_names[i], value);
-  gli_wipe(value, sizeof value);
   return text;
 }
 

@@ -30,8 +30,8 @@ int gli_run_exec(int argc, char **argv) {
   if (argc < 5) return GLI_EXIT_USAGE;
   pid_t parent = (pid_t)strtol(argv[1], NULL, 10);
   if (!gli_run_follow(parent) || setpgid(0, 0) != 0) return GLI_EXIT_CANNOT_RUN;
-  const char *rank = gli_environment_read("RANK"),
-             *ranks = gli_environment_read("WORLD_SIZE");
+  const char *rank = gli_environment_read("LOCAL_RANK"),
+             *ranks = gli_environment_read("LOCAL_WORLD_SIZE");
   if (strcmp(argv[2], "bind") == 0 && rank != NULL && ranks != NULL)
     (void)gli_run_bind(atoi(rank), atoi(ranks));
   execv(argv[3], argv + 4);
@@ -39,7 +39,8 @@ int gli_run_exec(int argc, char **argv) {
   const char *hint = "";
   if (reason == ENOENT) hint = " (its interpreter is missing)";
   if (reason == ENOEXEC) hint = " (a script must start with #!)";
-  if (rank != NULL && strcmp(rank, "0") == 0) { /* one rank reports for all */
+  if (rank != NULL && strcmp(rank, "0") == 0) { /* one rank reports for
+                                                   all of its host */
     fprintf(stderr, "gloo run: cannot run '%s': %s%s\n", argv[3],
             strerror(reason), hint);
   }

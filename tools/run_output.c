@@ -11,6 +11,9 @@
 #define LINE_MAX_BYTES ((size_t)1 << 20)
 #define READ_BYTES ((size_t)16 << 10)
 
+_Static_assert(LINE_MAX_BYTES + READ_BYTES <= GLI_RUN_OUTPUT_MAX,
+               "what a stream has at most");
+
 int gli_run_stream_init(gli_run_stream *stream, uv_loop_t *loop, int rank,
                         int fd) {
   memset(stream, 0, sizeof *stream);
@@ -19,8 +22,9 @@ int gli_run_stream_init(gli_run_stream *stream, uv_loop_t *loop, int rank,
   return uv_pipe_init(loop, &stream->pipe, 0);
 }
 
-/* Writes everything, even if the descriptor takes only a part at a time. */
-static bool write_all(int fd, const char *data, size_t bytes) {
+/* ---- lines --------------------------------------------------------------- */
+
+bool gli_run_write_all(int fd, const char *data, size_t bytes) {
   while (bytes > 0) {
     ssize_t wrote = write(fd, data, bytes);
     if (wrote >= 0) {
@@ -36,37 +40,44 @@ static bool write_all(int fd, const char *data, size_t bytes) {
   return true;
 }
 
-/* Writes one line without its newline. Prefix, line and newline are one write,
- * so that lines of other writers to the same file stay whole, too. */
-static bool write_line(gli_run_stream *stream, const char *line, size_t bytes) {
-  char small[1024];
-  size_t room = bytes + 16;
-  char *text = room <= sizeof small ? small : malloc(room);
-  if (text == NULL) return false;
-  size_t used = (size_t)snprintf(text, room, "[%d] ", stream->rank);
-  memcpy(text + used, line, bytes);
-  text[used + bytes] = '\n';
-  bool good = write_all(stream->fd, text, used + bytes + 1);
-  if (text != small) free(text);
+char *gli_run_prefixed(const char *prefix, const char *data, size_t bytes,
+                       size_t *made) {
+  size_t lines = 1, length = strlen(prefix), used = 0;
+  for (size_t i = 0; i < bytes; i++) lines += data[i] == '\n';
+  char *text = malloc(bytes + lines * (length + 1));
+  if (text == NULL) return NULL;
+  for (size_t at = 0; at < bytes;) {
+    const char *end = memchr(data + at, '\n', bytes - at);
+    size_t line = end == NULL ? bytes - at : (size_t)(end - data) - at;
+    memcpy(text + used, prefix, length);
+    memcpy(text + used + length, data + at, line);
+    used += length + line;
+    text[used++] = '\n';
+    at += line + 1;
+  }
+  *made = used;
+  return text;
+}
+
+/* ---- one stream ---------------------------------------------------------- */
+
+/* Passes on the first bytes of the data. */
+static bool pass_on(gli_run_stream *stream, size_t bytes) {
+  if (bytes == 0) return true;
+  bool good = stream->write(stream->user, stream->rank, stream->fd,
+                            stream->data, bytes);
+  stream->used -= bytes;
+  memmove(stream->data, stream->data + bytes, stream->used);
   return good;
 }
 
-/* Writes complete lines, and a piece of a line that is too long. `fresh` is the
- * start of the data not yet searched. */
-static bool write_lines(gli_run_stream *stream, size_t fresh) {
-  size_t start = 0;
-  bool good = true;
-  for (size_t at = fresh; at < stream->used && good; at++) {
-    bool too_long = at - start + 1 >= LINE_MAX_BYTES;
-    bool complete = stream->data[at] == '\n';
-    if (!complete && !too_long) continue;
-    good = write_line(stream, stream->data + start,
-                      at - start + (complete ? 0 : 1));
-    start = at + 1;
-  }
-  stream->used -= start;
-  memmove(stream->data, stream->data + start, stream->used);
-  return good;
+/* Passes on complete lines, or a piece of a line that is too long. `fresh` is
+ * the start of the data not yet searched. */
+static bool pass_lines(gli_run_stream *stream, size_t fresh) {
+  size_t end = stream->used;
+  while (end > fresh && stream->data[end - 1] != '\n') end--;
+  if (end == fresh) end = stream->used >= LINE_MAX_BYTES ? stream->used : 0;
+  return pass_on(stream, end);
 }
 
 static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buffer) {
@@ -95,8 +106,13 @@ static void on_closed(uv_handle_t *handle) {
 void gli_run_stream_stop(gli_run_stream *stream) {
   if (!stream->open) return;
   stream->open = false;
-  if (stream->used > 0) write_line(stream, stream->data, stream->used);
+  (void)pass_on(stream, stream->used);
   uv_close((uv_handle_t *)&stream->pipe, on_closed);
+}
+
+void gli_run_stream_flush(gli_run_stream *stream) {
+  if (stream->open && !pass_on(stream, stream->used))
+    gli_run_stream_stop(stream);
 }
 
 static void on_read(uv_stream_t *pipe, ssize_t bytes, const uv_buf_t *buffer) {
@@ -108,17 +124,22 @@ static void on_read(uv_stream_t *pipe, ssize_t bytes, const uv_buf_t *buffer) {
   }
   size_t fresh = stream->used;
   stream->used += (size_t)bytes;
-  if (write_lines(stream, fresh)) return;
+  if (pass_lines(stream, fresh)) return;
   /* The reader is gone: let the rank notice that as well. */
   stream->used = 0;
   gli_run_stream_stop(stream);
 }
 
-void gli_run_stream_start(gli_run_stream *stream, void (*on_close)(void *user),
-                          void *user) {
+void gli_run_stream_pause(gli_run_stream *stream, bool pause) {
+  if (!stream->open) return;
+  if (pause)
+    uv_read_stop((uv_stream_t *)&stream->pipe);
+  else
+    uv_read_start((uv_stream_t *)&stream->pipe, on_alloc, on_read);
+}
+
+void gli_run_stream_start(gli_run_stream *stream) {
   stream->pipe.data = stream;
-  stream->on_close = on_close;
-  stream->user = user;
   stream->open = true;
   int result = uv_read_start((uv_stream_t *)&stream->pipe, on_alloc, on_read);
   if (result != 0) gli_run_stream_stop(stream);

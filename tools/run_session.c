@@ -54,7 +54,7 @@ static int wait_for(pid_t pid) {
 }
 
 /* Blocks signals until their handlers are installed. */
-int gli_run_session(const gli_run_options *options) {
+int gli_run_session(int (*work)(void *with, const sigset_t *mask), void *with) {
   signal(SIGCHLD, SIG_DFL); /* a process that ignores it gets no exit status */
   sigset_t forwarded, before;
   sigemptyset(&forwarded);
@@ -70,7 +70,7 @@ int gli_run_session(const gli_run_options *options) {
   }
   if (pid == 0) {
     if (!gli_run_follow(parent) || setsid() < 0) return GLI_EXIT_CANNOT_RUN;
-    return gli_run_job(options, &before);
+    return work(with, &before);
   }
   leader = (sig_atomic_t)pid;
   catch_signals();

@@ -20,8 +20,7 @@ OF_PYTHON = r'environ\.get\(\s*"(GLOO_C_\w+)"'
 # this test does not know yet.
 INDIRECT = {("src/api/tuning_file.c", "name"), ("src/core/environment.c", "variable->name"), ("src/rendezvous/launch/launch.c", "name"),
             ("src/rendezvous/launch/launch.c", "names[i]"), ("src/rendezvous/launch/launch.c", "launchers[i].signs[k]"),
-            ("src/rendezvous/launch/pmi_simple.c", "name"), ("tools/info.c", "variable"), ("src/transport_ibv/port.c", "name"),
-            ("tools/run_hosts.c", "secret_names[i]")}
+            ("src/rendezvous/launch/pmi_simple.c", "name"), ("tools/info.c", "variable"), ("src/transport_ibv/port.c", "name")}
 
 
 def sources(project, folders, endings=(".c", ".h", ".cc")):

@@ -61,10 +61,30 @@ says 2 "option --grace-ms: '-1' is not" run -n 1 --grace-ms -1 true
 says 2 "option --port: '70000' is not a whole number from 1 to 65535" run -n 1 --port 70000 true
 says 2 "option --hosts: '-oX' is not a host name" run -n 2 --hosts a,-oX true
 says 2 "option --hosts: '' is not a host name" run -n 2 --hosts a, true
-says 2 "option --by: 'rsh' is not one of ssh, srun, mpirun, mpiexec" run -n 2 --hosts a --by rsh true
-says 2 "1 ranks cannot run on 2 hosts" run -n 1 --hosts a,b true
-says 2 "--by requires --hosts" run -n 1 --by ssh true
-says 2 "--execute requires --hosts" run -n 1 --execute true
+says 2 "option --hosts: 'a:x' is not a host with slots" run -n 2 --hosts a:x true
+says 2 "option --by: 'rsh' is not one of srun, mpirun, mpiexec" run -n 2 --hosts a --by rsh true
+says 2 "without --by ranks are started by ssh" run -n 2 --hosts a --by ssh true
+says 2 "1 rank cannot run on 2 hosts" run -n 1 --hosts a,b true
+says 2 "3 ranks exceed the 2 slots of 2 hosts" run -n 3 --hosts a:1,b:1 true
+says 2 "option -n is required: the number of ranks; or give hosts slots" run --hosts a,b true
+says 2 "option --hostfile: cannot open /no/such/file" run -n 2 --hostfile /no/such/file true
+says 2 "give either --hosts or --hostfile" run -n 2 --hosts a --hostfile b true
+says 2 "--execute requires --by" run -n 2 --hosts a --execute true
+says 2 "--min-ranks exceeds the ranks" run --hosts a:2 --min-ranks 3 true
+says 2 "option --rsh: '' is not a command" run -n 2 --hosts a --rsh "" true
+says 2 "option --lost-ms: '10' is not a whole number from 1000" run -n 2 --hosts a --lost-ms 10 true
+says 2 "srun distributes ranks evenly, but host a has 3 of 4" run --hosts a:3,b:1 --by srun true
+says 2 "mpirun takes host names only" run -n 2 --hosts me@a --by mpirun true
+for option in --prefix --no-bind "--grace-ms 5" "--min-ranks 1" "--port 5" "--rsh x" "--env PATH" "--chdir /" \
+  "--master-addr x" "--lost-ms 5000" "--parallel 2"; do
+  # shellcheck disable=SC2086
+  says 2 "${option%% *} cannot be combined with --by: mpirun starts the ranks" run -n 2 --hosts a $option --by mpirun true
+done
+for option in "--by srun" --execute "--ppn 2" "--rsh x" "--env PATH" "--chdir /" "--master-addr x" "--lost-ms 5000" \
+  "--parallel 2"; do
+  # shellcheck disable=SC2086
+  says 2 "${option%% *} requires --hosts or --hostfile" run -n 2 $option true
+done
 says 1 "host 'nosuch.invalid' does not resolve" store --host nosuch.invalid
 says 2 "COLLECTIVE is missing" bench
 says 2 "collective: 'allreduse' is not one of barrier, broadcast, allreduce" bench allreduse

@@ -129,134 +129,59 @@ else
   result "GLOO_SECURITY=required takes OpenSSL"
 fi
 
-# ---- several hosts ----------------------------------------------------------
+# ---- other launchers --------------------------------------------------------
 
-# Runs a printed line with an ssh that executes commands locally.
-fake=$scratch/fake
-mkdir "$fake"
-printf '#!/bin/sh\nhost=$1\nshift\nHOST=$host exec sh -c "$*"\n' >"$fake/ssh"
-chmod +x "$fake/ssh"
-
-# shellcheck disable=SC2089
-say="it's \$HOME"
-out=$(GLOO_LOG_LEVEL=error "$gloo" run -n 3 --hosts a,b -- \
-  sh -c 'echo "$RANK $WORLD_SIZE $LOCAL_RANK $LOCAL_WORLD_SIZE $MASTER_ADDR $MASTER_PORT $GLOO_LOG_LEVEL $HOST $1"' x "$say" |
-  GLOO_LOG_LEVEL=error PATH="$fake:$PATH" sh | sort)
-equal "$out" "0 3 0 2 a 29500 error a it's \$HOME
-1 3 1 2 a 29500 error a it's \$HOME
-2 3 0 1 a 29500 error b it's \$HOME"
-result "--hosts prints a line that starts each rank by ssh"
-
-PATH="$fake:$PATH" "$gloo" run -n 3 --hosts a,b --execute -- sh -c 'test $RANK != 1 || exit 5'
-equal $? 5
-result "--execute runs it, and returns the status of the rank that failed"
-
-# Ranks get a secret: the line before generates one.
+# Ranks get a secret: the line before generates one. A list of variables is known only if nothing
+# else is set.
+alone() {
+  env -i PATH="$PATH" HOME="$HOME" "$@"
+}
 makes_one='[ -n "$GLOO_JOB_SECRET" ] || GLOO_JOB_SECRET=$(openssl rand -hex 32) || exit
 export GLOO_JOB_SECRET
 '
 passes=" -x GLOO_JOB_SECRET"
 [ "$openssl" = with ] || makes_one='' passes=''
 
-out=$("$gloo" run -n 3 --hosts a,b --by srun -- prog "a b")
+out=$(alone "$gloo" run -n 3 --hosts a,b --by srun -- prog "a b")
 equal "$out" "${makes_one}srun --nodes=2 --ntasks=3 --nodelist=a,b -- 'prog' 'a b'"
 result "--by srun"
 
-out=$(SLURM_JOB_ID=7 "$gloo" run -n 3 --hosts a,b prog)
-has "$out" "srun --nodes=2"
-result "in an allocation of Slurm srun is what fits"
-
-out=$("$gloo" run -n 3 --hosts a,b --by mpirun prog)
-equal "$out" "${makes_one}mpirun -np 3 --host a:2,b:1$passes 'prog'"
+out=$(alone "$gloo" run -n 3 --hosts a,b --by mpirun prog "it's")
+equal "$out" "${makes_one}mpirun -np 3 --host a:2,b:1$passes 'prog' 'it'\\''s'"
 result "--by mpirun"
 
-out=$("$gloo" run -n 3 --hosts a,b --by mpiexec prog)
+out=$(alone "$gloo" run --hosts a:1,b:3 --by mpirun prog)
+equal "$out" "${makes_one}mpirun -np 4 --host a:1,b:3$passes 'prog'"
+result "--by mpirun with slots"
+
+out=$(alone "$gloo" run -n 3 --hosts a,b --by mpiexec prog)
 equal "$out" "${makes_one}mpiexec -n 3 -hosts a:2,b:1 'prog'"
 result "--by mpiexec"
 
-equal "$(GLOO_SECURITY=off "$gloo" run -n 3 --hosts a,b --by mpiexec prog)" \
+equal "$(alone GLOO_SECURITY=off "$gloo" run -n 3 --hosts a,b --by mpiexec prog)" \
   "mpiexec -n 3 -hosts a:2,b:1 'prog'"
 result "with GLOO_SECURITY=off no secret is made"
 
-out=$(GLOO_JOB_SECRET='' GLOO_JOB_SECRET_FILE=/my/file "$gloo" run -n 1 --hosts a -- \
-  sh -c 'echo "${GLOO_JOB_SECRET-none} $GLOO_JOB_SECRET_FILE"' >"$scratch/script" &&
-  GLOO_JOB_SECRET='' GLOO_JOB_SECRET_FILE=/my/file PATH="$fake:$PATH" sh "$scratch/script")
-equal "$out" " /my/file"
-result "--by ssh passes on the name of a file with one"
+out=$(alone GLOO_LOG_LEVEL=error GLOO_JOB_SECRET=$digits GLOO_SECURITY=required GLOO_RANK=1 GLOO_JOB_ID=x \
+  "$gloo" run -n 2 --hosts a,b --by mpirun prog)
+equal "$(echo "$out" | tr ' ' '\n' | sort | tr '\n' ' ')" \
+  "$(echo "mpirun -np 2 --host a:1,b:1 -x GLOO_LOG_LEVEL -x GLOO_SECURITY -x GLOO_JOB_SECRET 'prog'" | tr ' ' '\n' | sort | tr '\n' ' ')"
+result "--by mpirun passes on all variables of gloo_c by their names"
 
-out=$(GLOO_JOB_SECRET=$digits GLOO_SECURITY=required "$gloo" run -n 2 --hosts a,b --by mpirun prog)
-equal "$out" "mpirun -np 2 --host a:1,b:1 -x GLOO_SECURITY -x GLOO_JOB_SECRET 'prog'"
-result "--by mpirun passes on what is set by its name"
-
-# Secrets must not be readable: they appear on no command line of the job, and in
-# no output. The store's password has all characters that are special in a shell.
+# Secrets must not be readable: they appear in no output.
 password=$(printf '%s' "p'a\"s\$s\`w\\ord")
-cat > "$fake/ssh" << 'END'
-#!/bin/sh
-host=$1
-shift
-echo "$*" >> "$LINES_SEEN"
-for p in $$ $PPID; do tr '\0' '\n' < /proc/$p/cmdline >> "$LINES_SEEN" 2> /dev/null; done
-HOST=$host exec sh -c "$*"
-END
-export LINES_SEEN="$scratch/lines"
-# shellcheck disable=SC2016  # the ranks' own
-show='for p in $$ $PPID; do tr "\0" "\n" < /proc/$p/cmdline; done >> "$LINES_SEEN" 2> /dev/null
-  echo "$RANK $GLOO_STORE ${GLOO_JOB_SECRET-none}"'
 in_secret() { # FILE...: does any have the password, or the secret?
   grep -qF -e "w\\ord" -e "a\"s" -e "$digits" -- "$@"
 }
-export GLOO_STORE="redis://user:$password@host/" GLOO_JOB_SECRET=$digits
-: > "$scratch/lines"
-"$gloo" run -n 2 --hosts a,b --by ssh -- sh -c "$show" > "$scratch/script"
-out=$(PATH="$fake:$PATH" sh "$scratch/script" | sort)
-equal "$out" "0 $GLOO_STORE $digits
-1 $GLOO_STORE $digits" && ! in_secret "$scratch/script" "$scratch/lines" &&
-  has "$(cat "$scratch/lines")" "WORLD_SIZE=2"
-result "--by ssh: ranks get a store's password and the secret, and no line has them"
-
-: > "$scratch/lines"
-out=$(PATH="$fake:$PATH" "$gloo" run -n 2 --hosts a,b --by ssh --execute -- sh -c "$show" | sort)
-equal "$out" "0 $GLOO_STORE $digits
-1 $GLOO_STORE $digits" && ! in_secret "$scratch/lines" && has "$(cat "$scratch/lines")" "WORLD_SIZE=2"
-result "--by ssh --execute: so they do, and no line has them"
-
 for by in srun mpirun mpiexec; do
-  "$gloo" run -n 2 --hosts a,b --by $by prog > "$scratch/script"
+  GLOO_STORE="redis://user:$password@host/" GLOO_JOB_SECRET=$digits \
+    "$gloo" run -n 2 --hosts a,b --by $by prog > "$scratch/script"
   has "$(cat "$scratch/script")" "$by" && ! in_secret "$scratch/script"
-  result "--by $by shows neither"
+  result "--by $by shows neither a store's password nor a secret"
 done
 
-"$gloo" run -n 2 --hosts a,b --by ssh -- true > "$scratch/script"
-! out=$(env -u GLOO_STORE PATH="$fake:$PATH" sh "$scratch/script" 2>&1) && has "$out" "GLOO_STORE" && has "$out" "is not set here"
-result "what was printed does not run where a variable is missing"
-
-out=$(GLOO_STORE="file:///a
-b" "$gloo" run -n 2 --hosts a,b --by ssh prog 2>&1)
-equal $? 2 && has "$out" "GLOO_STORE has a line break"
-result "a variable with a line break is refused"
-unset GLOO_STORE GLOO_JOB_SECRET
-
-if [ "$openssl" = with ]; then
-  : > "$scratch/lines"
-  out=$(PATH="$fake:$PATH" "$gloo" run -n 2 --hosts a,b --by ssh --execute -- \
-    sh -c 'echo "$GLOO_JOB_SECRET"' | sort -u)
-  equal ${#out} 64 && ! grep -qF -e "$out" "$scratch/lines"
-  result "--by ssh --execute: all ranks get a secret, and no line has it"
-
-  "$gloo" run -n 2 --hosts a,b --by ssh -- sh -c 'echo "$GLOO_JOB_SECRET"' > "$scratch/script"
-  printf '#!/bin/sh\necho "made by $*"\n' > "$fake/openssl"
-  chmod +x "$fake/openssl"
-  out=$(PATH="$fake:$PATH" sh "$scratch/script" | sort -u)
-  equal "$out" "made by rand -hex 32"
-  result "what is printed makes a secret for all ranks"
-  printf '#!/bin/sh\nexit 9\n' > "$fake/openssl"
-  out=$(PATH="$fake:$PATH" sh "$scratch/script")
-  equal "$? $out" "9 "
-  result "or starts no rank"
-  rm "$fake/openssl"
-fi
-
+fake=$scratch/fake
+mkdir "$fake"
 for by in srun mpirun mpiexec; do
   printf '#!/bin/sh\necho "$0 $*" > "%s"\necho "${GLOO_JOB_SECRET-none}"\n' "$scratch/line" > "$fake/$by"
   chmod +x "$fake/$by"
@@ -273,6 +198,15 @@ done
 out=$(GLOO_JOB_SECRET=$digits PATH="$fake:$PATH" "$gloo" run -n 2 --hosts a,b --by srun --execute prog)
 equal "$out" $digits
 result "or the one that is there"
+"$gloo" run -n 2 --hosts a,b --by srun -- true > "$scratch/script"
+printf '#!/bin/sh\nexit 9\n' > "$fake/openssl"
+chmod +x "$fake/openssl"
+if [ "$openssl" = with ]; then
+  out=$(PATH="$fake:$PATH" sh "$scratch/script")
+  equal "$? $out" "9 "
+  result "a printed command starts no rank if no secret can be made"
+fi
+rm "$fake/openssl"
 
 # ---- the store alone --------------------------------------------------------
 

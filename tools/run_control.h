@@ -1,0 +1,23 @@
+/* `gloo run --hosts`: controls a job whose ranks run on several hosts. */
+#ifndef GLI_TOOLS_RUN_CONTROL_H
+#define GLI_TOOLS_RUN_CONTROL_H
+
+#include <signal.h>
+
+#include "tools/run_frame.h"
+#include "tools/run_hostlist.h"
+#include "tools/run_rsh.h"
+
+typedef struct gli_run_plan {
+  gli_run_hosts hosts; /* placed */
+  gli_run_rsh rsh;
+  gli_run_setup setup; /* of each host, but for its ranks */
+  bool prefix;
+  int parallel, min_ranks;
+} gli_run_plan;
+
+/* Runs the job of a gli_run_plan, and returns its exit status. See
+ * gli_run_session. */
+int gli_run_control(void *plan, const sigset_t *mask);
+
+#endif
