@@ -121,7 +121,7 @@ void gli_completion_values(FILE *to, const gli_option *option) {
     for (size_t i = 0; gli_transport_at(i) != NULL; i++)
       fprintf(to, "%s%s", i > 0 ? " " : "", gli_transport_at(i)->name);
   if (strcmp(name, "memory") == 0) fprintf(to, "malloc gloo_alloc cuda");
-  if (strcmp(name, "by") == 0) fprintf(to, "ssh srun mpirun mpiexec");
+  if (strcmp(name, "by") == 0) fprintf(to, "srun mpirun mpiexec");
 }
 
 gli_completed_kind gli_completion_operands(const gli_command *of) {

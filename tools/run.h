@@ -26,8 +26,8 @@ bool gli_run_find(const char *program, char path[GLI_RUN_PATH_MAX],
                   int *exit_status, gloo_error *error);
 
 /* Picks a port that is free on 127.0.0.1, and whose local socket name
- * (rendezvous/store/tcp_local.h) is free; `everywhere`: one that is free on all
- * interfaces, in GLOO_PORT_RANGE if that is set. On Linux *reservation is a
+ * (rendezvous/store/tcp_local.h) is free; with `everywhere` a port that is free on
+ * all interfaces, in GLOO_PORT_RANGE if that is set. On Linux *reservation is a
  * socket that keeps the port from being assigned to others, while a server that
  * sets SO_REUSEADDR may listen on it; elsewhere it is -1. */
 bool gli_run_pick_port(bool everywhere, uint16_t *port, int *reservation,

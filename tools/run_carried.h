@@ -12,8 +12,8 @@
 size_t gli_run_carried_name(const char *variable);
 
 /* Returns the entries of the environment to carry, ended by NULL: those of
- * gloo_c, paths of programs and packages, OpenMP's, and the ones that `more`
- * (NULL: none) names, separated by commas. The array is allocated, the strings
+ * gloo_c, paths of programs and packages, OpenMP's, and the variables whose names
+ * `more` (or NULL) lists, separated by commas. The array is allocated, the strings
  * are borrowed. Returns NULL with an error if `more` is wrong. */
 char **gli_run_carried(const char *more, gloo_error *error);
 

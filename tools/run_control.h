@@ -11,7 +11,7 @@
 typedef struct gli_run_plan {
   gli_run_hosts hosts; /* placed */
   gli_run_rsh rsh;
-  gli_run_setup setup; /* of each host, but for its ranks */
+  gli_run_setup setup; /* the part that is the same for all hosts */
   bool prefix;
   int parallel, min_ranks;
 } gli_run_plan;

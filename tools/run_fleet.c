@@ -38,7 +38,7 @@ typedef struct fleet_member {
   uv_process_t process;
   uv_pipe_t errors;
   gli_run_link link;
-  int handles; /* of the three above that are open, the link as one */
+  int handles; /* open ones: process, errors, and the link as one */
   bool spawned, exited, link_ended, errors_ended;
   int status, signum;
   uint64_t since;  /* time of the state, in ms of the loop */

@@ -1,5 +1,5 @@
-/* Frames between `gloo run` and its agents on hosts, and the contents of those
- * that have fields. Nothing that arrives is trusted, on both sides.
+/* Frames between `gloo run` and its agents on hosts, and the fields of their
+ * payloads. Neither side trusts anything that arrives.
  *
  * An agent first writes a preamble, which ends what shells print at login. A
  * frame is its type (1 byte), an index and the length of its payload (4 bytes
@@ -101,7 +101,7 @@ void gli_run_text_read(const uint8_t *data, size_t bytes,
 
 typedef struct gli_run_setup {
   uint32_t world, first, here; /* ranks of the job, and those of the host */
-  uint32_t port;               /* of rank 0's store; 0: the agent picks one */
+  uint32_t port;               /* rank 0's store; 0: the agent picks one */
   uint32_t bind, lines;        /* switches; lines: send only whole lines */
   uint32_t grace_ms, lost_ms;
   char *directory, *chosen; /* chosen: "" or --chdir, for messages */

@@ -1,4 +1,4 @@
-/* Whether a host of --hosts is this one, which needs no ssh. */
+/* Recognizes hosts of --hosts that are this one, and need no ssh. */
 #ifndef GLI_TOOLS_RUN_HERE_H
 #define GLI_TOOLS_RUN_HERE_H
 

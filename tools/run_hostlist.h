@@ -12,7 +12,7 @@ enum { GLI_RUN_HOSTS_MAX = 4096, GLI_RUN_RANKS_MAX = 16384 };
 typedef struct gli_run_host {
   char name[256]; /* without user, port and brackets */
   char user[64];  /* "": not given */
-  uint16_t port;  /* of its ssh server; 0: not given */
+  uint16_t port;  /* its ssh server's; 0: not given */
   int slots;      /* 0: not given */
   int mentions;   /* entries of the list with this host */
   int first;      /* first rank, set by gli_run_hosts_place */

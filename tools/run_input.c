@@ -14,8 +14,8 @@ struct gli_run_input {
   uv_sem_t wanted;
   void (*arrived)(void *user, const void *data, size_t bytes);
   void *user;
-  bool begun, closed; /* of the loop's thread */
-  size_t bytes;       /* of the reader until async, then of the loop's thread */
+  bool begun, closed; /* used by the loop's thread only */
+  size_t bytes;       /* used by the reader until async, then by the loop */
   uv_mutex_t mutex;
   bool deaf; /* guarded by the mutex: true once the handle is closed */
   char data[GLI_RUN_INPUT_MAX];

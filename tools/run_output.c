@@ -12,7 +12,7 @@
 #define READ_BYTES ((size_t)16 << 10)
 
 _Static_assert(LINE_MAX_BYTES + READ_BYTES <= GLI_RUN_OUTPUT_MAX,
-               "what a stream has at most");
+               "a frame holds a stream");
 
 int gli_run_stream_init(gli_run_stream *stream, uv_loop_t *loop, int rank,
                         int fd) {

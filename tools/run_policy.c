@@ -29,8 +29,8 @@ static void set_first(gli_run_policy *p, const char *text, int exit_status) {
   snprintf(p->first, sizeof p->first, "%s", text);
 }
 
-/* Reports a failure; `hold` says whether it may be the consequence of another
- * one that is not known yet. */
+/* Reports a failure; `hold` says whether an unknown earlier failure may
+ * have caused it. */
 static void report(gli_run_policy *p, uint64_t now, int ranks, const char *text,
                    int exit_status, bool hold) {
   if (p->failed || (p->held && hold)) {

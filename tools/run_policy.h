@@ -57,8 +57,8 @@ typedef struct gli_run_policy {
 void gli_run_policy_ended(gli_run_policy *policy, uint64_t now,
                           const gli_run_end *end);
 
-/* Reports that `ranks` ranks failed at once, for the cause in `text`, and that
- * the job has `exit_status` if this ends it. */
+/* Reports that `ranks` ranks failed at once. `text` has the cause, and
+ * `exit_status` becomes that of the job if this ends it. */
 void gli_run_policy_lost(gli_run_policy *policy, uint64_t now, int ranks,
                          const char *text, int exit_status);
 

@@ -153,7 +153,7 @@ typedef struct ssh_fault {
   const char *sentence;
 } ssh_fault;
 
-/* The first one that matches is used. %1 is the host as ssh takes it. */
+/* The first match counts. %1 is the host as ssh takes it. */
 static const ssh_fault faults[] = {
     {"REMOTE HOST IDENTIFICATION HAS CHANGED",
      "its host key differs from the known one: if the host was reinstalled, "

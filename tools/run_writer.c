@@ -22,7 +22,7 @@ struct gli_run_writer {
   uv_cond_t arrived;
   void (*changed)(void *user);
   void *user;
-  uint64_t count; /* of the loop's thread */
+  uint64_t count; /* used by the loop's thread only */
   /* guarded by the mutex: */
   writer_piece *first, **last;
   size_t queued;

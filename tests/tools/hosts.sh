@@ -76,9 +76,10 @@ last() {
 }
 # Have the processes ended whose ids the files have?
 ended() { # FILE...
-  for process in $(cat "$@"); do
+  cat "$@" > "$scratch/processes"
+  while read -r process; do
     gone "$process" || return 1
-  done
+  done < "$scratch/processes"
 }
 # So, and all that ssh has started?
 all_gone() { # FILE...
