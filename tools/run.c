@@ -32,7 +32,7 @@ static bool prefix = false;
 static bool no_bind = false;
 static const char *hosts = NULL, *hostfile = NULL, *by = NULL, *rsh = NULL,
                   *carried = NULL, *directory = NULL, *master = NULL;
-static int64_t ppn = 0, lost_ms = NOT_GIVEN, parallel = 0;
+static int64_t ppn = 0, lost_ms = NOT_GIVEN, parallel = 0, fanout = NOT_GIVEN;
 static bool execute = false;
 static bool is_agent = false;
 
@@ -68,6 +68,9 @@ static const gli_option options[] = {
      "time without a beat after which a host is lost (4000)", 1000, 3600000},
     {"parallel", 0, GLI_OPTION_INTEGER, &parallel, "N",
      "start at most N hosts at the same time (64)", 1, GLI_RUN_HOSTS_MAX},
+    {"fanout", 0, GLI_OPTION_INTEGER, &fanout, "N",
+     "start N hosts from here, and others from them; 0: all from here", 0,
+     GLI_RUN_HOSTS_MAX},
     {"by", 0, GLI_OPTION_TEXT, &by, "WAY",
      "print the command of srun, mpirun (Open MPI) or mpiexec (MPICH)", 0, 0},
     {"execute", 0, GLI_OPTION_FLAG, &execute, NULL,
@@ -114,7 +117,9 @@ static const gli_command command = {
         "GLOO_ variables, PATH, LD_LIBRARY_PATH, PYTHONPATH, VIRTUAL_ENV,\n"
         "CONDA_PREFIX and OMP_ variables of this host, through ssh's standard\n"
         "input: all users can read command lines. When a connection ends, the\n"
-        "ranks of that host end. The status is 1 if a host is lost, and 126 "
+        "ranks of that host end. From 33 hosts on, hosts start others: "
+        "--fanout.\n"
+        "The status is 1 if a host is lost, and 126 "
         "or\n"
         "127 if one cannot start its ranks.\n",
     .options = options,
@@ -144,9 +149,11 @@ static bool make_random(size_t bytes, const char *meaning, char *text,
   return true;
 }
 
-/* Makes a secret for this job, unless the user has set one. Reports a wrong or
- * missing setting once, instead of from every rank. */
-static bool make_secret(gli_run_environment *job, gloo_error *error) {
+/* Makes a secret for this job, unless the user has set one; `carry`: one that is
+ * in the user's own file, which other hosts may lack, becomes the job's. Reports
+ * a wrong or missing setting once, instead of from every rank. */
+static bool make_secret(gli_run_environment *job, bool carry,
+                        gloo_error *error) {
   gli_security security;
   gli_secret said;
   gli_key key;
@@ -154,6 +161,8 @@ static bool make_secret(gli_run_environment *job, gloo_error *error) {
   if (security == GLI_SECURITY_OFF) return true;
   if (gli_secret_read(NULL, 0, &said, error) != GLOO_OK) return false;
   bool has_one = said.n_bytes > 0;
+  for (size_t i = 0; carry && i < said.n_bytes; i++)
+    snprintf(job->secret + 2 * i, 3, "%02x", said.bytes[i]);
   gli_secret_release(&said);
   if (security == GLI_SECURITY_REQUIRE &&
       gli_key_extract("", 0, "gloo run", 8, &key, error) != GLOO_OK) {
@@ -164,13 +173,14 @@ static bool make_secret(gli_run_environment *job, gloo_error *error) {
   return make_random(SECRET_BYTES, "the job's secret", job->secret, error);
 }
 
-/* Makes the job's name and secret. `elsewhere`: a file with the secret may
- * exist on the hosts only. */
+/* Makes the job's name and secret. `elsewhere`: ranks run on other hosts, where
+ * a file with the secret may exist only; agents carry the secret. */
 static bool name_job(gli_run_environment *job, bool elsewhere,
                      gloo_error *error) {
   if (!make_random(JOB_BYTES, "a job id", job->job, error)) return false;
   bool has_file = gli_environment_read("GLOO_JOB_SECRET_FILE") != NULL;
-  return (elsewhere && has_file) || make_secret(job, error);
+  return (elsewhere && has_file) ||
+         make_secret(job, elsewhere && by == NULL, error);
 }
 
 static char **copy_arguments(char **argv, int count) {
@@ -241,7 +251,8 @@ static int run_by_ssh(gli_run_hosts *list, gli_run_environment *job,
   gli_run_plan plan = {.hosts = *list,
                        .prefix = prefix,
                        .parallel = parallel > 0 ? (int)parallel : HOSTS_AT_ONCE,
-                       .min_ranks = (int)min_ranks};
+                       .min_ranks = (int)min_ranks,
+                       .fanout = (int)fanout};
   int status = GLI_EXIT_USAGE;
   if (!make_setup(&plan.setup, list, job, arguments, error))
     return fail(status, error);
@@ -330,6 +341,7 @@ static const char *not_with_by(void) {
   if (directory != NULL) return "chdir";
   if (master != NULL) return "master-addr";
   if (lost_ms != NOT_GIVEN) return "lost-ms";
+  if (fanout != NOT_GIVEN) return "fanout";
   return parallel > 0 ? "parallel" : NULL;
 }
 
@@ -343,6 +355,7 @@ static const char *only_with_hosts(void) {
   if (directory != NULL) return "chdir";
   if (master != NULL) return "master-addr";
   if (lost_ms != NOT_GIVEN) return "lost-ms";
+  if (fanout != NOT_GIVEN) return "fanout";
   return parallel > 0 ? "parallel" : NULL;
 }
 

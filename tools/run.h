@@ -39,7 +39,7 @@ typedef struct gli_run_environment {
   uint16_t port;
   const char *master; /* MASTER_ADDR */
   char job[33];
-  char secret[65]; /* hexadecimal; "": ranks find theirs themselves, or have
+  char secret[129]; /* hexadecimal; "": ranks find theirs themselves, or have
                       none */
 } gli_run_environment;
 

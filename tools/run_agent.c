@@ -13,6 +13,7 @@
 #include "gloo_c/version.h"
 #include "tools/run.h"
 #include "tools/run_agent.h"
+#include "tools/run_branch.h"
 #include "tools/run_link.h"
 #include "tools/tools.h"
 
@@ -44,10 +45,12 @@ typedef struct agent {
   char path[GLI_RUN_PATH_MAX];
   int reservation;
   gli_run_job *ranks;
-  gli_run_policy policy; /* used to end the ranks */
+  gli_run_policy policy;  /* used to end the ranks */
+  gli_run_branch *branch; /* hosts that this agent starts; NULL: none */
   uint64_t last_tick, last_beat, last_flush;
   bool input_pending;
-  bool ranks_left; /* `done` of the ranks has not come */
+  bool ranks_left, branch_left; /* their `done` has not come */
+  bool leaving; /* closes the connection when its ranks have ended */
 } agent;
 
 /* ---- the end of the ranks ------------------------------------------------ */
@@ -87,11 +90,17 @@ static void close_agent(agent *a) {
   gli_run_link_close(&a->link);
 }
 
-/* Ends the ranks: SIGTERM, the grace, SIGKILL. Without ranks and connection the
- * agent ends. */
+/* Ends the agent if it has neither a connection nor work. */
+static void close_if_idle(agent *a) {
+  bool connected = !a->link.ended && !a->link.finishing;
+  if (!connected && !a->ranks_left && !a->branch_left) close_agent(a);
+}
+
+/* Ends the ranks (SIGTERM, the grace, SIGKILL) and the hosts of the branch. */
 static void end_ranks(agent *a) {
+  if (a->branch_left) gli_run_branch_end(a->branch);
   if (!a->ranks_left) {
-    if (a->link.ended) close_agent(a);
+    if (a->link.ended) close_if_idle(a);
     return;
   }
   a->state = AGENT_ENDING;
@@ -107,6 +116,12 @@ static void agent_ended(void *user, const gli_run_end *end) {
   gli_run_link_send(&a->link, GLI_RUN_EXITED, (uint32_t)end->rank, data, bytes);
 }
 
+/* Stops or continues to read what is sent to `gloo run`. */
+static void pause_sources(agent *a, bool pause) {
+  if (a->ranks != NULL) gli_run_job_pause(a->ranks, pause);
+  if (a->branch_left) gli_run_branch_pause(a->branch, pause);
+}
+
 static bool agent_output(void *user, int rank, int fd, const char *data,
                          size_t bytes) {
   agent *a = user;
@@ -117,13 +132,16 @@ static bool agent_output(void *user, int rank, int fd, const char *data,
   gli_run_link_send(&a->link, GLI_RUN_OUTPUT, (uint32_t)rank, payload,
                     bytes + 1);
   free(payload);
-  if (a->link.long_queue) gli_run_job_pause(a->ranks, true);
+  if (a->link.long_queue) pause_sources(a, true);
   return !a->link.ended;
 }
 
+static void agent_congested(void *user) {
+  pause_sources(user, true);
+}
+
 static void agent_drained(void *user) {
-  agent *a = user;
-  if (a->ranks != NULL) gli_run_job_pause(a->ranks, false);
+  pause_sources(user, false);
 }
 
 static void agent_taken(void *user) {
@@ -136,10 +154,15 @@ static void agent_done(void *user) {
   agent *a = user;
   a->ranks_left = false;
   gli_run_link_send(&a->link, GLI_RUN_DONE, a->host, NULL, 0);
-  if (a->link.ended || a->link.finishing)
-    close_agent(a);
-  else
-    a->state = AGENT_ENDING; /* until gloo run closes the connection */
+  a->state = AGENT_ENDING; /* until gloo run closes the connection */
+  if (a->leaving) gli_run_link_finish(&a->link);
+  close_if_idle(a);
+}
+
+static void agent_branch_done(void *user) {
+  agent *a = user;
+  a->branch_left = false;
+  close_if_idle(a);
 }
 
 /* ---- the setup ----------------------------------------------------------- */
@@ -226,6 +249,20 @@ static void take_setup(agent *a, const gli_run_frame *frame) {
   gli_run_link_send(&a->link, GLI_RUN_READY, a->host, port, sizeof port);
 }
 
+static void take_branch(agent *a, const gli_run_frame *frame) {
+  gloo_error error;
+  if (a->state != AGENT_GREETED || a->branch != NULL) {
+    refuse(a, "gloo run sent a branch after the setup, or twice");
+    return;
+  }
+  a->branch = gli_run_branch_open(&a->loop, &a->link, frame, agent_congested,
+                                  agent_branch_done, a, &error);
+  if (a->branch != NULL)
+    a->branch_left = true;
+  else
+    refuse(a, error.message);
+}
+
 static void take_start(agent *a, uint32_t port) {
   static const gli_run_events events = {agent_ended, agent_output, agent_taken,
                                         agent_done};
@@ -261,9 +298,33 @@ static void take_input(agent *a, const gli_run_frame *frame) {
   gli_run_job_input(a->ranks, frame->data, frame->bytes);
 }
 
+/* Passes a frame on if it is about hosts of the branch. Returns true if it is
+ * about this host, too. */
+static bool pass_frame(agent *a, const gli_run_frame *frame) {
+  if (!a->branch_left) return true;
+  switch (frame->type) {
+    case GLI_RUN_SETUP:
+    case GLI_RUN_RELEASE:
+      if (!gli_run_branch_has(a->branch, frame->index)) return true;
+      gli_run_branch_pass(a->branch, frame);
+      return false;
+    case GLI_RUN_START:
+    case GLI_RUN_SIGNAL:
+    case GLI_RUN_CLOSE:
+      gli_run_branch_pass(a->branch, frame);
+      return true;
+    default:
+      return true;
+  }
+}
+
 static void agent_frame(void *user, const gli_run_frame *frame) {
   agent *a = user;
+  if (!pass_frame(a, frame)) return;
   switch (frame->type) {
+    case GLI_RUN_BRANCH:
+      take_branch(a, frame);
+      break;
     case GLI_RUN_SETUP:
       take_setup(a, frame);
       break;
@@ -321,7 +382,7 @@ static void agent_on_tick(uv_timer_t *timer) {
            "ranks",
            gli_duration((int64_t)lost * 1000000).text);
   refuse(a, text);
-  if (!a->ranks_left) close_agent(a);
+  close_if_idle(a);
 }
 
 static void agent_on_signal(uv_signal_t *handle, int signum) {
@@ -330,8 +391,10 @@ static void agent_on_signal(uv_signal_t *handle, int signum) {
   snprintf(text, sizeof text, "its agent got signal %d (%s)", signum,
            strsignal(signum));
   send_failed(a, 128 + signum, text);
+  a->leaving = true;
+  if (!a->ranks_left) gli_run_link_finish(&a->link);
   end_ranks(a);
-  if (!a->ranks_left) close_agent(a);
+  close_if_idle(a);
 }
 
 static void watch_agent_signals(agent *a) {
@@ -387,6 +450,7 @@ static int agent_main(void *with, const sigset_t *mask) {
   uv_run(&a.loop, UV_RUN_DEFAULT);
   uv_loop_close(&a.loop);
   if (a.ranks != NULL) gli_run_job_free(a.ranks);
+  if (a.branch != NULL) gli_run_branch_free(a.branch);
   gli_wipe(a.options.environment.secret, sizeof a.options.environment.secret);
   gli_run_setup_free(&a.setup);
   if (a.reservation >= 0) close(a.reservation);

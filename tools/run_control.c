@@ -8,8 +8,8 @@
 #include "core/bytes.h"
 #include "core/random.h"
 #include "core/text.h"
-#include "tools/run_fleet.h"
 #include "tools/run_input.h"
+#include "tools/run_tree.h"
 #include "tools/run_writer.h"
 #include "tools/tools.h"
 
@@ -35,7 +35,7 @@ typedef struct control {
   uv_timer_t tick;
   uv_signal_t signals[GLI_RUN_FORWARDED];
   bool signal_used[GLI_RUN_FORWARDED];
-  gli_run_fleet *fleet;
+  gli_run_tree *tree;
   gli_run_writer *writer;
   gli_run_input *input;
   control_phase phase;
@@ -84,7 +84,7 @@ static void end_control(control *c) {
   for (int i = 0; i < GLI_RUN_FORWARDED; i++)
     if (c->signal_used[i]) uv_close((uv_handle_t *)&c->signals[i], NULL);
   if (c->input != NULL) gli_run_input_close(c->input);
-  gli_run_fleet_end(c->fleet);
+  gli_run_tree_end(c->tree);
 }
 
 static void control_done(void *user) {
@@ -108,7 +108,7 @@ static void control_signal_all(void *user, int signum) {
   control *c = user;
   int index = gli_run_signal_index(signum);
   if (index >= 0)
-    gli_run_fleet_send(c->fleet, -1, GLI_RUN_SIGNAL, (uint32_t)index, NULL, 0);
+    gli_run_tree_send(c->tree, -1, GLI_RUN_SIGNAL, (uint32_t)index, NULL, 0);
 }
 
 static bool control_runs(void *user, int rank) {
@@ -172,7 +172,7 @@ static void start_ranks(control *c) {
   for (int i = 0; i < c->plan->hosts.n; i++) c->hosts[i] = HOST_RUNNING;
   for (uint32_t rank = 0; rank < c->plan->setup.world; rank++)
     c->runs[rank] = true;
-  gli_run_fleet_send(c->fleet, -1, GLI_RUN_START, c->port, NULL, 0);
+  gli_run_tree_send(c->tree, -1, GLI_RUN_START, c->port, NULL, 0);
   gli_run_input_next(c->input);
 }
 
@@ -195,12 +195,11 @@ static void control_greeted(void *user, int host) {
   size_t bytes;
   uint8_t *data = gli_run_setup_write(&setup, &bytes);
   if (data == NULL) {
-    gli_run_fleet_drop(c->fleet, host,
-                       "the arguments and the environment exceed 8 MiB");
+    gli_run_tree_drop(c->tree, host,
+                      "the arguments and the environment exceed 8 MiB");
     return;
   }
-  gli_run_fleet_send(c->fleet, host, GLI_RUN_SETUP, (uint32_t)host, data,
-                     bytes);
+  gli_run_tree_send(c->tree, host, GLI_RUN_SETUP, (uint32_t)host, data, bytes);
   gli_wipe(data, bytes);
   free(data);
 }
@@ -210,7 +209,7 @@ static void take_ready(control *c, int host, const gli_run_frame *frame) {
   bool has_first = host_at(c, host)->first == 0;
   if (c->hosts[host] != HOST_STARTING || port > 65535 ||
       (has_first && port == 0)) {
-    gli_run_fleet_drop(c->fleet, host, "the agent was ready at a wrong time");
+    gli_run_tree_drop(c->tree, host, "the agent was ready at a wrong time");
     return;
   }
   c->hosts[host] = HOST_READY;
@@ -230,7 +229,7 @@ static bool is_of_host(const control *c, int host, uint32_t rank) {
 static void take_output(control *c, int host, const gli_run_frame *frame) {
   int fd = frame->data[0];
   if (!is_of_host(c, host, frame->index) || (fd != 1 && fd != 2)) {
-    gli_run_fleet_drop(c->fleet, host, "the agent sent output of other ranks");
+    gli_run_tree_drop(c->tree, host, "the agent sent output of other ranks");
     return;
   }
   const char *data = (const char *)frame->data + 1;
@@ -245,14 +244,14 @@ static void take_output(control *c, int host, const gli_run_frame *frame) {
     if (text != NULL) gli_run_writer_put(c->writer, fd, text, made);
     free(text);
   }
-  if (gli_run_writer_full(c->writer)) gli_run_fleet_pause(c->fleet, true);
+  if (gli_run_writer_full(c->writer)) gli_run_tree_pause(c->tree, true);
 }
 
 static void take_exited(control *c, int host, const gli_run_frame *frame) {
   char memory[GLI_RUN_TEXT_MAX + 1];
   if (!is_of_host(c, host, frame->index)) {
-    gli_run_fleet_drop(c->fleet, host,
-                       "the agent reported the end of another host's rank");
+    gli_run_tree_drop(c->tree, host,
+                      "the agent reported the end of another host's rank");
     return;
   }
   /* Ranks of a host that has failed were counted at once. */
@@ -277,7 +276,7 @@ static void take_failed(control *c, int host, const gli_run_frame *frame) {
   if (c->hosts[host] == HOST_READY) c->ready--;
   c->hosts[host] = HOST_GONE;
   fail_start(c, host, text, status);
-  gli_run_fleet_release(c->fleet, host);
+  gli_run_tree_release(c->tree, host);
   start_if_ready(c);
 }
 
@@ -285,12 +284,12 @@ static void take_done(control *c, int host) {
   const gli_run_host *h = host_at(c, host);
   for (int rank = h->first; rank < h->first + h->ranks; rank++) {
     if (!c->runs[rank]) continue;
-    gli_run_fleet_drop(c->fleet, host, "the agent ended before its ranks");
+    gli_run_tree_drop(c->tree, host, "the agent ended before its ranks");
     return;
   }
   if (c->hosts[host] != HOST_RUNNING) return;
   c->hosts[host] = HOST_DONE;
-  gli_run_fleet_release(c->fleet, host);
+  gli_run_tree_release(c->tree, host);
   end_if_done(c);
 }
 
@@ -299,7 +298,7 @@ static void control_frame(void *user, int host, const gli_run_frame *frame) {
   bool early = c->phase == CONTROL_STARTING && frame->type != GLI_RUN_READY &&
                frame->type != GLI_RUN_FAILED;
   if (early) {
-    gli_run_fleet_drop(c->fleet, host, "the agent sent frames too early");
+    gli_run_tree_drop(c->tree, host, "the agent sent frames too early");
     return;
   }
   switch (frame->type) {
@@ -345,7 +344,7 @@ static void control_gone(void *user, int host, const char *why) {
 
 static void control_input(void *user, const void *data, size_t bytes) {
   control *c = user;
-  gli_run_fleet_send(c->fleet, 0, GLI_RUN_INPUT, 0, data, bytes);
+  gli_run_tree_send(c->tree, 0, GLI_RUN_INPUT, 0, data, bytes);
 }
 
 static void control_written(void *user) {
@@ -353,9 +352,9 @@ static void control_written(void *user) {
   for (int fd = 1; fd <= 2; fd++) {
     if (c->closed[fd - 1] || !gli_run_writer_broken(c->writer, fd)) continue;
     c->closed[fd - 1] = true;
-    gli_run_fleet_send(c->fleet, -1, GLI_RUN_CLOSE, (uint32_t)fd, NULL, 0);
+    gli_run_tree_send(c->tree, -1, GLI_RUN_CLOSE, (uint32_t)fd, NULL, 0);
   }
-  gli_run_fleet_pause(c->fleet, gli_run_writer_full(c->writer));
+  gli_run_tree_pause(c->tree, gli_run_writer_full(c->writer));
 }
 
 static void control_on_signal(uv_signal_t *handle, int signum) {
@@ -408,12 +407,12 @@ static bool open_control(control *c, const gli_run_plan *plan) {
   if (uv_loop_init(&c->loop) != 0) return false;
   c->writer = gli_run_writer_open(&c->loop, control_written, c);
   c->input = gli_run_input_open(&c->loop, control_input, c);
-  c->fleet =
-      gli_run_fleet_open(&c->loop, &plan->hosts, &plan->rsh, plan->parallel,
-                         plan->setup.lost_ms, &events, c);
+  c->tree =
+      gli_run_tree_open(&c->loop, &plan->hosts, &plan->rsh, plan->parallel,
+                        plan->fanout, plan->setup.lost_ms, &events, c);
   uv_timer_init(&c->loop, &c->tick);
   c->tick.data = c;
-  return c->writer != NULL && c->input != NULL && c->fleet != NULL;
+  return c->writer != NULL && c->input != NULL && c->tree != NULL;
 }
 
 /* Prints the last lines, and returns the exit status. */
@@ -439,11 +438,11 @@ int gli_run_control(void *with, const sigset_t *mask) {
   signal(SIGPIPE, SIG_IGN);
   control_watch_signals(&c);
   sigprocmask(SIG_SETMASK, mask, NULL);
-  gli_run_fleet_start(c.fleet);
+  gli_run_tree_start(c.tree);
   uv_run(&c.loop, UV_RUN_DEFAULT);
   uv_run(&c.loop, UV_RUN_NOWAIT); /* calls back for closed handles */
   int status = finish_control(&c);
-  if (gli_run_fleet_free(c.fleet)) {
+  if (gli_run_tree_free(c.tree)) {
     /* exit would wait for a look-up that cannot be stopped. */
     fflush(NULL);
     _exit(status);

@@ -14,6 +14,7 @@ typedef struct gli_run_plan {
   gli_run_setup setup; /* the part that is the same for all hosts */
   bool prefix;
   int parallel, min_ranks;
+  int fanout; /* see gli_run_tree_open */
 } gli_run_plan;
 
 /* Runs the job of a gli_run_plan, and returns its exit status. See

@@ -53,6 +53,10 @@ static const frame_rule rules[GLI_RUN_TYPES] = {
                         GLI_RUN_ENDED_FIXED + GLI_RUN_TEXT_MAX, 0, 16383},
     [GLI_RUN_FAILED] = {"FAILED", UP, 4, 4 + GLI_RUN_TEXT_MAX, 0, 4095},
     [GLI_RUN_DONE] = {"DONE", UP, 0, 0, 0, 4095},
+    [GLI_RUN_BRANCH] = {"BRANCH", DOWN, 10, GLI_RUN_SETUP_MAX, 1, 4095},
+    [GLI_RUN_RELEASE] = {"RELEASE", DOWN, 0, 0, 0, 4095},
+    [GLI_RUN_GREETED] = {"GREETED", UP, 0, 0, 0, 4095},
+    [GLI_RUN_GONE] = {"GONE", UP, 0, GLI_RUN_TEXT_MAX, 0, 4095},
 };
 
 /* Returns true if a frame with this head may arrive from that side. */

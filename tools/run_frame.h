@@ -40,6 +40,11 @@ typedef enum gli_run_type {
   GLI_RUN_EXITED, /* index: rank; payload: gli_run_end */
   GLI_RUN_FAILED, /* index: host; payload: exit status, and a sentence */
   GLI_RUN_DONE,   /* index: host, which has no rank left */
+  /* to and from agents that start further hosts */
+  GLI_RUN_BRANCH,  /* index: first host; payload: gli_run_branch_write */
+  GLI_RUN_RELEASE, /* index: host, whose agent may end */
+  GLI_RUN_GREETED, /* index: host, whose agent has started */
+  GLI_RUN_GONE,    /* index: host; payload: a sentence */
   GLI_RUN_TYPES
 } gli_run_type;
 
@@ -116,5 +121,8 @@ uint8_t *gli_run_setup_write(const gli_run_setup *setup, size_t *bytes);
 bool gli_run_setup_read(const uint8_t *data, size_t bytes, gli_run_setup *setup,
                         gloo_error *error);
 void gli_run_setup_free(gli_run_setup *setup);
+/* Gets the ranks of the host. Returns false if they are impossible. */
+bool gli_run_setup_ranks(const gli_run_frame *frame, uint32_t *first,
+                         uint32_t *here);
 
 #endif

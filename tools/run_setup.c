@@ -135,7 +135,7 @@ static bool is_possible(const gli_run_setup *s) {
          s->here <= s->world && s->first <= s->world - s->here &&
          s->port <= 65535 && s->grace_ms <= 3600000 && s->lost_ms >= 1 &&
          s->lost_ms <= 3600000 && strlen(s->job) <= 32 &&
-         strlen(s->secret) <= 64 && s->arguments[0] != NULL;
+         strlen(s->secret) <= 128 && s->arguments[0] != NULL;
 }
 
 bool gli_run_setup_read(const uint8_t *data, size_t bytes, gli_run_setup *setup,
@@ -157,6 +157,15 @@ bool gli_run_setup_read(const uint8_t *data, size_t bytes, gli_run_setup *setup,
   gli_run_setup_free(setup);
   gli_fail(error, GLOO_ERR_INVALID, -1, "gloo run sent a malformed setup");
   return false;
+}
+
+bool gli_run_setup_ranks(const gli_run_frame *frame, uint32_t *first,
+                         uint32_t *here) {
+  setup_reader r = {frame->data, frame->bytes};
+  uint32_t world;
+  return take_number(&r, &world) && take_number(&r, first) &&
+         take_number(&r, here) && world <= GLI_RUN_RANKS_MAX &&
+         *here <= world && *first <= world - *here;
 }
 
 static void wipe_string(char *text) {

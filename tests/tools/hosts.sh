@@ -16,6 +16,7 @@ mkdir "$HOME" "$FAKE"
 # Its hosts have an environment of their own; some have faults.
 cat > "$FAKE/ssh" << 'END'
 #!/bin/sh
+FAKE=$(dirname "$0") # agents that use it have no such variable
 while :; do
   case $1 in
     -o | -F) shift 2 ;;
@@ -51,7 +52,7 @@ Host key verification failed." ;;
   future) printf '\000\r\ngloo-agent p\377'; exec sleep 600 ;;
   liar) begin; hello "$VERSION"; printf '\143\000\000\000\000\000\000\000\000'; exec sleep 600 ;;
   long) begin; hello "$VERSION"; printf '\013\000\000\000\000\377\377\377\377'; exec sleep 600 ;;
-  early) begin; hello "$VERSION"; printf '\015\000\000\000\000\000\000\000\000'; exec sleep 600 ;;
+  early) begin; hello "$VERSION"; printf '\015\001\000\000\000\000\000\000\000'; exec sleep 600 ;;
   hasty) begin; printf '\010\000\000\000\000\004\000\000\000\001\000\000\000'; exec sleep 600 ;;
   babbler) exec yes "Welcome to this host" ;;
   greeter) printf 'Welcome to this host\n\000\r\ngloo-agent q\n' ;;
@@ -207,6 +208,13 @@ out=$(GLOO_JOB_SECRET_FILE=/my/file run -n 2 --hosts a,b -- sh -c 'echo "${GLOO_
 equal "$out" "none /my/file"
 result "the name of a file with one is carried"
 
+mkdir -p "$HOME/.config/gloo_c"
+(umask 077; echo $digits > "$HOME/.config/gloo_c/secret")
+out=$(run -n 2 --hosts a,b -- sh -c 'echo "$GLOO_JOB_SECRET"' | sort -u)
+equal "$out" $digits
+result "the user's own is carried to hosts that may lack it"
+rm "$HOME/.config/gloo_c/secret"
+
 # ---- input and output ----------------------------------------------------------
 
 out=$(printf 'one\ntwo' | run -n 2 --hosts a,b -- cat)
@@ -329,10 +337,10 @@ equal $? 1 && has "$(last "$scratch/err")" "host relay is lost with rank 1: its 
 result "an ssh that is killed"
 
 fresh
-run -n 3 --hosts a,localhost -- sh -c "$stays" "$scratch" 2> "$scratch/err" &
+PATH="$FAKE:$PATH" "$gloo" run --lost-ms 60000 -n 3 --hosts a,localhost -- sh -c "$stays" "$scratch" 2> "$scratch/err" &
 pid=$!
 wait_until ready 0 1 2
-kill -KILL "$(pgrep -P $pid gloo || echo $pid)" $pid 2> /dev/null
+kill -KILL $pid
 wait $pid
 equal $? 137 && wait_until all_gone "$scratch"/ready.*
 result "gloo run is killed"
@@ -472,11 +480,112 @@ result "or random bytes"
 equal $? 2 && has "$(cat "$scratch/out")" "agents are started by 'gloo run --hosts'"
 result "an agent is not started by hand"
 
+# ---- a tree --------------------------------------------------------------------
+
+# Hosts that start others find this ssh by its path.
+tree() {
+  run --rsh "$FAKE/ssh" --fanout 2 "$@"
+}
+# Which hosts were started by gloo run itself, and which by another host?
+starters() {
+  awk '{ by[$3] = $2 } END { for (h in by) print (by[h] == by["a"] ? "here" : "there"), h }' "$FAKE/log" | sort | tr '\n' ' '
+}
+
+out=$(tree -n 8 --hosts a,b,me@c,d,e,f:3 --prefix -- sh -c 'echo $RANK $FAKE_HOST' 2>&1 | sort)
+equal "$out" "[0 a] 0 a
+[1 b] 1 b
+[2 c] 2 c
+[3 d] 3 d
+[4 e] 4 e
+[5 f] 5 f
+[6 f] 6 f
+[7 f] 7 f" && equal "$(starters)" "here a here d there b there e there f there me@c "
+result "hosts start hosts" || cat "$FAKE/log"
+
+odd=$(printf 'it'"'"'s\n$HOME\377')
+out=$(GLOO_ODD_VALUE=$odd tree -n 4 --hosts a,b,c,d --env GLOO_ODD_VALUE -- sh -c 'printf "%s" "$GLOO_ODD_VALUE" | cksum' | sort -u)
+equal "$out" "$(printf '%s' "$odd" | cksum)"
+result "variables arrive through others"
+
+out=$(tree -n 4 --hosts a,b,c,d -- sh -c '[ $RANK != 0 ] || cksum' < "$scratch/random")
+equal "$out" "$(cksum < "$scratch/random")"
+result "so does the standard input"
+
+tree -n 4 --hosts a,b,c,d --grace-ms 100 -- sh -c '[ $RANK != 3 ] || exit 7; exec sleep 600' 2> "$scratch/err"
+equal $? 7 && has "$(last "$scratch/err")" "first failure: rank 3 (pid " && has "$(last "$scratch/err")" " on d) failed: exit status 7" &&
+  wait_until all_gone /dev/null
+result "a rank that fails on such a host is named"
+
+out=$(tree -n 5 --hosts a,b,refused,d,denied -- true 2>&1)
+equal $? 126 && has "$out" "host refused: it refuses connections to the port of ssh" &&
+  has "$out" "host denied: it refuses to log in" && has "$out" "(started by host a; see --fanout)" && wait_until all_gone /dev/null
+result "hosts that cannot start there are named"
+out=$(tree -n 4 --hosts refused,b,c,d -- true 2>&1)
+equal $? 126 && has "$out" "host refused: it refuses" && has "$out" "host b: the connection through host refused ended: it refuses" &&
+  wait_until all_gone /dev/null
+result "so are hosts behind one that cannot start"
+
+fresh
+tree -n 4 --hosts a,b,c,d --grace-ms 50 -- sh -c "$stays" "$scratch" 2> "$scratch/err" &
+pid=$!
+wait_until ready 0 1 2 3
+kill -KILL "$(cat "$scratch/agent.1")" # of b, which a has started
+wait $pid
+equal $? 1 && has "$(last "$scratch/err")" "host b is lost with rank 1: its connection ended (ssh: exit status 137" &&
+  wait_until all_gone "$scratch"/ready.*
+result "an agent at the end of a branch is killed"
+
+fresh
+tree -n 4 --hosts a,b,c,d --grace-ms 50 -- sh -c "$stays" "$scratch" 2> "$scratch/err" &
+pid=$!
+wait_until ready 0 1 2 3
+kill -KILL "$(cat "$scratch/agent.2")" # of c, which has started d
+wait $pid
+equal $? 1 && has "$(last "$scratch/err")" "host c is lost with rank 2: its connection ended (ssh: exit status 137" &&
+  wait_until all_gone "$scratch"/ready.*
+result "an agent with a branch is killed"
+
+for signal in INT TERM; do
+  fresh
+  : > "$FAKE/log"
+  "$defaults" "$gloo" run --lost-ms 60000 --rsh "$FAKE/ssh" --fanout 2 -n 4 --hosts a,b,c,d -- sh -c '
+    trap "echo got it; exit 5" '$signal'
+    : > "$0/ready.$RANK"
+    while :; do sleep 0.05; done' "$scratch" > "$scratch/out" 2> "$scratch/err" &
+  pid=$!
+  wait_until ready 0 1 2 3
+  kill -$signal $pid
+  wait $pid
+  equal "$? $(tr '\n' ' ' < "$scratch/out")" "5 got it got it got it got it "
+  result "SIG$signal reaches ranks through others"
+done
+
+fresh
+"$gloo" run --lost-ms 60000 --rsh "$FAKE/ssh" --fanout 2 -n 4 --hosts a,b,c,d -- sh -c "$stays" "$scratch" 2> "$scratch/err" &
+pid=$!
+wait_until ready 0 1 2 3
+kill -KILL $pid
+wait $pid
+equal $? 137 && wait_until ended "$scratch"/ready.*
+result "ranks at the end of a branch end with gloo run"
+
+tree -n 4 --hosts a,b,c,d --lost-ms 1000 -- sh -c 'yes "0123456789 of $RANK" | head -n 500000' 2> "$scratch/err" |
+  { sleep 4; sort | uniq -c | awk '{ print $1, $2, $3, $4 }'; } > "$scratch/lines"
+equal "$(cat "$scratch/lines")" "500000 0123456789 of 0
+500000 0123456789 of 1
+500000 0123456789 of 2
+500000 0123456789 of 3" && equal "$(cat "$scratch/err")" ""
+result "an output that blocks loses nothing of them"
+
 # ---- many hosts ----------------------------------------------------------------
 
 hosts=$(i=0; while [ $i -lt 64 ]; do i=$((i + 1)); printf '%sh%d' "${comma-}" $i; comma=,; done)
-out=$(run -n 64 --hosts "$hosts" --parallel 8 -- sh -c 'echo $RANK $FAKE_HOST' | sort -n | awk '{ print ($2 == "h" $1 + 1) }' | uniq -c | tr -s ' ')
+out=$(run --fanout 0 -n 64 --hosts "$hosts" --parallel 8 -- sh -c 'echo $RANK $FAKE_HOST' | sort -n | awk '{ print ($2 == "h" $1 + 1) }' | uniq -c | tr -s ' ')
 equal "$out" " 64 1" && equal "$(wc -l < "$FAKE/log" | tr -d ' ')" 64 && wait_until all_gone /dev/null
 result "64 hosts"
+out=$(run --rsh "$FAKE/ssh" -n 64 --hosts "$hosts" -- sh -c 'echo $RANK $FAKE_HOST' | sort -n | awk '{ print ($2 == "h" $1 + 1) }' | uniq -c | tr -s ' ')
+equal "$out" " 64 1" && equal "$(cut -d ' ' -f 2 "$FAKE/log" | sort | uniq -c | awk '{ n[$1]++ } END { print n[8], n[7] }')" "1 8" &&
+  wait_until all_gone /dev/null
+result "64 hosts as a tree"
 
 finish
