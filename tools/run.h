@@ -155,13 +155,18 @@ int gli_run_session(int (*work)(void *with, const sigset_t *mask), void *with);
  * already has. Does nothing on other systems. */
 bool gli_run_follow(pid_t parent);
 
+/* Keeps the memory of this process, which has the secret, out of core files and
+ * away from debuggers until it executes another program. Linux only. */
+void gli_run_hide(void);
+
 /* A rank starts as this command under the name below, so that it can lead a
  * process group and follow its parent, and then executes the program. */
 #define GLI_RUN_EXEC_NAME "gloo-rank"
 
-/* argv: GLI_RUN_EXEC_NAME, process id of the parent, "bind" or "free", path,
- * argv of the program; LOCAL_RANK and LOCAL_WORLD_SIZE are set. Returns only if the program
- * cannot be run. */
+/* argv: GLI_RUN_EXEC_NAME, process id of the parent, "bind", "free" or "nocore"
+ * (for programs that carry a secret: no core files), path, argv of the program;
+ * for "bind" LOCAL_RANK and LOCAL_WORLD_SIZE are set. Returns only if the
+ * program cannot be run. */
 int gli_run_exec(int argc, char **argv);
 
 /* ---- ranks on cores: run_cores.c ----------------------------------------- */

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "core/environment.h"
@@ -20,10 +21,16 @@ bool gli_run_follow(pid_t parent) {
   if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) return false;
   return getppid() == parent;
 }
+
+void gli_run_hide(void) {
+  (void)prctl(PR_SET_DUMPABLE, 0);
+}
 #else
 bool gli_run_follow(pid_t parent) {
   return parent > 0;
 }
+
+void gli_run_hide(void) {}
 #endif
 
 int gli_run_exec(int argc, char **argv) {
@@ -34,6 +41,8 @@ int gli_run_exec(int argc, char **argv) {
              *ranks = gli_environment_read("LOCAL_WORLD_SIZE");
   if (strcmp(argv[2], "bind") == 0 && rank != NULL && ranks != NULL)
     (void)gli_run_bind(atoi(rank), atoi(ranks));
+  if (strcmp(argv[2], "nocore") == 0)
+    (void)setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
   execv(argv[3], argv + 4);
   int reason = errno;
   const char *hint = "";

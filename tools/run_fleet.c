@@ -251,15 +251,17 @@ static char **child_environment(void) {
 
 /* Returns the words of gli_run_exec. The array is allocated, the strings are
  * borrowed. */
-static char **child_arguments(char *parent, char *path, char **words) {
-  static char name[] = GLI_RUN_EXEC_NAME, leave[] = "free";
+static char **child_arguments(char *parent, char *path, bool here,
+                              char **words) {
+  static char name[] = GLI_RUN_EXEC_NAME, leave[] = "free",
+              no_core[] = "nocore";
   size_t n = 0;
   while (words[n] != NULL) n++;
   char **argv = calloc(n + 5, sizeof *argv);
   if (argv == NULL) return NULL;
   argv[0] = name;
   argv[1] = parent;
-  argv[2] = leave;
+  argv[2] = here ? leave : no_core;
   argv[3] = path;
   memcpy(argv + 4, words, n * sizeof *words);
   return argv;
@@ -275,7 +277,7 @@ static int spawn_words(fleet_member *m, char **words) {
   snprintf(path, sizeof path, "%s",
            m->here.is_here ? f->rsh->self : f->rsh->path);
   char **env = child_environment();
-  char **argv = child_arguments(parent, path, words);
+  char **argv = child_arguments(parent, path, m->here.is_here, words);
   int result = UV_ENOMEM;
   if (env == NULL || argv == NULL) goto free_words;
   gli_run_link_init(&m->link, f->loop, true, &events, m);

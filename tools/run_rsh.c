@@ -190,6 +190,9 @@ static const ssh_fault faults[] = {
      "it closed the connection at the login: check the log of its sshd"},
     {"Connection reset",
      "it closed the connection at the login: check the log of its sshd"},
+    {"exec request failed",
+     "its sshd cannot start processes for you: end some there, or raise the "
+     "limit of the user or the control group (ulimit -u, pids.max)"},
 };
 
 static void put_fault(const char *sentence, const char *name, char *text,

@@ -56,6 +56,7 @@ static int wait_for(pid_t pid) {
 /* Blocks signals until their handlers are installed. */
 int gli_run_session(int (*work)(void *with, const sigset_t *mask), void *with) {
   signal(SIGCHLD, SIG_DFL); /* a process that ignores it gets no exit status */
+  gli_run_hide();
   sigset_t forwarded, before;
   sigemptyset(&forwarded);
   for (int i = 0; i < GLI_RUN_FORWARDED; i++) {
