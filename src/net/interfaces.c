@@ -11,6 +11,7 @@
 
 #include "core/error.h"
 #include "core/exhaustion.h"
+#include "net/socket.h"
 
 /* Name prefixes of interfaces of container engines, hypervisors and overlay
  * networks. Other hosts cannot reach their addresses, or use the same ones. br-
@@ -142,4 +143,37 @@ void gli_interfaces_text(const gli_interfaces *interfaces,
     return;
   }
   if (text[0] == '\0') memcpy(text, "none", sizeof "none");
+}
+
+/* ---- the way to an address ----------------------------------------------- */
+
+void gli_interfaces_way(const gli_interfaces *interfaces,
+                        const gli_endpoint *to, char text[GLI_WAY_BYTES]) {
+  gli_endpoint from;
+  char at[GLI_ENDPOINT_TEXT_BYTES];
+  text[0] = '\0';
+  if (gli_endpoint_is_loopback(to) || gli_tcp_socket_source(to, &from) != 0 ||
+      gli_endpoint_same_address(&from, to))
+    return;
+  const gli_interface *one = gli_interfaces_find(interfaces, &from);
+  gli_endpoint_set_port(&from, 0);
+  gli_endpoint_text(&from, at);
+  (void)snprintf(text, GLI_WAY_BYTES, " from %s%s%s", at,
+                 one != NULL ? " on " : "", one != NULL ? one->name : "");
+}
+
+/* A host without IPv6 networks still has link-local addresses. */
+const char *gli_interfaces_lack(const gli_interfaces *interfaces,
+                                const gli_endpoint *to) {
+  for (size_t i = 0; i < interfaces->n; i++) {
+    const gli_interface *one = &interfaces->list[i];
+    if (one->up && !one->loopback &&
+        one->at.any.sa_family == to->any.sa_family &&
+        (!gli_endpoint_is_link_local(&one->at) ||
+         gli_endpoint_is_link_local(to)))
+      return NULL;
+  }
+  return to->any.sa_family == AF_INET6
+             ? "this host has no IPv6 network: use IPv4 addresses, or add one"
+             : "this host has no IPv4 network: use IPv6 addresses, or add one";
 }

@@ -39,6 +39,16 @@ enum { GLI_INTERFACES_TEXT_BYTES = 320 };
 void gli_interfaces_text(const gli_interfaces *interfaces,
                          char text[GLI_INTERFACES_TEXT_BYTES]);
 
+/* Formats " from 10.0.0.2 on eth0", the address and the interface by which this
+ * host reaches `to`, for messages; "" within this host or without a route. */
+enum { GLI_WAY_BYTES = GLI_ENDPOINT_TEXT_BYTES + 48 };
+void gli_interfaces_way(const gli_interfaces *interfaces,
+                        const gli_endpoint *to, char text[GLI_WAY_BYTES]);
+/* Returns NULL, or a clause that no interface has an address of the family of
+ * `to`, with what to do. */
+const char *gli_interfaces_lack(const gli_interfaces *interfaces,
+                                const gli_endpoint *to);
+
 /* Returns true if interfaces of containers or virtual machines have the
  * name. */
 bool gli_interface_name_is_internal(const char *name);

@@ -71,6 +71,22 @@ int gli_tcp_socket_connect(int fd, const gli_endpoint *to) {
   return errno == EINPROGRESS || errno == EINTR ? 0 : errno;
 }
 
+/* A connect of datagrams sends no packet. Some systems refuse port 0. */
+int gli_tcp_socket_source(const gli_endpoint *to, gli_endpoint *from) {
+  enum { DISCARD = 9 };
+  gli_endpoint at = *to;
+  socklen_t bytes = sizeof *from;
+  int fd = gli_socket_open(at.any.sa_family, SOCK_DGRAM);
+  if (fd < 0) return errno;
+  gli_endpoint_set_port(&at, DISCARD);
+  int code = connect(fd, &at.any, gli_endpoint_bytes(&at)) == 0 &&
+                     getsockname(fd, &from->any, &bytes) == 0
+                 ? 0
+                 : errno;
+  gli_fd_close(fd);
+  return code;
+}
+
 int gli_tcp_socket_wait(int fd, int events, uint64_t deadline_ns) {
   struct pollfd ready = {.fd = fd};
   if ((events & GLI_READABLE) != 0) ready.events |= POLLIN;

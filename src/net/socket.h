@@ -26,6 +26,9 @@ void gli_tcp_socket_set_control(int fd, const char *control);
 /* Starts to connect a non-blocking socket. Returns 0 if the connection is in
  * progress or made, or errno. */
 int gli_tcp_socket_connect(int fd, const gli_endpoint *to);
+/* Gets the address from which this host sends to `to`, without sending. Returns
+ * 0 or errno: ENETUNREACH, for example, without a route. */
+int gli_tcp_socket_source(const gli_endpoint *to, gli_endpoint *from);
 /* Returns the pending error of a socket, 0 if none. */
 int gli_tcp_socket_error(int fd);
 /* Waits until one of `events` (GLI_READABLE, GLI_WRITABLE) is possible or the

@@ -1,17 +1,16 @@
 #include "net/tcp_address.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "core/descriptor.h"
 #include "core/exhaustion.h"
 #include "core/text.h"
 #include "net/host_name.h"
 #include "net/published.h"
+#include "net/socket.h"
 
 static void take_all(const struct addrinfo *found,
                      gli_tcp_addresses *addresses) {
@@ -64,29 +63,14 @@ bool gli_tcp_address_is_loopback(const struct sockaddr_storage *address) {
   return gli_endpoint_is_loopback(&endpoint);
 }
 
-/* Gets the source address for `to`. A connect of datagrams sends no packet. */
-static int address_source(const gli_endpoint *to, gli_endpoint *from) {
-  socklen_t bytes = sizeof *from;
-  int fd = gli_socket_open(to->any.sa_family, SOCK_DGRAM);
-  if (fd < 0) return errno;
-  int code = connect(fd, &to->any, gli_endpoint_bytes(to)) == 0 &&
-                     getsockname(fd, &from->any, &bytes) == 0
-                 ? 0
-                 : errno;
-  gli_fd_close(fd);
-  return code;
-}
-
 int gli_tcp_address_is_here(const struct sockaddr_storage *address,
                             bool *here) {
-  enum { DISCARD = 9 }; /* some systems refuse to connect to port 0 */
   gli_endpoint at, from;
   memcpy(&at, address, sizeof at);
   gli_endpoint_unmap(&at);
   *here = gli_endpoint_is_loopback(&at) || gli_endpoint_is_wildcard(&at);
   if (*here) return 0;
-  gli_endpoint_set_port(&at, DISCARD);
-  int code = address_source(&at, &from);
+  int code = gli_tcp_socket_source(&at, &from);
   if (code != 0)
     return gli_is_exhaustion(code) ? code : 0; /* without a route: elsewhere */
   *here = gli_endpoint_same_address(&at, &from);

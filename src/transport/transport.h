@@ -200,7 +200,7 @@ typedef struct gli_transport_config {
 
 /* ---- the table ----------------------------------------------------------- */
 
-enum { GLI_WHY_BYTES = 160, GLI_OBSTACLE_BYTES = 320 };
+enum { GLI_WHY_BYTES = 160, GLI_OBSTACLE_BYTES = 544 };
 
 /* The reason why messages to a peer do not get through. */
 typedef struct gli_obstacle {

@@ -115,7 +115,9 @@ static void attempt_say_hello(gli_tcp_attempt *attempt) {
 
 static void connect_nonsense(gli_tcp_attempt *attempt) {
   gli_tcp_attempt_bad_peer(
-      attempt, "sent an invalid answer; another program may listen there");
+      attempt,
+      "sent an invalid answer: a proxy or another program may listen "
+      "there; set GLOO_PUBLISH_ADDR there to its own address");
 }
 
 static void connect_denied(gli_tcp_attempt *attempt, bool peer_asks) {
@@ -210,7 +212,8 @@ static void come_later(gli_tcp_attempt *attempt) {
   if (doublings > LATER_DOUBLINGS) doublings = LATER_DOUBLINGS;
   stream->failing_since_ns = 0;
   stream->lack = 0;
-  gli_tcp_attempt_retry_at(attempt, uv_hrtime() + (later_ns << doublings));
+  gli_tcp_attempt_retry_at(attempt, uv_hrtime() + (later_ns << doublings),
+                           "it is not ready yet", "it may take long to start");
 }
 
 static void tcp_connect_answered(gli_tcp_attempt *attempt) {
@@ -238,7 +241,11 @@ static void tcp_connect_answered(gli_tcp_attempt *attempt) {
       tcp_connect_accepted(attempt, &reply);
       return;
     case GLI_TCP_USE_MINE:
-      gli_tcp_attempt_retry_at(attempt, uv_hrtime() + ask_again_ns);
+      gli_tcp_attempt_retry_at(
+          attempt, uv_hrtime() + ask_again_ns,
+          "it answers, but its own connection to this rank does not arrive",
+          "a proxy or another program may accept it: set GLOO_PUBLISH_ADDR "
+          "here to this rank's own address");
       return;
     case GLI_TCP_LATER:
       if (connect_has_proved(attempt))
@@ -294,14 +301,8 @@ static bool reply_receive(gli_tcp_attempt *attempt, bool broken) {
       gli_tcp_attempt_rejected(attempt, "%s", gli_tls_why(conn->tls));
       return false;
     }
-    if (got < 0) {
-      gli_tcp_attempt_failed(attempt, errno);
-      return false;
-    }
-    if (got == 0) {
-      gli_tcp_attempt_failed_because(
-          attempt, "it closed the connection instead of answering",
-          "it may have exited");
+    if (got <= 0) {
+      gli_tcp_attempt_failed(attempt, got < 0 ? errno : ECONNRESET);
       return false;
     }
     attempt->reply_bytes += (size_t)got;

@@ -26,6 +26,14 @@ enum { BACKOFF_DOUBLINGS = 4 };
  * all its addresses from all its peers. */
 static const uint64_t connect_head_start_ns = 250000000;
 static const uint64_t answer_head_start_ns = 5000000000;
+/* Time without a connection that is worth an explanation. */
+static const uint64_t explain_after_ns = 1000000000;
+enum {
+  ATTEMPT_WHERE_BYTES = GLI_ENDPOINT_TEXT_BYTES + GLI_WAY_BYTES,
+  /* Room in a message, beside its other words, and those of an operation. */
+  DIAL_TEXT_BYTES = GLOO_ERROR_MESSAGE_BYTES - 112,
+  OBSTACLE_TEXT_BYTES = GLOO_ERROR_MESSAGE_BYTES - 152
+};
 
 /* ---- attempts ------------------------------------------------------------ */
 
@@ -50,11 +58,37 @@ static void attempt_note(gli_tcp_attempt *attempt, gli_tcp_attempt_state state,
   (void)snprintf(attempt->why, sizeof attempt->why, "%s", why);
 }
 
-static void attempt_note_code(gli_tcp_attempt *attempt, int code) {
-  bool refused = code == ECONNREFUSED || code == ECONNRESET;
-  attempt_note(
-      attempt, GLI_ATTEMPT_FAILED, code, strerror(code),
-      refused ? "it may have exited" : "check the network between the hosts");
+/* Returns the probable cause of a connect that failed with `code`. */
+static const char *attempt_advice(const gli_tcp_attempt *attempt, int code) {
+  bool unreachable = code == ENETUNREACH || code == EHOSTUNREACH;
+  const char *lack =
+      gli_interfaces_lack(&attempt->stream->pair->t->own, &attempt->at);
+  if (unreachable && lack != NULL) return lack;
+  if (unreachable)
+    return "no route leads there, or a firewall rejects the port: set "
+           "GLOO_SOCKET_IFNAME to an interface of the network that the hosts "
+           "share, or open GLOO_PORT_RANGE; behind NAT set GLOO_PUBLISH_ADDR";
+  if (code == ETIMEDOUT)
+    return "a firewall drops the packets (open GLOO_PORT_RANGE), or replies "
+           "take another route (rp_filter); behind NAT set GLOO_PUBLISH_ADDR";
+  if (code == ECONNREFUSED)
+    return "it may have exited, or a firewall rejects the port (open "
+           "GLOO_PORT_RANGE)";
+  if (code == ECONNRESET || code == EPIPE)
+    return "it may have exited, or a proxy accepts its connections and drops "
+           "them: set GLOO_PUBLISH_ADDR there to its own address";
+  return "check the network between the hosts";
+}
+
+/* `why` is NULL for the usual words. */
+static void attempt_note_code(gli_tcp_attempt *attempt, int code,
+                              const char *why) {
+  if (why == NULL)
+    why = code == ECONNRESET || code == EPIPE
+              ? "it closed the connection instead of answering"
+              : strerror(code);
+  attempt_note(attempt, GLI_ATTEMPT_FAILED, code, why,
+               attempt_advice(attempt, code));
   if (gli_is_exhaustion(code)) attempt->stream->lack = code;
 }
 
@@ -79,7 +113,7 @@ static bool attempt_begin(gli_tcp_attempt *attempt, uint64_t now_ns) {
     code = gli_conn_connect(conn, &attempt->at);
   }
   if (code != 0) {
-    attempt_note_code(attempt, code);
+    attempt_note_code(attempt, code, NULL);
     return false;
   }
   attempt->state = GLI_ATTEMPT_TRYING;
@@ -88,17 +122,51 @@ static bool attempt_begin(gli_tcp_attempt *attempt, uint64_t now_ns) {
 
 /* ---- giving up ----------------------------------------------------------- */
 
-/* Lists failures: "10.1.0.2:4711: No route to host; and 2 more". */
+/* Formats "10.1.0.2:4711 from 10.1.0.1 on eth0". */
+static void attempt_where(const gli_tcp_attempt *attempt,
+                          char text[ATTEMPT_WHERE_BYTES]) {
+  char at[GLI_ENDPOINT_TEXT_BYTES], way[GLI_WAY_BYTES];
+  gli_endpoint_text(&attempt->at, at);
+  gli_interfaces_way(&attempt->stream->pair->t->own, &attempt->at, way);
+  (void)snprintf(text, ATTEMPT_WHERE_BYTES, "%s%s", at, way);
+}
+
+/* Describes an attempt: its failure, or for how long it has no result. */
+static void attempt_text(const gli_tcp_attempt *attempt, uint64_t now_ns,
+                         char text[GLI_ATTEMPT_WHY_BYTES]) {
+  double s = (double)(now_ns - attempt->begun_ns) / 1e9;
+  if (attempt->state != GLI_ATTEMPT_TRYING)
+    (void)snprintf(text, GLI_ATTEMPT_WHY_BYTES, "%s",
+                   attempt->why[0] != '\0' ? attempt->why : "not tried yet");
+  else if (attempt_connects(attempt))
+    (void)snprintf(text, GLI_ATTEMPT_WHY_BYTES, "no answer for %.3g s", s);
+  else
+    (void)snprintf(text, GLI_ATTEMPT_WHY_BYTES,
+                   "accepted the connection, but sent nothing for %.3g s", s);
+}
+
+/* Returns the probable cause of an attempt's failure or delay; NULL before the
+ * first attempt. */
+static const char *attempt_guess(const gli_tcp_attempt *attempt) {
+  if (attempt->state != GLI_ATTEMPT_TRYING) return attempt->guess;
+  if (attempt_connects(attempt)) return attempt_advice(attempt, ETIMEDOUT);
+  return "it is stopped, or a proxy or another program accepts its "
+         "connections: set GLOO_PUBLISH_ADDR there to its own address";
+}
+
+/* Lists attempts: "10.1.0.2:4711: No route to host; and 2 more". */
 static void dial_text(const gli_tcp_dial *dial, char *text, size_t room) {
   size_t used = 0;
+  uint64_t now = uv_hrtime();
   text[0] = '\0';
   for (uint32_t i = 0; i < dial->n; i++) {
-    char one[GLI_ENDPOINT_TEXT_BYTES + GLI_ATTEMPT_WHY_BYTES + 8];
-    char at[GLI_ENDPOINT_TEXT_BYTES], more[24];
-    gli_endpoint_text(&dial->attempts[i].at, at);
+    char one[ATTEMPT_WHERE_BYTES + GLI_ATTEMPT_WHY_BYTES + 8];
+    char where[ATTEMPT_WHERE_BYTES], why[GLI_ATTEMPT_WHY_BYTES], more[24];
+    attempt_where(&dial->attempts[i], where);
+    attempt_text(&dial->attempts[i], now, why);
     (void)snprintf(more, sizeof more, "; and %u more", (unsigned)(dial->n - i));
-    int bytes = snprintf(one, sizeof one, "%s%s: %s", i > 0 ? "; " : "", at,
-                         dial->attempts[i].why);
+    int bytes =
+        snprintf(one, sizeof one, "%s%s: %s", i > 0 ? "; " : "", where, why);
     if (bytes < 0 || used + (size_t)bytes + sizeof more > room) {
       memcpy(text + used, more, strlen(more) + 1);
       return;
@@ -111,9 +179,12 @@ static void dial_text(const gli_tcp_dial *dial, char *text, size_t room) {
 /* Returns the hint that all attempts share, or a general one. */
 static const char *dial_guess(const gli_tcp_stream *stream) {
   const gli_tcp_dial *dial = stream->dial;
+  const char *first = NULL;
   bool same = true, loopback = true;
   for (uint32_t i = 0; i < dial->n; i++) {
-    same = same && dial->attempts[i].guess == dial->attempts[0].guess;
+    const char *guess = attempt_guess(&dial->attempts[i]);
+    if (first == NULL) first = guess;
+    same = same && (guess == NULL || guess == first);
     loopback = loopback && gli_endpoint_is_loopback(&dial->attempts[i].at);
   }
   gli_tcp_contact contact;
@@ -122,9 +193,10 @@ static const char *dial_guess(const gli_tcp_stream *stream) {
       contact.place != stream->pair->t->contact.place && !contact.translated)
     return "it listens on loopback only (set by MASTER_ADDR or "
            "GLOO_SOCKET_IFNAME), so ranks on other hosts cannot connect";
-  if (same || dial->n == 1) return dial->attempts[0].guess;
-  return "check the network between the hosts; set GLOO_SOCKET_IFNAME to an "
-         "interface of the network they share";
+  if (same && first != NULL) return first;
+  return "set GLOO_SOCKET_IFNAME to an interface of the network that the hosts "
+         "share, and open GLOO_PORT_RANGE in firewalls; behind NAT set "
+         "GLOO_PUBLISH_ADDR";
 }
 
 /* Returns the attempt that failed for the secret, which is reported before the
@@ -148,18 +220,27 @@ static void dial_break(gli_tcp_stream *stream, bool wrong) {
     gli_peer_break(&pair->peer, GLOO_ERR_PROTOCOL, "rank %" PRIu32 " (%s) %s",
                    pair->peer.config.peer_rank, pair->peer_text,
                    dial->attempts[0].why);
-  } else if (dial->n == 1) {
-    gli_peer_break(&pair->peer, GLOO_ERR_PEER,
-                   "cannot connect to rank %" PRIu32 " (%s): %s; %s",
-                   pair->peer.config.peer_rank, pair->peer_text,
-                   dial->attempts[0].why, dial_guess(stream));
   } else {
-    char all[340];
-    dial_text(dial, all, sizeof all);
+    char all[DIAL_TEXT_BYTES];
+    const char *guess = dial_guess(stream);
+    dial_text(dial, all, DIAL_TEXT_BYTES - strlen(guess));
     gli_peer_break(&pair->peer, wrong ? GLOO_ERR_PROTOCOL : GLOO_ERR_PEER,
-                   "cannot connect to rank %" PRIu32 ": %s; %s",
-                   pair->peer.config.peer_rank, all, dial_guess(stream));
+                   "cannot connect to rank %" PRIu32 " (%s); %s",
+                   pair->peer.config.peer_rank, all, guess);
   }
+}
+
+bool gli_tcp_dial_explain(const gli_tcp_stream *stream,
+                          char text[GLI_OBSTACLE_BYTES]) {
+  const gli_tcp_dial *dial = stream->dial;
+  char all[OBSTACLE_TEXT_BYTES];
+  if (dial == NULL || uv_hrtime() - dial->begun_ns < explain_after_ns)
+    return false;
+  const char *guess = dial_guess(stream);
+  dial_text(dial, all, OBSTACLE_TEXT_BYTES - strlen(guess));
+  (void)snprintf(text, GLI_OBSTACLE_BYTES, "; it is not connected (%s): %s",
+                 all, guess);
+  return true;
 }
 
 /* Ends a round in which each address has failed: starts a new one after a
@@ -252,7 +333,7 @@ static void dial_after_failure(gli_tcp_attempt *attempt) {
 }
 
 void gli_tcp_attempt_failed(gli_tcp_attempt *attempt, int code) {
-  attempt_note_code(attempt, code);
+  attempt_note_code(attempt, code, NULL);
   dial_after_failure(attempt);
 }
 
@@ -304,10 +385,10 @@ void gli_tcp_attempt_hello_sent(gli_tcp_attempt *attempt) {
 }
 
 /* Drops the attempts elsewhere that have not sent a hello. */
-void gli_tcp_attempt_retry_at(gli_tcp_attempt *attempt, uint64_t due_ns) {
+void gli_tcp_attempt_retry_at(gli_tcp_attempt *attempt, uint64_t due_ns,
+                              const char *why, const char *guess) {
   gli_tcp_dial *dial = attempt->stream->dial;
-  attempt_close(attempt);
-  attempt->state = GLI_ATTEMPT_IDLE;
+  attempt_note(attempt, GLI_ATTEMPT_IDLE, 0, why, guess);
   dial->found = attempt;
   for (uint32_t i = 0; i < dial->n; i++) {
     if (!attempt_connects(&dial->attempts[i])) continue;
@@ -333,6 +414,7 @@ static gli_tcp_dial *dial_new(gli_tcp_stream *stream) {
       calloc(1, sizeof *dial + list.n * sizeof dial->attempts[0]);
   if (dial == NULL) return NULL;
   dial->n = list.n;
+  dial->begun_ns = uv_hrtime();
   for (uint32_t i = 0; i < list.n; i++) {
     dial->attempts[i].stream = stream;
     dial->attempts[i].at = list.at[i];
@@ -371,8 +453,7 @@ static bool attempt_times_out(gli_tcp_attempt *attempt, uint64_t now_ns) {
   if (!attempt_connects(attempt)) return false;
   if (now_ns < begun + connect_limit_ns) return false;
   (void)snprintf(why, sizeof why, "no answer within %d s", CONNECT_LIMIT_S);
-  attempt_note(attempt, GLI_ATTEMPT_FAILED, ETIMEDOUT, why,
-               "check the network between the hosts");
+  attempt_note_code(attempt, ETIMEDOUT, why);
   if (stream->failing_since_ns == 0 || begun < stream->failing_since_ns)
     stream->failing_since_ns = begun;
   if (stream->dial->found == attempt) stream->dial->found = NULL;

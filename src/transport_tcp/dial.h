@@ -41,6 +41,7 @@ typedef struct gli_tcp_attempt {
 
 struct gli_tcp_dial {
   uint32_t n;
+  uint64_t begun_ns;
   gli_tcp_attempt *found; /* attempt that the peer answered; NULL if none */
   uint64_t next_ns;  /* time to start the next attempt; 0 if no time is set */
   uint64_t retry_ns; /* time to ask `found` again, or to start a new round; 0
@@ -58,13 +59,19 @@ void gli_tcp_attempt_bad_peer(gli_tcp_attempt *attempt, const char *format, ...)
 /* Fails the attempt for good because the secrets differ or one is missing. */
 void gli_tcp_attempt_rejected(gli_tcp_attempt *attempt, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-/* Asks the peer, which has answered here, again at `due_ns`. */
-void gli_tcp_attempt_retry_at(gli_tcp_attempt *attempt, uint64_t due_ns);
+/* Asks the peer, which has answered here, again at `due_ns`. The texts are as
+ * for a failure. */
+void gli_tcp_attempt_retry_at(gli_tcp_attempt *attempt, uint64_t due_ns,
+                              const char *why, const char *guess);
 /* Fails the attempt without a time limit: the answer "later" has no proof that
  * it is the peer's, so another address may be the right one. */
 void gli_tcp_attempt_postpone(gli_tcp_attempt *attempt);
 /* Notes that the hello was sent. */
 void gli_tcp_attempt_hello_sent(gli_tcp_attempt *attempt);
+
+/* Returns true, and the end of a sentence, if the attempts have taken long. */
+bool gli_tcp_dial_explain(const gli_tcp_stream *stream,
+                          char text[GLI_OBSTACLE_BYTES]);
 
 /* Ends all attempts of a stream, if any. */
 void gli_tcp_dial_drop(gli_tcp_stream *stream);

@@ -1,6 +1,6 @@
 /* Local knowledge of why messages of a pair are not delivered: a resource for
- * connecting that this process has exhausted, or a path that loses only long
- * packets.
+ * connecting that this process has exhausted, addresses that do not answer, or
+ * a path that loses only long packets.
  *
  * On such a path a hop accepts only shorter packets than the interfaces of the
  * hosts, and a firewall drops the ICMP message ("fragmentation needed") by
@@ -11,7 +11,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "transport_tcp/progress.h"
+#include "net/progress.h"
+#include "transport_tcp/dial.h"
 #include "transport_tcp/tcp.h"
 
 #define YOUNG_BYTES 16384
@@ -83,17 +84,41 @@ bool gli_tcp_stream_stuck(const gli_tcp_stream *stream,
   uint64_t bytes = stream_stuck_bytes(stream);
   text[0] = '\0';
   if (bytes == 0) return false;
-  char within[32] = "";
+  const gli_tcp_pair *pair = stream->pair;
+  char within[32] = "", way[GLI_WAY_BYTES];
+  gli_interfaces_way(&pair->t->own, &pair->there, way);
   if (stream->long_since_ns != 0)
     (void)snprintf(within, sizeof within, " for %.3g s",
                    (double)(uv_hrtime() - stream->long_since_ns) / 1e9);
   (void)snprintf(text, GLI_OBSTACLE_BYTES,
                  "; short messages to rank %" PRIu32
-                 " were acknowledged, but %" PRIu64
-                 " bytes in long packets were not%s: check the MTU of the path "
-                 "(ip link; ping -M do -s 1400), and firewalls that drop the "
-                 "ICMP message 'fragmentation needed'",
-                 stream->pair->peer.config.peer_rank, bytes, within);
+                 " (%s%s) were acknowledged, but %" PRIu64
+                 " bytes in long packets were not%s: " GLI_MTU_ADVICE,
+                 pair->peer.config.peer_rank, pair->peer_text, way, bytes,
+                 within);
+  return true;
+}
+
+/* Returns true, and the end of a sentence, if nothing shows that long packets
+ * pass from the peer's host to this one. Only the peer can know that they do
+ * not. */
+static bool stream_unproved(const gli_tcp_stream *stream,
+                            char text[GLI_OBSTACLE_BYTES]) {
+  const gli_tcp_pair *pair = stream->pair;
+  gli_tcp_contact contact;
+  gli_tcp_progress now;
+  char way[GLI_WAY_BYTES];
+  if (stream->state != GLI_TCP_UP ||
+      !gli_tcp_contact_decode(&pair->peer.config.address, &contact) ||
+      contact.place == pair->t->contact.place ||
+      !gli_tcp_socket_progress(stream->conn->watch.fd, &now) ||
+      !gli_tcp_progress_unproved(&now))
+    return false;
+  gli_interfaces_way(&pair->t->own, &pair->there, way);
+  (void)snprintf(text, GLI_OBSTACLE_BYTES,
+                 "; no long packet of rank %" PRIu32
+                 " (%s%s) has ever arrived: if it runs, " GLI_MTU_ADVICE,
+                 pair->peer.config.peer_rank, pair->peer_text, way);
   return true;
 }
 
@@ -102,6 +127,8 @@ bool gli_tcp_obstacle(const gli_pair *base, gli_obstacle *obstacle) {
   *obstacle = (gli_obstacle){.lack = obstacle_lack(pair)};
   if (obstacle->lack != 0) return true;
   for (uint32_t i = 0; i < pair->streams; i++)
-    if (gli_tcp_stream_stuck(&pair->stream[i], obstacle->text)) return true;
-  return false;
+    if (gli_tcp_stream_stuck(&pair->stream[i], obstacle->text) ||
+        stream_unproved(&pair->stream[i], obstacle->text))
+      return true;
+  return gli_tcp_dial_explain(&pair->stream[0], obstacle->text);
 }

@@ -41,7 +41,7 @@ LIMITS = {
     "upcalls": Limit(8, 8, 0, "functions in gli_upcalls"),
     "bools": Limit(11, 3, 0, "bools in the struct that has most, in net and transports"),
     "bool structs": Limit(8, 0, 0, "structs of net and transports with more than 3 bools"),
-    "sockets": Limit(17, 0, 0, "files outside src/net that use sockets, names, epoll, libuv's loop or SSL"),
+    "sockets": Limit(16, 0, 0, "files outside src/net that use sockets, names, epoll, libuv's loop or SSL"),
     "circle: src/engine": CIRCLE._replace(most=6),
     "circle: src/engine/drive": CIRCLE._replace(most=6),
     "circle: src/engine/run": CIRCLE._replace(most=5),

@@ -197,7 +197,7 @@ static void long_error_is_cut_between_addresses(void **state) {
   har_pair_open(ab);
   send_text(ab, 0, "anybody?");
   har_until(&a, NULL, &ab->failed, 1);
-  assert_non_null(strstr(ab->cause.message, " more; it may have exited"));
+  assert_non_null(strstr(ab->cause.message, " more); it may have exited"));
   har_close(&a);
 }
 

@@ -1,5 +1,5 @@
 /* Progress of a socket on systems that do not report it. */
-#include "transport_tcp/progress.h"
+#include "net/progress.h"
 
 bool gli_tcp_socket_progress(int fd, gli_tcp_progress *progress) {
   (void)fd;

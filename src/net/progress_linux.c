@@ -7,7 +7,7 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
-#include "transport_tcp/progress.h"
+#include "net/progress.h"
 
 bool gli_tcp_socket_progress(int fd, gli_tcp_progress *progress) {
   struct tcp_info info = {0};
@@ -16,7 +16,11 @@ bool gli_tcp_socket_progress(int fd, gli_tcp_progress *progress) {
   if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0) return false;
   if (bytes < offsetof(struct tcp_info, tcpi_bytes_received)) return false;
   if (ioctl(fd, SIOCOUTQ, &queued) != 0) return false;
-  *progress = (gli_tcp_progress){info.tcpi_bytes_acked, (uint64_t)queued,
-                                 info.tcpi_snd_mss, info.tcpi_backoff};
+  *progress = (gli_tcp_progress){.acknowledged = info.tcpi_bytes_acked,
+                                 .queued = (uint64_t)queued,
+                                 .segment = info.tcpi_snd_mss,
+                                 .repeats = info.tcpi_backoff,
+                                 .longest = info.tcpi_rcv_mss,
+                                 .announced = info.tcpi_advmss};
   return true;
 }
