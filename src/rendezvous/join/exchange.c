@@ -63,7 +63,9 @@ static gloo_status bootstrap_lost_store(const exchange *x, gloo_status status,
   if (status != GLOO_ERR_PEER || x->server < 0 || error == NULL) return status;
   gli_error_prefix(
       error,
-      "rank %d, which serves the store, has exited or is stopped: ", x->server);
+      "rank %d, which serves the store, has exited, is stopped or cannot be "
+      "reached: ",
+      x->server);
   error->rank = x->server;
   return status;
 }

@@ -5,17 +5,17 @@
 #include <netdb.h>
 #include <stdbool.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/types.h>
 #include <unistd.h>
 
-#include "core/descriptor.h"
 #include "core/environment.h"
 #include "core/error.h"
 #include "core/exhaustion.h"
 #include "core/host_identity.h"
 #include "net/host_name.h"
+#include "net/interfaces.h"
 #include "net/lookup.h"
+#include "net/socket.h"
 
 /* Adds the user to a hash: shared memory connects processes of one user only,
  * see transport_shm/address.h. */
@@ -70,22 +70,30 @@ gloo_status gli_host_key(const char *id, const char *transport, uint64_t *key,
 
 /* ---- routes -------------------------------------------------------------- */
 
-/* Gets this host's address on the route to `to`: a connected datagram socket
- * has one, and sends nothing. Returns 0 or errno. */
-static int own_address(const struct addrinfo *to, char *text) {
-  int fd = gli_socket_open(to->ai_family, SOCK_DGRAM);
-  if (fd < 0) return errno;
-  struct sockaddr_storage own;
-  socklen_t length = sizeof own;
-  int code = 0;
-  if (connect(fd, to->ai_addr, to->ai_addrlen) != 0 ||
-      getsockname(fd, (struct sockaddr *)&own, &length) != 0)
-    code = errno;
-  else if (getnameinfo((struct sockaddr *)&own, length, text, GLI_TOWARDS_BYTES,
-                       NULL, 0, NI_NUMERICHOST) != 0)
-    code = EADDRNOTAVAIL;
-  close(fd);
-  return code;
+/* Gets this host's address on the route to `to`. Returns 0 or errno. */
+static int own_address(const gli_endpoint *to, char text[GLI_TOWARDS_BYTES]) {
+  gli_endpoint own;
+  int code = gli_tcp_socket_source(to, &own);
+  if (code != 0) return code;
+  gli_endpoint_set_port(&own, 0);
+  gli_endpoint_text(&own, text);
+  return 0;
+}
+
+static gloo_status host_cannot_reach(const char *host, const gli_endpoint *to,
+                                     int code, gloo_error *error) {
+  gli_interfaces own;
+  char known[GLI_INTERFACES_TEXT_BYTES];
+  gloo_status status = gli_interfaces_read(&own, error);
+  if (status != GLOO_OK) return status;
+  const char *lack = gli_interfaces_lack(&own, to);
+  gli_interfaces_text(&own, known);
+  gli_interfaces_free(&own);
+  return gli_fail(error, GLOO_ERR_ADDRESS, -1,
+                  "no address of this host reaches '%.64s': %s%s%s; its "
+                  "interfaces are %s",
+                  host, strerror(code), lack != NULL ? "; " : "",
+                  lack != NULL ? lack : "", known);
 }
 
 static gloo_status host_route(const char *host, const gli_retry *retry,
@@ -95,17 +103,17 @@ static gloo_status host_route(const char *host, const gli_retry *retry,
                                    gli_retry_left(retry), &list, error);
   if (status != GLOO_OK) return status;
   int code = EADDRNOTAVAIL;
+  gli_endpoint to = {.any = {.sa_family = AF_UNSPEC}};
   for (struct addrinfo *a = list; a != NULL && code != 0; a = a->ai_next)
-    code = own_address(a, text);
+    if (gli_endpoint_from_socket(a->ai_addr, a->ai_addrlen, &to))
+      code = own_address(&to, text);
   freeaddrinfo(list);
   if (code == 0) return GLOO_OK;
   if (gli_is_exhaustion(code))
     return gli_fail(error, gli_exhaustion_status(code), -1,
                     "cannot create a socket to find the route to '%.200s': %s",
                     host, gli_exhaustion_text(code));
-  return gli_fail(error, GLOO_ERR_ADDRESS, -1,
-                  "no address of this host reaches '%.200s': %s", host,
-                  strerror(code));
+  return host_cannot_reach(host, &to, code, error);
 }
 
 gloo_status gli_host_towards(const char *host, int64_t timeout_ns,

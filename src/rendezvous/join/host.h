@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "gloo_c/status.h"
+#include "net/endpoint.h"
 
 /* Returns a number that the processes of one running system share. */
 uint64_t gli_host_system(void);
@@ -23,7 +24,7 @@ gloo_status gli_host_key(const char *id, const char *transport, uint64_t *key,
  * numeric address. It resolves the name and sends nothing. It retries an
  * unknown name or a missing network until the timeout, as either may appear. ""
  * if `host` is this host's own name and resolves to loopback here only. */
-enum { GLI_TOWARDS_BYTES = 64 };
+enum { GLI_TOWARDS_BYTES = GLI_ENDPOINT_TEXT_BYTES };
 gloo_status gli_host_towards(const char *host, int64_t timeout_ns,
                              char text[GLI_TOWARDS_BYTES], gloo_error *error);
 

@@ -9,6 +9,8 @@
 #include "core/descriptor.h"
 #include "core/exhaustion.h"
 #include "core/signals.h"
+#include "net/interfaces.h"
+#include "net/progress.h"
 #include "net/tcp_address.h"
 
 /* Detects a lost host within 20 s. */
@@ -165,6 +167,71 @@ gloo_status gli_store_conn_finish(gli_store_conn *self, gloo_error *error) {
                                     : GLOO_OK;
 }
 
+/* Formats " from 10.0.0.2 on eth0", or "". */
+static void store_conn_way(const gli_store_conn *self, char way[GLI_WAY_BYTES],
+                           const char **lack) {
+  const gli_endpoint *to = (const gli_endpoint *)&self->address;
+  gli_interfaces own;
+  way[0] = '\0';
+  *lack = NULL;
+  if (gli_interfaces_read(&own, NULL) != GLOO_OK) return;
+  gli_interfaces_way(&own, to, way);
+  *lack = gli_interfaces_lack(&own, to);
+  gli_interfaces_free(&own);
+}
+
+/* Fills the error for a server that is silent. */
+static gloo_status store_conn_silent(const gli_store_conn *self,
+                                     const char *name, gloo_error *error) {
+  gli_endpoint here, there;
+  gli_tcp_progress now = {0};
+  int fd = self->conn.watch.fd;
+  bool known = fd >= 0 && gli_tcp_socket_progress(fd, &now);
+  char way[GLI_WAY_BYTES];
+  const char *lack, *cause = "";
+  if (fd >= 0 && !gli_conn_ends(&self->conn, &here, &there)) {
+    store_conn_way(self, way, &lack);
+    return gli_fail(error, GLOO_ERR_PEER, -1,
+                    "%s did not answer in time: no packet comes back (sent%s), "
+                    "because the address is wrong, its host is down, or a "
+                    "firewall drops packets to this port",
+                    name, way);
+  }
+  if (known && now.repeats > 0 && now.queued >= now.segment)
+    cause = ": the path drops long packets; " GLI_MTU_ADVICE;
+  else if (known && self->greeted &&
+           !gli_endpoint_same_address(&here, &there) &&
+           gli_tcp_progress_unproved(&now))
+    cause = ": it is stopped, or the path drops long packets; " GLI_MTU_ADVICE;
+  else if (fd >= 0 && !self->greeted)
+    cause =
+        ": it accepts connections and sends nothing, because it is "
+        "stopped, or a proxy or another program listens there";
+  return gli_fail(error, GLOO_ERR_PEER, -1, "%s did not answer in time%s", name,
+                  cause);
+}
+
+/* Fills the error for an address to which no connection can be made. */
+static gloo_status store_conn_unconnected(const gli_store_conn *self,
+                                          const char *name, int code,
+                                          gloo_error *error) {
+  gli_tcp_name at = gli_tcp_address_name(&self->address);
+  bool named = self->name != NULL;
+  bool unreachable = code == ENETUNREACH || code == EHOSTUNREACH;
+  char way[GLI_WAY_BYTES] = "";
+  const char *lack = NULL;
+  if (unreachable) store_conn_way(self, way, &lack);
+  if (unreachable && lack == NULL)
+    lack =
+        "use an address of its host to which this host has a route, and "
+        "check that no firewall rejects the port";
+  return gli_fail(error, GLOO_ERR_PEER, -1,
+                  "cannot connect to %s%s%s%s%s: %s%s%s", name,
+                  named ? " (" : "", named ? at.text : "", named ? ")" : "",
+                  way, uv_strerror(uv_translate_sys_error(code)),
+                  lack != NULL ? "; " : "", lack != NULL ? lack : "");
+}
+
 gloo_status gli_store_conn_explain(const gli_store_conn *self,
                                    gloo_error *error) {
   const gli_store_words *words = self->words;
@@ -182,8 +249,7 @@ gloo_status gli_store_conn_explain(const gli_store_conn *self,
                     gli_exhaustion_text(code));
   switch (code) {
     case GLI_CONN_LATE:
-      return gli_fail(error, GLOO_ERR_PEER, -1, "%s did not answer in time",
-                      name);
+      return store_conn_silent(self, name, error);
     case GLI_CONN_NONSENSE:
       if (!self->greeted)
         return gli_fail(error, GLOO_ERR_PROTOCOL, -1,
@@ -201,11 +267,7 @@ gloo_status gli_store_conn_explain(const gli_store_conn *self,
       return gli_fail(error, GLOO_ERR_PEER, -1, "%s closed the connection: %s",
                       name, self->greeted ? words->closed : words->early);
     default:
-      return gli_fail(
-          error, GLOO_ERR_PEER, -1, "cannot connect to %s%s%s%s: %s", name,
-          self->name != NULL ? " (" : "", self->name != NULL ? at.text : "",
-          self->name != NULL ? ")" : "",
-          uv_strerror(uv_translate_sys_error(code)));
+      return store_conn_unconnected(self, name, code, error);
   }
 }
 

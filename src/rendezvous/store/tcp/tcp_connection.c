@@ -25,7 +25,9 @@ enum {
 static const gli_store_words connection_words = {
     .server = "the TCP store",
     .kind = "a TCP store",
-    .early = "another program may use its port, or it exited at that moment",
+    .early =
+        "a proxy or another program may use its port, or it exited at that "
+        "moment",
     .closed = "the process that serves it has exited, or destroyed it",
 };
 

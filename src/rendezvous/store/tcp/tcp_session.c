@@ -13,6 +13,7 @@
 #include "core/descriptor.h"
 #include "core/exhaustion.h"
 #include "core/log.h"
+#include "net/progress.h"
 #include "rendezvous/store/store_conn.h"
 
 #define HELLO_DEADLINE_NS UINT64_C(5000000000)
@@ -22,6 +23,10 @@
 #define STALL_CROWDED_NS UINT64_C(5000000000)
 #define STALL_BYTES ((size_t)64 << 10)
 #define BODY_ROOM ((size_t)4096) /* initial size */
+/* The length of a reply that some paths drop, and the time by which the host of
+ * a client has acknowledged it. */
+#define LONG_REPLY_BYTES ((size_t)512)
+#define LONG_REPLY_NS UINT64_C(3000000000)
 
 static void session_free(gli_session *session) {
   gli_tcp_service *service = session->service;
@@ -245,6 +250,10 @@ static void session_secure(gli_session *session) {
 
 /* Prepares for the next request. */
 static void next_request(gli_session *session) {
+  if (session->out_bytes >= LONG_REPLY_BYTES) {
+    session->look_ns = uv_hrtime() + LONG_REPLY_NS;
+    gli_sessions_note_due(session->service, session->look_ns);
+  }
   free(session->out);
   session->out = NULL;
   session->got = session->moved = 0;
@@ -420,6 +429,21 @@ static void timer_ended(gli_session *session) {
     gli_session_expire(session);
 }
 
+/* Logs, once per server, that long replies do not arrive. */
+static void session_look_for_loss(gli_session *session) {
+  gli_tcp_progress now;
+  session->look_ns = 0;
+  if (session->service->told_loss || session->state == GLI_SESSION_CLOSED ||
+      !gli_tcp_socket_progress(session->conn.watch.fd, &now) ||
+      now.repeats == 0 || now.queued < LONG_REPLY_BYTES)
+    return;
+  session->service->told_loss = true;
+  gli_log(GLOO_LOG_WARN,
+          "the TCP store at %s cannot deliver %" PRIu64
+          " bytes in long packets to the client at %s: " GLI_MTU_ADVICE,
+          session->service->address, now.queued, session->peer);
+}
+
 void gli_sessions_expire(gli_tcp_service *service, uint64_t now_ns) {
   if (service->due_ns == 0 || now_ns < service->due_ns) return;
   service->due_ns = 0;
@@ -427,7 +451,9 @@ void gli_sessions_expire(gli_tcp_service *service, uint64_t now_ns) {
   for (gli_session *s = service->sessions; s != NULL; s = s->next) {
     uint64_t due_ns = session_due(s);
     if (due_ns != 0 && due_ns <= now_ns) timer_ended(s);
+    if (s->look_ns != 0 && s->look_ns <= now_ns) session_look_for_loss(s);
     note_due(s);
+    gli_sessions_note_due(service, s->look_ns);
   }
 }
 

@@ -51,6 +51,7 @@ struct gli_tcp_service {
   int lack;
   bool full;        /* true if the limit on sessions was reached, not errno */
   bool told_lack;   /* true once the log has the lack */
+  bool told_loss;   /* true once the log has a path that drops replies */
   size_t n_refused; /* number of sessions that only get a refusal */
   gli_tcp_served served;
   gli_tcp_budget budget;
@@ -89,7 +90,8 @@ typedef enum gli_session_greeting {
 
 struct gli_session {
   gli_conn conn;
-  uint64_t due_ns; /* time of its timer; 0 if not set */
+  uint64_t due_ns;  /* time of its timer; 0 if not set */
+  uint64_t look_ns; /* time by which a long reply must have been acknowledged */
   gli_tcp_service *service;
   gli_session *next, **link; /* list of all sessions */
   gli_wait wait, alarm;      /* entries in `waiting`, if parked */
