@@ -225,42 +225,8 @@ fi
 
 # Only connections to that address, on a few ports, are forwarded. Rank 0 cannot
 # connect to other hosts.
-cat > "$scratch/forward.py" << 'PYTHON'
-import select, socket, sys, threading
-
-def pass_on(source, sink):
-    try:
-        while data := source.recv(65536):
-            sink.sendall(data)
-    except OSError:
-        pass
-    for end, how in ((sink, socket.SHUT_WR), (source, socket.SHUT_RD)):
-        try:
-            end.shutdown(how)
-        except OSError:
-            pass
-
-def serve(client, there):
-    try:
-        server = socket.create_connection(there, 5)
-        server.settimeout(None)
-    except OSError:
-        client.close()
-        return
-    for pair in ((client, server), (server, client)):
-        threading.Thread(target=pass_on, args=pair, daemon=True).start()
-
-listeners = {}
-for port in map(int, sys.argv[3:]):
-    listener = socket.create_server((sys.argv[1], port), backlog=64)
-    listeners[listener] = (sys.argv[2], port)
-print("ready", flush=True)
-while True:
-    for ready in select.select(list(listeners), [], [])[0]:
-        serve(ready.accept()[0], listeners[ready])
-PYTHON
 # shellcheck disable=SC2046
-python3 "$scratch/forward.py" 192.0.2.50 10.213.1.2 $((21000 + job + 1)) \
+python3 "$(dirname "$0")/middle.py" relay 192.0.2.50 10.213.1.2 $((21000 + job + 1)) \
   $(seq 28820 28829) > "$scratch/forwarding" 2>&1 &
 forwarder=$!
 pids="$pids $forwarder"
