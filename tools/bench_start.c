@@ -159,21 +159,30 @@ static bool begin_rank(start *s, uint32_t rank) {
   return pid > 0;
 }
 
+/* Returns true if a process has ended without reaching its last point. Asks for
+ * any child, because a call for each takes time from the ranks. */
+static bool ended_early(start *s) {
+  bool early = false;
+  pid_t ended;
+  while (!s->in_threads && (ended = waitpid(-1, NULL, WNOHANG)) > 0) {
+    for (uint32_t i = 0; i < s->n_begun; i++) {
+      if (s->children[i] != ended) continue;
+      const gli_start_rank *rank = &s->area->ranks[i];
+      s->children[i] = 0;
+      early = early ||
+              (rank->at_ns[s->way.last] == 0 && rank->error.status == GLOO_OK);
+    }
+  }
+  return early;
+}
+
 /* Waits until `count` has reached all ranks. Returns false early if a process
  * has ended without reaching its last point. */
 static bool await_count(start *s, const atomic_uint *count, int64_t most_ms) {
   for (int64_t ms = 0; atomic_load(count) < s->size; ms += POLL_MS) {
     if (ms > most_ms) return false;
     uv_sleep(POLL_MS);
-    for (uint32_t i = 0; i < s->n_begun && !s->in_threads; i++) {
-      if (s->children[i] <= 0 ||
-          waitpid(s->children[i], NULL, WNOHANG) != s->children[i])
-        continue;
-      s->children[i] = 0;
-      if (s->area->ranks[i].at_ns[s->way.last] == 0 &&
-          s->area->ranks[i].error.status == GLOO_OK)
-        return false;
-    }
+    if (ended_early(s)) return false;
   }
   return true;
 }
