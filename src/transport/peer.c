@@ -158,15 +158,25 @@ void gli_peer_spoil(gli_transport_peer *peer, const char *format, ...) {
 
 /* ---- one turn ------------------------------------------------------------ */
 
+static void peer_begin(gli_transport_peer *peer) {
+  bool begun = peer->begun;
+  peer->begun = true;
+  if (!begun) peer->set->kind->begin(peer);
+}
+
+/* New pairs are at the head of their list, before all that have begun: a
+ * process that connects to many ranks visits each once. */
 void gli_peers_begin(gli_transport_peers *set) {
-  gli_transport_peer *const lists[] = {set->pairs, set->leaving};
+  gli_transport_peer *next;
   set->to_begin = false;
-  for (int i = 0; i < 2; i++) {
-    gli_transport_peer *next;
-    for (gli_transport_peer *peer = lists[i]; peer != NULL; peer = next) {
-      next = peer->next;
-      set->kind->begin(peer);
-    }
+  for (gli_transport_peer *peer = set->pairs; peer != NULL && !peer->begun;
+       peer = next) {
+    next = peer->next;
+    peer_begin(peer);
+  }
+  for (gli_transport_peer *peer = set->leaving; peer != NULL; peer = next) {
+    next = peer->next;
+    peer_begin(peer);
   }
 }
 

@@ -45,6 +45,7 @@ typedef struct gli_transport_peer {
     };
     uint32_t pending_work; /* 0 if no flag above is set */
   };
+  bool begun;     /* gli_peers_begin has visited the pair */
   bool greeted;   /* the peer may know of this pair */
   bool checked;   /* messages have checksums */
   bool broken;    /* failed with `cause`; its connections must end */
