@@ -21,13 +21,17 @@
 #include "transport_shm/shm.h"
 
 static bool json = false, local = false, tuning = false;
-static int64_t ranks = 0;
+static int64_t ranks = 0, groups = 0, members = 0;
 static const char *transport = NULL;
 
 static const gli_option options[] = {
     {"json", 0, GLI_OPTION_FLAG, &json, NULL, "print one JSON object", 0, 0},
     {"local", 0, GLI_OPTION_FLAG, &local, NULL,
      "do not contact the other ranks of a job", 0, 0},
+    {"groups", 0, GLI_OPTION_INTEGER, &groups, "N",
+     "in a job: number of groups that each rank makes", 1, 100000},
+    {"members", 0, GLI_OPTION_INTEGER, &members, "M",
+     "with --groups: number of ranks of a group (8)", 1, 1 << 20},
     {"tuning", 0, GLI_OPTION_FLAG, &tuning, NULL,
      "print only the algorithms chosen, by bytes of the longest buffer", 0, 0},
     {"ranks", 0, GLI_OPTION_INTEGER, &ranks, "N",
@@ -39,7 +43,7 @@ static const gli_option options[] = {
 static const gli_command command = {
     .name = "info",
     .usage =
-        "gloo info [--json] [--local]\n"
+        "gloo info [--json] [--local | --groups N [--members M]]\n"
         "       gloo info --tuning [--local | --ranks N] [--transport NAME]",
     .about =
         "Prints the features of this build, the resources found on this host\n"
@@ -54,8 +58,14 @@ static const gli_command command = {
         "memory. To find out, every pair of ranks connects and exchanges\n"
         "messages over the transport of GLOO_TRANSPORT. Consecutive ranks "
         "with\n"
-        "the same result share a line: '0 with 2-3'. With --tuning, the ranks\n"
-        "of a job print the choices that follow from their measurements.\n",
+        "the same result share a line: '0 with 2-3'. Then it prints the "
+        "memory\n"
+        "of a rank, median and maximum, that the library has added: with its\n"
+        "context, with connections to all ranks, and with N groups. Memory is\n"
+        "anonymous and shared memory (proportional share; Linux). With "
+        "--tuning,\n"
+        "the ranks of a job print the choices that follow from their\n"
+        "measurements.\n",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
 };
@@ -296,7 +306,8 @@ static int print_all(const gli_launch *launch) {
   if (first && json) print_json(&out);
   if (first && !json) print_text();
   fflush(stdout);
-  if (launch->size > 1) status = gli_info_job(json ? &out : NULL);
+  const gli_info_groups wanted = {groups, members > 0 ? members : 8};
+  if (launch->size > 1) status = gli_info_job(&wanted, json ? &out : NULL);
   if (first && json) gli_json_close(&out);
   return status;
 }
@@ -360,11 +371,21 @@ int gli_tool_info(int argc, char **argv) {
     return gli_usage_error(&command, "%s requires --tuning",
                            ranks > 0 ? "--ranks" : "--transport");
   }
+  if (members > 0 && groups == 0)
+    return gli_usage_error(&command, "--members requires --groups");
+  if (groups > 0 && (tuning || local)) {
+    return gli_usage_error(&command, "--groups requires a job; remove %s",
+                           tuning ? "--tuning" : "--local");
+  }
   gli_launch launch = {.size = 1};
   gloo_error error;
   if (!local && gli_launch_read(&launch, &error) != GLOO_OK) {
     fprintf(stderr, "gloo info: %s\n", error.message);
     return GLI_EXIT_FAILED;
+  }
+  if (groups > 0 && launch.size <= 1) {
+    return gli_usage_error(&command,
+                           "--groups requires a job; start it with 'gloo run'");
   }
   if (!tuning) return print_all(&launch);
   if (launch.size > 1 && ranks == 0) return print_tuning_of_job();

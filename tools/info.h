@@ -8,11 +8,16 @@
 #include "core/json.h"
 #include "plan/builder.h"
 
-/* Prints, on rank 0, each rank's host and cores and how it waits, and for each
- * pair of ranks the transport and the reason why no better one is used. Every
- * rank of a job calls it. It makes every pair communicate. `out` is NULL for
- * text. Returns the exit status. */
-int gli_info_job(gli_json *out);
+/* Groups of consecutive ranks that each rank makes; `count` may be 0. */
+typedef struct gli_info_groups {
+  int64_t count, members;
+} gli_info_groups;
+
+/* Prints, on rank 0, each rank's host and cores and how it waits, for each pair
+ * of ranks the transport and the reason why no better one is used, and the
+ * memory of a rank. Every rank of a job calls it. It makes every pair
+ * communicate. `out` is NULL for text. Returns the exit status. */
+int gli_info_job(const gli_info_groups *groups, gli_json *out);
 
 /* The ranks for which choices are shown: those of a job, or `ranks` ranks on
  * one host. */

@@ -9,6 +9,7 @@
 #include "engine/engine.h"
 #include "gloo_c/gloo_c.h"
 #include "rendezvous/join/cores.h"
+#include "tools/own_memory.h"
 #include "tools/tools.h"
 
 /* Data that ranks exchange: of fixed size, without pointers. All hosts run the
@@ -22,9 +23,19 @@ typedef struct route {
   char through[32], why[GLI_WHY_BYTES];
 } route;
 
+/* Points at which a rank reads its memory. */
+enum { WITH_CONTEXT, WITH_PAIRS, WITH_GROUPS, POINTS };
+
+/* KiB of one rank: at the start, and above that at each point. */
+typedef struct memory {
+  uint32_t start, added[POINTS];
+} memory;
+
 typedef struct job {
   gloo_context *context;
   int rank, ranks;
+  gli_info_groups groups;
+  memory memory;
   gloo_error error;
   gli_json *out;
   char **lines; /* lines of the JSON object */
@@ -263,14 +274,94 @@ static bool show_routes(job *j) {
   return good;
 }
 
-int gli_info_job(gli_json *out) {
-  job j = {.out = out};
+/* ---- memory -------------------------------------------------------------- */
+
+/* Reads the memory while all ranks are at the same point: ranks share pages. */
+static bool read_memory(job *j, int point) {
+  if (gloo_barrier(j->context, NULL, &j->error) != GLOO_OK) return false;
+  uint32_t now = gli_own_memory_kib();
+  if (now > j->memory.start) j->memory.added[point] = now - j->memory.start;
+  return gloo_barrier(j->context, NULL, &j->error) == GLOO_OK;
+}
+
+/* Makes the groups, of ranks that differ from group to group, and uses each. */
+static bool make_groups(job *j, gloo_context **groups) {
+  for (int64_t i = 0; i < j->groups.count; i++) {
+    int64_t at = (j->rank + i) % j->ranks;
+    if (gloo_context_split(j->context, (int)(at / j->groups.members), j->rank,
+                           NULL, &groups[i], &j->error) != GLOO_OK ||
+        gloo_barrier(groups[i], NULL, &j->error) != GLOO_OK)
+      return false;
+  }
+  return true;
+}
+
+static bool add_groups(job *j) {
+  gloo_context **groups = calloc((size_t)j->groups.count, sizeof *groups);
+  bool good =
+      groups != NULL && make_groups(j, groups) && read_memory(j, WITH_GROUPS);
+  for (int64_t i = 0; groups != NULL && i < j->groups.count; i++)
+    gloo_context_destroy(groups[i]);
+  free(groups);
+  return good;
+}
+
+static int compare_kib(const void *a, const void *b) {
+  uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+  return (x > y) - (x < y);
+}
+
+/* Prints one line: the median of all ranks, and the most. */
+static bool print_memory(job *j, const char *who, const memory *all,
+                         int point) {
+  uint32_t *kib = calloc((size_t)j->ranks, sizeof *kib);
+  if (kib == NULL) return false;
+  for (int i = 0; i < j->ranks; i++) kib[i] = all[i].added[point];
+  qsort(kib, (size_t)j->ranks, sizeof *kib, compare_kib);
+  char what[96];
+  (void)snprintf(what, sizeof what, "%u KiB per rank, %u at most",
+                 (unsigned)kib[j->ranks / 2], (unsigned)kib[j->ranks - 1]);
+  put_line(j, who, all[0].start > 0 ? what : "not reported by this system");
+  free(kib);
+  return true;
+}
+
+static bool gather_memory(job *j) {
+  if (j->rank > 0) return send_bytes(j, 0, &j->memory, sizeof j->memory);
+  memory *all = calloc((size_t)j->ranks, sizeof *all);
+  bool good = all != NULL;
+  if (good) all[0] = j->memory;
+  for (int i = 1; good && i < j->ranks; i++)
+    good = recv_bytes(j, i, &all[i], sizeof all[i]);
+  char groups[112];
+  (void)snprintf(groups, sizeof groups, "%s of %d",
+                 gli_count((uint64_t)j->groups.count, "group").text,
+                 (int)j->groups.members);
+  put_heading(j, "memory");
+  good = good && print_memory(j, "context", all, WITH_CONTEXT) &&
+         print_memory(j, "all pairs", all, WITH_PAIRS) &&
+         (j->groups.count == 0 || print_memory(j, groups, all, WITH_GROUPS));
+  put_end(j, "memory");
+  free(all);
+  return good;
+}
+
+static bool show_memory(job *j) {
+  if (!read_memory(j, WITH_PAIRS)) return false;
+  if (j->groups.count > 0 && !add_groups(j)) return false;
+  return gather_memory(j);
+}
+
+int gli_info_job(const gli_info_groups *groups, gli_json *out) {
+  job j = {.groups = *groups, .memory.start = gli_own_memory_kib(), .out = out};
   const char *name = gli_environment_read("RANK");
   bool good = gloo_init(NULL, &j.context, &j.error) == GLOO_OK;
   if (good) {
     j.rank = gloo_context_rank(j.context);
     j.ranks = gloo_context_size(j.context);
-    good = show_places(&j) && show_routes(&j);
+    if (j.groups.members > j.ranks) j.groups.members = j.ranks;
+    good = read_memory(&j, WITH_CONTEXT) && show_places(&j) &&
+           show_routes(&j) && show_memory(&j);
     good = good && gloo_barrier(j.context, NULL, NULL) == GLOO_OK;
   }
   if (!good)

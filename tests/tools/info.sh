@@ -112,6 +112,22 @@ else
   skipped "ranks that lead sessions" "the system does not share out cores by session, or is not asked"
 fi
 
+# Memory, by line and rank: KiB of the middle rank.
+kib() { after memory | sed -n "s/^$1 \([0-9]*\) KiB per rank, [0-9]* at most$/\1/p"; }
+if has_linux; then
+  out=$("$gloo" run -n 64 -- gloo info --groups 100)
+  [ "$(kib context)" -gt 0 ] && [ "$(kib "all pairs")" -gt "$(kib context)" ] &&
+    [ "$(kib "100 groups of 8")" -gt "$(kib "all pairs")" ]
+  result "64 ranks: the memory of a rank, also with 100 groups of 8"
+else
+  skipped "the memory of a rank" "the system does not report it"
+fi
+out=$("$gloo" run -n 2 -- gloo info --groups 3)
+has "$(after memory)" "3 groups of 2 "
+result "groups have no more members than the job has ranks"
+equal "$("$gloo" info --groups 3 2>&1)" "gloo info: --groups requires a job; start it with 'gloo run'"
+result "--groups requires a job"
+
 "$gloo" run -n 3 -- gloo info --json > "$scratch/out"
 equal "$("$json" < "$scratch/out")" 1 && has "$(cat "$scratch/out")" '"pairs": ["0 with 1-2: '
 result "as one JSON object"
