@@ -7,6 +7,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdio.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "core/descriptor.h"
@@ -30,6 +31,12 @@ static void shm_accept_turn_away(gli_shm *t, int fd, gli_shm_say say,
         .version = GLI_SHM_VERSION, .say = say, .fds = {-1, -1}};
     (void)gli_shm_note_send(fd, &note);
   }
+}
+
+/* Closes the socket of a client. A forked child may have a copy. */
+static void shm_accept_close(int fd) {
+  (void)shutdown(fd, SHUT_RDWR);
+  close(fd);
 }
 
 static void shm_accept_refuse(gli_shm *t, gli_shm_half_open *half_open,
@@ -79,66 +86,68 @@ static gli_shm_pair *shm_accept_find(gli_shm *t, const gli_shm_note *hello,
   return (gli_shm_pair *)found;
 }
 
-static void shm_accept_deny(gli_shm *t, gli_shm_half_open *half_open,
-                            bool asks) {
+static void shm_accept_deny(gli_shm *t, int fd, bool asks) {
   const gli_shm_note note = {.version = GLI_SHM_VERSION,
                              .say = GLI_SHM_DENIED,
                              .asks = asks,
                              .fds = {-1, -1}};
-  (void)gli_shm_note_send(half_open->watch.fd, &note);
-  shm_accept_refuse(t, half_open, 0,
-                    asks ? "its job secret is different, or missing"
-                         : "the peer requires a job secret, but none is set on "
-                           "this rank (GLOO_JOB_SECRET)");
+  (void)gli_shm_note_send(fd, &note);
+  shm_accept_turn_away(t, fd, 0,
+                       asks ? "its job secret is different, or missing"
+                            : "the peer requires a job secret, but none is set "
+                              "on this rank (GLOO_JOB_SECRET)");
 }
 
-static void shm_accept_introduced(gli_shm *t, gli_shm_half_open *half_open,
-                                  gli_shm_note *hello) {
+/* Returns true if a pair took ownership of the socket. */
+static bool shm_accept_introduced(gli_shm *t, int fd, gli_shm_note *hello) {
   if (hello->version != GLI_SHM_VERSION) {
-    shm_accept_refuse(t, half_open, GLI_SHM_OTHER_VERSION,
-                      "it runs another version of the library");
-    return;
+    shm_accept_turn_away(t, fd, GLI_SHM_OTHER_VERSION,
+                         "it runs another version of the library");
+    return false;
   }
   if (hello->say != GLI_SHM_HELLO || hello->from == hello->to) {
-    shm_accept_refuse(t, half_open, 0, "it sent an invalid greeting");
-    return;
+    shm_accept_turn_away(t, fd, 0, "it sent an invalid greeting");
+    return false;
   }
   bool asks;
   gli_shm_say refusal = shm_accept_examine(t, hello, &asks);
   if (refusal == GLI_SHM_DENIED) {
-    shm_accept_deny(t, half_open, asks);
-    return;
+    shm_accept_deny(t, fd, asks);
+    return false;
   }
   gli_shm_pair *pair = NULL;
   if (refusal == 0) pair = shm_accept_find(t, hello, &refusal);
-  if (pair != NULL && pair->peer.asks && !asks) pair = NULL;
-  if (pair == NULL) {
-    shm_accept_refuse(t, half_open, refusal,
-                      refusal == GLI_SHM_LATER
-                          ? "its context is still being created on this rank"
-                      : refusal == GLI_SHM_DECLINED
-                          ? "this pair uses another transport"
-                          : "no context of this rank has its key and rank");
-    return;
-  }
-  /* The half-open connection gives up the socket, and the pair watches it. */
-  int socket = gli_watch_release(&half_open->watch);
-  if (!gli_shm_join(pair, hello, socket)) close(socket);
+  if (pair != NULL && (!pair->peer.asks || asks))
+    return gli_shm_join(pair, hello, fd);
+  shm_accept_turn_away(t, fd, refusal,
+                       refusal == GLI_SHM_LATER
+                           ? "its context is still being created on this rank"
+                       : refusal == GLI_SHM_DECLINED
+                           ? "this pair uses another transport"
+                           : "no context of this rank has its key and rank");
+  return false;
+}
+
+/* Handles the first note of a client, and takes ownership of the socket. */
+static void shm_accept_greeted(gli_shm *t, int fd, gli_shm_received got,
+                               gli_shm_note *note) {
+  bool joined = false;
+  if (got == GLI_SHM_GOT_NOTE)
+    joined = shm_accept_introduced(t, fd, note);
+  else
+    shm_accept_turn_away(t, fd, 0,
+                         got == GLI_SHM_GOT_END
+                             ? "it closed the connection without a greeting"
+                             : "it sent an invalid greeting");
+  gli_shm_note_close(note);
+  if (!joined) shm_accept_close(fd);
 }
 
 static void read_hello(gli_shm *t, gli_shm_half_open *half_open) {
   gli_shm_note note;
   gli_shm_received got = gli_shm_note_receive(half_open->watch.fd, &note);
   if (got == GLI_SHM_GOT_NOTHING) return;
-  if (got == GLI_SHM_GOT_END) {
-    shm_accept_refuse(t, half_open, 0,
-                      "it closed the connection without a greeting");
-  } else if (got == GLI_SHM_GOT_GARBAGE) {
-    shm_accept_refuse(t, half_open, 0, "it sent an invalid greeting");
-  } else {
-    shm_accept_introduced(t, half_open, &note);
-    gli_shm_note_close(&note);
-  }
+  shm_accept_greeted(t, gli_watch_release(&half_open->watch), got, &note);
 }
 
 static void shm_half_open_ready(void *owner, int events) {
@@ -229,6 +238,13 @@ static void shm_accept_welcome(gli_shm *t, int fd) {
     close(fd);
     return;
   }
+  gli_shm_note note;
+  gli_shm_received got = gli_shm_note_receive(fd, &note);
+  if (got != GLI_SHM_GOT_NOTHING) { /* most peers have sent their HELLO */
+    t->lacking_since_ns = 0;
+    shm_accept_greeted(t, fd, got, &note);
+    return;
+  }
   gli_shm_half_open *half_open = shm_accept_place(t, fd);
   half_open->until_ns = uv_hrtime() + half_open_limit_ns;
   if (!gli_shm_watch(t, &half_open->watch, fd, shm_half_open_ready,
@@ -243,7 +259,6 @@ static void shm_accept_welcome(gli_shm *t, int fd) {
   }
   t->lacking_since_ns = 0;
   gli_peers_schedule(&t->peers, half_open->until_ns);
-  read_hello(t, half_open); /* most peers have already sent their HELLO */
 }
 
 void gli_shm_listener_ready(void *owner, int events) {
