@@ -41,7 +41,8 @@ typedef struct gli_shm_note {
   uint32_t why;               /* DECLINED: errno, or 0 if unknown */
   uint32_t reads; /* ACCEPTED, CONFIRMED: 1 if the sender reads your memory */
   /* HELLO, ACCEPTED: address and value of a random number of the sender, by
-   * which the receiver tests whether it can read the sender's memory. */
+   * which the receiver tests whether it can read the sender's memory; 0 if it
+   * need not. */
   uint64_t proof_at, proof;
   uint32_t region; /* REGION, FORGET: id and size of the region */
   uint64_t region_bytes;

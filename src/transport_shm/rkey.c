@@ -35,7 +35,7 @@ enum { NOTES_MAX = 4 * GLI_SHM_REGIONS_MAX };
 
 gloo_status gli_shm_read_min(uint64_t *bytes, gloo_error *error) {
   const char *text = gli_environment_read("GLOO_SHM_READ");
-  *bytes = UINT64_MAX;
+  *bytes = GLI_SHM_READ_NEVER;
   if (text == NULL || strcmp(text, "never") == 0) return GLOO_OK;
   char *end;
   errno = 0;

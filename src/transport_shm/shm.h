@@ -91,7 +91,7 @@ struct gli_shm_pair {
   uint32_t sum, expected_sum; /* CRC32C of the payload */
 
   /* memory that rkeys name, see rkey.c */
-  uint64_t proof;               /* random number that the peer reads */
+  uint64_t proof; /* random number that the peer reads; 0 if it need not */
   gli_shm_foreign peer_process; /* process of the peer, and its proof */
   bool reads;    /* true if this rank can read all of the peer's memory */
   bool readable; /* true if the peer can read this rank's memory */
@@ -203,6 +203,7 @@ bool gli_shm_lingering(const gli_shm *t);
 void gli_shm_linger_check(gli_shm_pair *pair, uint64_t now_ns);
 
 /* rkey.c */
+#define GLI_SHM_READ_NEVER UINT64_MAX
 /* Gets the length from which on a peer reads ordinary memory directly, instead
  * of receiving it through a ring: GLOO_SHM_READ, by default never. */
 gloo_status gli_shm_read_min(uint64_t *bytes, gloo_error *error);

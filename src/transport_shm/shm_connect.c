@@ -98,7 +98,7 @@ static gli_shm_note shm_connect_offer(const gli_shm_pair *pair,
       .data_bytes = pair->out.data_bytes,
       .chunk = pair->out.chunk,
       .reads = pair->reads,
-      .proof_at = (uint64_t)(uintptr_t)&pair->proof,
+      .proof_at = pair->proof != 0 ? (uint64_t)(uintptr_t)&pair->proof : 0,
       .proof = pair->proof,
       .fds = {pair->out.fd, t->page_fd},
   };
@@ -156,10 +156,12 @@ static int map_all(gli_shm_pair *pair, gli_shm_note *note) {
   return 0;
 }
 
-/* Tests whether the kernel lets this process read the peer's memory. */
+/* Tests whether the kernel lets this process read the memory of a peer that
+ * wants it to. */
 static void shm_connect_probe(gli_shm_pair *pair, const gli_shm_note *note,
                               int socket) {
   uint8_t none;
+  if (note->proof_at == 0) return;
   pair->peer_process =
       (gli_shm_foreign){gli_shm_peer_pid(socket), note->proof_at, note->proof};
   int code = gli_shm_foreign_read(&pair->peer_process, 0, &none, 0);
