@@ -22,7 +22,7 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
-enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW, BLOCK = 512 };
+enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW, BLOCK = 512, MUCH = 4096 };
 
 /* Limits of fallocate: attempts before giving up, and bytes per call. */
 enum { TRIES = 100 };
@@ -33,38 +33,40 @@ static const size_t huge_bytes = (size_t)2 << 20;
 
 /* ---- making -------------------------------------------------------------- */
 
-/* Returns the memory left, and counts `bytes` as taken. The last reading is
- * reused for 10 ms, and while the taken bytes are at most a thousandth of it,
- * because a process that sets up many connections asks for each. */
-static uint64_t left_for(size_t bytes) {
-  static _Atomic uint64_t left, taken;
-  static _Atomic int64_t until_ns;
+/* Returns the memory left for `bytes`, of which `taken` are taken now. The last
+ * reading is reused while all taken bytes are at most a thousandth of it, for
+ * 10 ms, or for a second if it is MUCH times `bytes`: a process that sets up
+ * many connections asks for each, and a reading opens several files. */
+static uint64_t left_for(uint64_t bytes, uint64_t taken) {
+  static _Atomic uint64_t left, taken_since;
+  static _Atomic int64_t read_ns;
   struct timespec now;
   (void)clock_gettime(CLOCK_MONOTONIC, &now);
   int64_t now_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
   uint64_t known = atomic_load(&left);
-  uint64_t all = atomic_fetch_add(&taken, bytes) + bytes;
-  if (now_ns < atomic_load(&until_ns) && all >= bytes && all <= known / 1000)
+  uint64_t all = atomic_fetch_add(&taken_since, taken) + taken;
+  int64_t fresh_ns = known / MUCH >= bytes ? 1000000000 : 10000000;
+  if (now_ns - atomic_load(&read_ns) < fresh_ns && all >= taken &&
+      all <= known / 1000)
     return known - all;
   known = gli_memory_left();
   atomic_store(&left, known);
-  atomic_store(&taken, bytes);
-  atomic_store(&until_ns, now_ns + 10000000);
+  atomic_store(&taken_since, taken);
+  atomic_store(&read_ns, now_ns);
   return known;
 }
 
 /* Checks limits in advance: exceeding the limit on file sizes raises a signal,
  * and exceeding that of the machine or a control group kills a process. */
-static int check_limits(size_t bytes, unsigned most_percent,
-                        const char **what) {
+static int check_limits(const gli_sealed_want *want, const char **what) {
   struct rlimit limit;
   *what = "RLIMIT_FSIZE is too low";
   if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
-      limit.rlim_cur < bytes)
+      limit.rlim_cur < want->bytes)
     return EFBIG;
   *what = "too little memory is left on this host or in its control group";
-  uint64_t left = left_for(bytes);
-  return bytes <= left / 100 * most_percent ? 0 : ENOMEM;
+  uint64_t left = left_for(want->bytes, want->reserved);
+  return want->bytes <= left / 100 * want->most_percent ? 0 : ENOMEM;
 }
 
 static int size_and_seal(int fd, size_t bytes) {
@@ -141,7 +143,9 @@ static int sealed_fill(int fd, size_t bytes, size_t reserved, void **memory,
     gli_sealed_unmap(*memory, bytes);
     return code;
   }
-  gli_sealed_populate(*memory, reserved);
+  /* The first access populates a single page as fast. */
+  if (reserved > (size_t)sysconf(_SC_PAGESIZE))
+    gli_sealed_populate(*memory, reserved);
   return 0;
 }
 
@@ -157,7 +161,7 @@ static bool leaves_fds(int fd, unsigned spare_percent) {
 
 int gli_sealed_make(const gli_sealed_want *want, int *fd, void **memory,
                     const char **what) {
-  int code = check_limits(want->bytes, want->most_percent, what);
+  int code = check_limits(want, what);
   if (code != 0) return code;
   *what = "memfd_create";
   int made =
@@ -175,13 +179,15 @@ int gli_sealed_make(const gli_sealed_want *want, int *fd, void **memory,
   return 0;
 }
 
-int gli_sealed_reserve_rest(const gli_sealed_want *want, int fd, void *memory) {
+int gli_sealed_reserve(int fd, void *memory, size_t from, size_t until,
+                       unsigned most_percent) {
   const char *what;
-  size_t rest = want->bytes - want->reserved;
-  int code = check_limits(rest, want->most_percent, &what);
-  if (code == 0) code = sealed_reserve(fd, want->reserved, want->bytes);
+  const gli_sealed_want want = {
+      .bytes = until, .reserved = until - from, .most_percent = most_percent};
+  int code = check_limits(&want, &what);
+  if (code == 0) code = sealed_reserve(fd, from, until);
   if (code != 0) return code;
-  gli_sealed_populate((uint8_t *)memory + want->reserved, rest);
+  gli_sealed_populate((uint8_t *)memory + from, until - from);
   return 0;
 }
 

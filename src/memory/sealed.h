@@ -23,9 +23,10 @@ typedef struct gli_sealed_want {
 int gli_sealed_make(const gli_sealed_want *want, int *fd, void **memory,
                     const char **what);
 
-/* Reserves the rest of memory from gli_sealed_make, which is mapped at
- * `memory`. */
-int gli_sealed_reserve_rest(const gli_sealed_want *want, int fd, void *memory);
+/* Reserves the bytes [from, until) of memory from gli_sealed_make, which is
+ * mapped at `memory`. `most_percent` is that of gli_sealed_want. */
+int gli_sealed_reserve(int fd, void *memory, size_t from, size_t until,
+                       unsigned most_percent);
 
 /* Checks that `fd` is sealed memory of exactly this size, with at least
  * `reserved` bytes of pages. Returns EINVAL if not. */

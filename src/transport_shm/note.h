@@ -9,7 +9,7 @@
 
 #include "security/trust.h"
 
-#define GLI_SHM_VERSION 11
+#define GLI_SHM_VERSION 12
 
 typedef enum gli_shm_say {
   GLI_SHM_HELLO = 1, /* requests a pair; carries GLI_SHM_FDS descriptors */

@@ -10,8 +10,8 @@
  *
  * Memory. Each pair costs a rank one ring. The first rings are large, later
  * ones smaller (gli_shm_data_for), and beyond GLI_SHM_MEMORY_MAX pairs are
- * declined. Opening a pair reserves only the part of its ring that short
- * messages need; the first longer message reserves the rest (shm_ring.h).
+ * declined. Opening a pair reserves the first page of its ring, and messages
+ * reserve the rest as they need it (gli_shm_out_begin).
  *
  * transport/peer.h describes how pairs fail and end. */
 #ifndef GLI_TRANSPORT_SHM_SHM_H

@@ -141,9 +141,8 @@ static int map_all(gli_shm_pair *pair, gli_shm_note *note) {
       gli_shm_memory_adopt(note->fds[GLI_SHM_FD_PAGE], GLI_SHM_PAGE_BYTES,
                            GLI_SHM_PAGE_BYTES, &page);
   if (code != 0) return code;
-  code = gli_shm_memory_adopt(
-      note->fds[GLI_SHM_FD_RING], bytes,
-      gli_shm_ring_reserved(note->data_bytes, note->chunk), &memory);
+  code = gli_shm_memory_adopt(note->fds[GLI_SHM_FD_RING], bytes,
+                              GLI_SHM_FIRST_BYTES, &memory);
   if (code != 0) {
     gli_shm_memory_drop(page, GLI_SHM_PAGE_BYTES);
     return code;

@@ -34,18 +34,13 @@ static int make_ring(gli_shm_pair *pair, const char **what) {
   gli_shm_out *out = &pair->out;
   uint32_t data = gli_shm_data_for(t->memory_bytes);
   if (data == 0) return ENOSPC;
-  size_t bytes = gli_shm_ring_bytes(data);
+  int fd;
   void *memory;
-  uint32_t chunk = gli_shm_chunk_for(data);
-  size_t reserved = gli_shm_ring_reserved(data, chunk);
-  int code = gli_shm_memory_make(bytes, reserved, &out->fd, &memory, what);
+  int code = gli_shm_memory_make(gli_shm_ring_bytes(data), GLI_SHM_FIRST_BYTES,
+                                 &fd, &memory, what);
   if (code != 0) return code;
-  out->memory = memory;
-  out->bytes = bytes;
-  out->data_bytes = data;
-  out->chunk = chunk;
-  out->unreserved = (uint32_t)(bytes - reserved);
-  t->memory_bytes += bytes;
+  gli_shm_out_begin(out, fd, memory, data);
+  t->memory_bytes += out->bytes;
   return 0;
 }
 

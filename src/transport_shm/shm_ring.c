@@ -11,11 +11,6 @@ size_t gli_shm_ring_bytes(uint32_t data_bytes) {
   return offsetof(gli_shm_memory, data) + data_bytes;
 }
 
-size_t gli_shm_ring_reserved(uint32_t data_bytes, uint32_t chunk) {
-  uint64_t near = GLI_SHM_NEAR + chunk;
-  return gli_shm_ring_bytes(near < data_bytes ? (uint32_t)near : data_bytes);
-}
-
 /* Returns the position of the next `bytes`, which never passes the end. */
 static uint64_t shm_ring_place(uint64_t at, uint32_t data_bytes, size_t bytes) {
   uint64_t left = data_bytes - at % data_bytes;
@@ -35,12 +30,89 @@ static size_t shm_ring_least(uint64_t a, uint64_t b) {
   return (size_t)(a < b ? a : b);
 }
 
+/* ---- pages --------------------------------------------------------------- */
+
+/* Records that all bytes of the data part before `ready` have pages. */
+static void shm_ring_set_ready(gli_shm_out *out, uint32_t ready) {
+  uint32_t near = ready > out->chunk ? ready - out->chunk : 0;
+  out->unreserved = out->data_bytes - ready;
+  out->far_from = near < GLI_SHM_NEAR && out->unreserved != 0
+                      ? near
+                      : (uint32_t)GLI_SHM_NEAR;
+}
+
+void gli_shm_out_begin(gli_shm_out *out, int fd, void *memory,
+                       uint32_t data_bytes) {
+  out->fd = fd;
+  out->memory = memory;
+  out->bytes = gli_shm_ring_bytes(data_bytes);
+  out->data_bytes = data_bytes;
+  out->chunk = gli_shm_chunk_for(data_bytes);
+  out->few_slots = GLI_SHM_FIRST_SLOTS < GLI_SHM_SLOTS;
+  out->slots_until = out->few_slots ? GLI_SHM_FIRST_SLOTS - 1 : GLI_SHM_SLOTS;
+  shm_ring_set_ready(out, 0);
+}
+
+/* Makes pages without which no further record can be written. */
+static bool shm_ring_must_have(gli_shm_out *out, size_t from, size_t until) {
+  int code = gli_shm_memory_grow(out->fd, out->memory, from, until, true);
+  if (code == 0) return true;
+  out->lack = code;
+  out->broken = true;
+  return false;
+}
+
+/* Extends the slots that may be written. A receiver looks at the slot after its
+ * last record, whose page must exist by then: the sender makes it before it
+ * writes the last slot of the first page. */
+static void shm_ring_extend_slots(gli_shm_out *out, uint32_t slots_seen) {
+  size_t end = offsetof(gli_shm_memory, data);
+  if (out->few_slots && (out->next != out->slots_until ||
+                         !shm_ring_must_have(out, GLI_SHM_FIRST_BYTES, end)))
+    return;
+  out->few_slots = false;
+  out->slots_until = slots_seen + GLI_SHM_SLOTS;
+}
+
+/* Returns the size with pages that the data part grows to, for a chunk that
+ * ends at `end`: twice as much, up to the bytes that ranks on shared processors
+ * use in turn with the chunk that begins in them, and then everything. */
+static uint32_t shm_ring_grown(const gli_shm_out *out, uint64_t end) {
+  uint64_t turn = GLI_SHM_NEAR + out->chunk;
+  uint64_t grown = 2 * ((uint64_t)out->data_bytes - out->unreserved);
+  if (end > turn) return out->data_bytes;
+  if (grown < end) grown = end;
+  grown = (grown + GLI_SHM_FIRST_BYTES - 1) / GLI_SHM_FIRST_BYTES *
+          GLI_SHM_FIRST_BYTES;
+  if (grown > turn) grown = turn;
+  return (uint32_t)shm_ring_least(grown, out->data_bytes);
+}
+
+/* Returns true if the chunk has pages; may make them. Without, the ring goes on
+ * with a shorter data part, unless that has no room for the chunk at all. */
+static bool has_pages(gli_shm_out *out, uint64_t from, size_t bytes) {
+  uint32_t ready = out->data_bytes - out->unreserved;
+  uint64_t end = from % out->data_bytes + bytes;
+  if (end <= ready) return true;
+  size_t data = offsetof(gli_shm_memory, data);
+  uint32_t grown = shm_ring_grown(out, end);
+  if (bytes > ready) {
+    if (!shm_ring_must_have(out, data + ready, data + grown)) return false;
+  } else if (out->stays_unreserved ||
+             gli_shm_memory_grow(out->fd, out->memory, data + ready,
+                                 data + grown, false) != 0) {
+    out->stays_unreserved = true;
+    return false;
+  }
+  shm_ring_set_ready(out, grown);
+  return true;
+}
+
 /* ---- sending ------------------------------------------------------------- */
 
 static bool shm_ring_fits(const gli_shm_out *out, uint64_t end) {
-  uint32_t slots = atomic_load_explicit(&out->slots_seen, memory_order_relaxed);
   uint64_t bytes = atomic_load_explicit(&out->bytes_seen, memory_order_relaxed);
-  return out->next - slots < GLI_SHM_SLOTS && end - bytes <= out->data_bytes;
+  return out->next != out->slots_until && end - bytes <= out->data_bytes;
 }
 
 /* Reads the receiver's counters, which only grow, up to the sender's. */
@@ -59,6 +131,7 @@ GLI_INLINE void look(gli_shm_out *out) {
   }
   atomic_store_explicit(&out->slots_seen, slots, memory_order_relaxed);
   atomic_store_explicit(&out->bytes_seen, bytes, memory_order_relaxed);
+  shm_ring_extend_slots(out, slots);
 }
 
 bool gli_shm_room_made(gli_shm_out *out) {
@@ -142,40 +215,30 @@ static bool all_is_read(gli_shm_out *out) {
          out->at;
 }
 
-/* Returns true if the chunk has pages; may reserve the rest of the ring. */
-static bool is_reserved(gli_shm_out *out, uint64_t from, size_t bytes) {
-  if (from % out->data_bytes + bytes <= out->data_bytes - out->unreserved)
-    return true;
-  if (out->stays_unreserved) return false;
-  if (gli_shm_memory_reserve_rest(out->bytes, out->bytes - out->unreserved,
-                                  out->fd, out->memory) == 0)
-    out->unreserved = 0;
-  else
-    out->stays_unreserved = true;
-  return !out->stays_unreserved;
-}
-
 #define NOWHERE UINT64_MAX
 
 /* Returns true if place_far has to choose the position of the next chunk. */
 static inline bool is_far(const gli_shm_out *out) {
   uint64_t used = out->at % out->data_bytes;
-  return used >= GLI_SHM_NEAR &&
+  return used >= out->far_from &&
          (used >= out->turn_bytes || out->unreserved != 0);
 }
 
-/* Returns the position of a chunk beyond the first GLI_SHM_NEAR bytes, or
- * NOWHERE if it has to wait. If the receiver has read everything, this is the
- * start for a head beyond `turn_bytes`, to stay in the nearest caches, and for
- * any chunk whose next position has no pages. Reading the counters costs a
- * cache miss, so it happens once per GLI_SHM_NEAR bytes. */
+/* Returns the position of a chunk beyond the first GLI_SHM_NEAR bytes or the
+ * pages that exist, or NOWHERE if it has to wait. If the receiver has read
+ * everything, this is the start for a head beyond `turn_bytes`, to stay in the
+ * nearest caches, and for any chunk that gets no pages at its next position.
+ * Reading the counters costs a cache miss, so it happens once per GLI_SHM_NEAR
+ * bytes. */
 GLI_APART static uint64_t place_far(gli_shm_out *out, bool is_head,
                                     size_t bytes) {
   uint64_t next = shm_ring_place(out->at, out->data_bytes, bytes);
-  bool prefers = is_head && out->at % out->data_bytes >= out->turn_bytes;
-  if (!prefers && is_reserved(out, next, bytes)) return next;
+  uint64_t used = out->at % out->data_bytes;
+  bool prefers = is_head && used >= GLI_SHM_NEAR && used >= out->turn_bytes;
+  if (!prefers && has_pages(out, next, bytes)) return next;
+  if (out->broken) return NOWHERE;
   if (all_is_read(out)) return start_after(out->at, out->data_bytes);
-  return is_reserved(out, next, bytes) ? next : NOWHERE;
+  return has_pages(out, next, bytes) ? next : NOWHERE;
 }
 
 /* Returns the position of the next chunk, or NOWHERE if it has to wait. */

@@ -103,7 +103,8 @@ _Static_assert(offsetof(gli_header, number) == 28, "see flag.before");
 _Static_assert(offsetof(gli_header, operation) == 32, "it follows");
 
 /* Shared memory, followed by the data part. The two sides write to lines that
- * are far enough apart even if the processor fetches lines in pairs. */
+ * are far enough apart even if the processor fetches lines in pairs. The first
+ * page ends within the slots, see gli_shm_out_begin. */
 typedef struct gli_shm_memory {
   _Alignas(256) _Atomic uint32_t wants;   /* by the sender: waits for room */
   _Alignas(256) _Atomic uint32_t revoked; /* see gli_shm_revoke */
@@ -111,9 +112,15 @@ typedef struct gli_shm_memory {
       gli_shared_copy shared_copy[GLI_SHARED_COPIES]; /* each holds an rkey */
   _Alignas(256) _Atomic uint32_t slots_taken;         /* by the receiver */
   _Atomic uint64_t bytes_taken;
-  _Alignas(4096) gli_shm_slot slots[GLI_SHM_SLOTS];
+  _Alignas(256) gli_shm_slot slots[GLI_SHM_SLOTS];
   _Alignas(4096) uint8_t data[];
 } gli_shm_memory;
+
+/* Part of a ring that has pages from the start, and the slots in it. */
+#define GLI_SHM_FIRST_BYTES ((size_t)4096)
+#define GLI_SHM_FIRST_SLOTS                                             \
+  ((uint32_t)((GLI_SHM_FIRST_BYTES - offsetof(gli_shm_memory, slots)) / \
+              GLI_SHM_LINE))
 
 /* Page of an end point, which it shares with all peers. */
 typedef struct gli_shm_page {
@@ -130,17 +137,23 @@ typedef struct gli_shm_out {
   gli_shm_memory *memory;
   size_t bytes; /* size of the mapping */
   int fd;       /* descriptor of the memory; -1 if none */
-  /* Bytes at the end of the data part that have no pages yet: most pairs never
-   * have a message that needs them, and making pages is the slow part of
-   * opening a pair. */
+  /* Pages that do not exist yet (shm_ring.c): bytes at the end of the data
+   * part, and all slots but the first GLI_SHM_FIRST_SLOTS if `few_slots`. */
   uint32_t unreserved;
-  bool stays_unreserved; /* true if reserving them failed */
+  bool few_slots;
+  bool stays_unreserved; /* true if making pages failed: the data part remains
+                            as short as it is */
+  uint32_t far_from;     /* offset from which place_far chooses positions */
   uint32_t data_bytes, chunk;
   uint32_t next;               /* number of records written */
+  uint32_t slots_until;        /* `next` at which the slots known to be free
+                                  and to have pages end */
   _Atomic uint32_t slots_seen; /* counters as last read */
   _Atomic uint64_t bytes_seen;
   uint64_t at;  /* position in the data part, counted as if it were endless */
-  bool broken;  /* true if the receiver's counters were invalid */
+  bool broken;  /* true if no record can follow: the receiver's counters were
+                  invalid, or `lack` */
+  int lack;     /* errno of a lack of memory for pages; 0 if none */
   bool checked; /* true if messages have checksums */
   uint32_t turn_bytes;         /* bytes used in turn, see gli_shm_spread */
   gli_store_policy copiers[2]; /* for short and for long chunks */
@@ -167,9 +180,11 @@ static inline uint32_t gli_shm_chunk_for(uint32_t data_bytes) {
 /* Returns the size of a ring with this data part. */
 size_t gli_shm_ring_bytes(uint32_t data_bytes);
 
-/* Returns the size of the part reserved from the start: the bytes that ranks on
- * shared processors use in turn, and the chunk that begins in them. */
-size_t gli_shm_ring_reserved(uint32_t data_bytes, uint32_t chunk);
+/* Begins a ring in new memory, whose first GLI_SHM_FIRST_BYTES have pages. The
+ * sender makes the others before their first use: the slots together, and the
+ * data part in doubling steps. */
+void gli_shm_out_begin(gli_shm_out *out, int fd, void *memory,
+                       uint32_t data_bytes);
 
 /* Sets the number of bytes of the data part that are used in turn. `rings` is
  * the number of rings that the process writes to. Called periodically.
@@ -184,7 +199,7 @@ void gli_shm_spread(gli_shm_out *out, size_t rings, bool oversubscribed);
 /* Writes as much of a message as there is room for. `progress` is 0 initially,
  * and belongs to this function until it returns true: the message is then in
  * the ring, and the request may be freed. Writes the header's `mark`. Sets
- * out->broken if the receiver misbehaves. */
+ * out->broken if the receiver misbehaves, or memory is lacking. */
 bool gli_shm_put(gli_shm_out *out, gli_header *header, const uint8_t *payload,
                  uint64_t *progress);
 /* Behaves like gli_shm_put, with checksums (CRC32C). The slot's inline bytes

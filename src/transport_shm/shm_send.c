@@ -12,7 +12,12 @@
 #include "core/hints.h"
 #include "transport_shm/shm.h"
 
-static void shm_send_nonsense(gli_shm_pair *pair) {
+/* Breaks the pair whose ring takes no further record. */
+static void shm_send_broken(gli_shm_pair *pair) {
+  if (pair->out.lack != 0) {
+    gli_peer_fail_resource(&pair->peer, pair->out.lack);
+    return;
+  }
   gli_peer_break(&pair->peer, GLOO_ERR_PROTOCOL,
                  "rank %u corrupted the shared memory: its read position is "
                  "beyond the data written",
@@ -26,7 +31,7 @@ static bool shm_send_put(gli_shm_pair *pair, gli_send_request *request) {
   bool all = put_in(&pair->out, &request->header, request->payload,
                     &request->private_);
   if (pair->out.next != before && gli_shm_peer_sleeps(pair)) gli_shm_ring(pair);
-  if (pair->out.broken) shm_send_nonsense(pair);
+  if (pair->out.broken) shm_send_broken(pair);
   return all;
 }
 
@@ -34,7 +39,7 @@ static bool shm_send_put(gli_shm_pair *pair, gli_send_request *request) {
 GLI_APART static bool send_longer(gli_shm_pair *pair, gli_header *header,
                                   const void *payload) {
   if (!gli_shm_put_one(&pair->out, header, payload)) {
-    if (pair->out.broken) shm_send_nonsense(pair);
+    if (pair->out.broken) shm_send_broken(pair);
     return false;
   }
   if (gli_shm_peer_sleeps(pair)) gli_shm_ring(pair);

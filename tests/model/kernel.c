@@ -182,9 +182,9 @@ void gli_shm_map_cache_empty(gli_shm_map_cache *map_cache) {
   (void)map_cache;
 }
 
-int gli_shm_memory_reserve_rest(size_t bytes, size_t reserved, int fd,
-                                void *memory) {
-  (void)bytes, (void)reserved, (void)fd, (void)memory;
+int gli_shm_memory_grow(int fd, void *memory, size_t from, size_t until,
+                        bool must) {
+  (void)fd, (void)memory, (void)from, (void)until, (void)must;
   return 1; /* out of memory */
 }
 

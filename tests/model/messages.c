@@ -86,7 +86,9 @@ gli_shm_out ring_out(gli_shm_memory *memory, uint32_t data_bytes,
                        .bytes = gli_shm_ring_bytes(data_bytes),
                        .data_bytes = data_bytes,
                        .chunk = chunk,
+                       .far_from = GLI_SHM_NEAR,
                        .next = first,
+                       .slots_until = first + GLI_SHM_SLOTS,
                        .slots_seen = first};
 }
 

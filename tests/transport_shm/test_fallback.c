@@ -111,6 +111,27 @@ static void no_memory_is_an_error_without_an_alternative(void **state) {
   ends_close(ends);
 }
 
+/* A ring makes its pages when messages need them. */
+static void no_memory_for_a_message_is_an_error_of_its_sender(void **state) {
+  (void)state;
+  end ends[2];
+  ends_open(ends, &gli_transport_shm);
+  connect_end(&ends[0]);
+  end_send(&ends[0], "short");
+  ends_until(ends, &ends[1].n_received, 1);
+  forbid_memory(true);
+  end_send(&ends[0], "a message that does not fit a slot");
+  ends_until(ends, &ends[0].n_failed, 1);
+  forbid_memory(false);
+  assert_int_equal(ends[0].cause.rank, 0);
+  assert_non_null(
+      strstr(ends[0].cause.message, "no shared memory with rank 1"));
+  ends_until(ends, &ends[1].n_failed, 1);
+  assert_int_equal(ends[1].n_received, 1);
+  assert_int_equal(ends[1].cause.rank, 0);
+  ends_close(ends);
+}
+
 static void who_begins_has_no_memory(void **state) {
   scene *s = *state;
   forbid_memory(true);
@@ -256,6 +277,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(ranks_of_one_host_share_memory),
       cmocka_unit_test(no_memory_is_an_error_without_an_alternative),
+      cmocka_unit_test(no_memory_for_a_message_is_an_error_of_its_sender),
       TEST(who_begins_has_no_memory),
       TEST(who_begins_second_has_no_memory),
       TEST(who_is_asked_has_no_memory),

@@ -57,8 +57,7 @@ static void take_offer(scene *s, const gli_shm_note *answer) {
   s->ring_bytes = gli_shm_ring_bytes(answer->data_bytes);
   void *memory;
   assert_int_equal(gli_sealed_check(answer->fds[GLI_SHM_FD_RING], s->ring_bytes,
-                                    gli_shm_ring_reserved(answer->data_bytes,
-                                                          answer->chunk)),
+                                    GLI_SHM_FIRST_BYTES),
                    0);
   assert_int_equal(gli_sealed_check(answer->fds[GLI_SHM_FD_PAGE],
                                     GLI_SHM_PAGE_BYTES, GLI_SHM_PAGE_BYTES),
