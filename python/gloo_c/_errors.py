@@ -146,6 +146,10 @@ KINDS: dict[int, type[GlooError]] = {
     lib.GLOO_ERR_AUTH: AuthError,
 }
 
+# Statuses of refused calls, after which a context remains usable.
+REFUSED = frozenset(status for status, kind in KINDS.items()
+                    if kind in (ArgumentError, UnsupportedError, NotFoundError))
+
 _ERROR = ffi.typeof("gloo_error *")
 _pool: list[Any] = []
 

@@ -19,8 +19,8 @@ GLOO_C_REPLACE_GLOO=1. `restore_gloo` undoes it, and `is_gloo_c` says which of t
 
 Errors are BackendError, which is a torch.distributed.DistBackendError and a gloo_c.GlooError: it
 has the rank, the status and the cause. In a future, or a backward pass, PyTorch turns it into a
-RuntimeError with its text. `error` returns the error that broke the group, and `shrink` creates a
-new default group of the surviving ranks.
+RuntimeError with its text. `error` returns the error that broke the group, `shrink` creates a new
+default group of the surviving ranks, and `grow` and `join` one with new ranks.
 
 Synchronous calls return when this rank is done, and only the calling thread takes part in them.
 Futures are completed, and their callbacks called, by threads of this module."""
@@ -28,11 +28,12 @@ Futures are completed, and their callbacks called, by threads of this module."""
 from ._calls import BACKEND
 from ._errors import ArgumentError, BackendError
 from ._group import Group, register
+from ._grow import grow, join
 from ._replace import gloo_is_replaced, is_gloo_c, replace_gloo, replace_if_asked, restore_gloo
 from ._shrink import error, shrink
 
 register()
 replace_if_asked()
 
-__all__ = ["ArgumentError", "BACKEND", "BackendError", "Group", "error", "gloo_is_replaced", "is_gloo_c",
-           "replace_gloo", "restore_gloo", "shrink"]
+__all__ = ["ArgumentError", "BACKEND", "BackendError", "Group", "error", "gloo_is_replaced", "grow",
+           "is_gloo_c", "join", "replace_gloo", "restore_gloo", "shrink"]

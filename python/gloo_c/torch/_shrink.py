@@ -11,7 +11,7 @@ from torch._C._distributed_c10d import HashStore, Store, TCPStore
 
 from .._binding import lib
 from .._context import Context
-from .._errors import GlooError
+from .._errors import REFUSED, GlooError
 from ._calls import BACKEND, contexts
 from ._errors import BackendError, backend_error
 from ._group import Operations
@@ -32,7 +32,7 @@ def error() -> BackendError | None:
             first = context.error()
         except ValueError:  # it is closed
             continue
-        if first is not None:
+        if first is not None and first.status not in REFUSED:
             return backend_error(first)
     return None
 
@@ -50,22 +50,34 @@ def shrink(*, timeout: timedelta | None = None, ranks_min: int = 0) -> dist.Proc
 
     Raises BackendError if the others continue without this rank (its cause_name is GLOO_ERR_STALE),
     or too few are left (GLOO_ERR_PEER)."""
-    world: Any = dist.group.WORLD
-    if not isinstance(world, Operations):
-        raise TypeError(f"gloo_c.torch.shrink: the default process group is not one of the backend "
-                        f"'{BACKEND}' alone, but {type(world).__name__}")
+    world = default_group("shrink")
     limit = None if timeout is None or timeout < _ZERO else timeout.total_seconds()
     _end_all_but(world._context)
     try:
         left = world._context.shrink(timeout=limit, ranks_min=ranks_min)
     except GlooError as failure:
         raise backend_error(failure) from failure.__cause__
-    left, store = _met(left, limit, ranks_min)
+    return replace(world, *met(left, limit, ranks_min))
+
+
+# ---- shared with grow and join --------------------------------------------------------------------
+
+def default_group(caller: str) -> Operations:
+    """Returns the default group, which must be one of this backend."""
+    world: Any = dist.group.WORLD
+    if not isinstance(world, Operations):
+        raise TypeError(f"gloo_c.torch.{caller}: the default process group is not one of the backend "
+                        f"'{BACKEND}' alone, but {type(world).__name__}")
+    return world
+
+
+def replace(world: Operations, context: Context, store: Store) -> dist.ProcessGroup:
+    """Replaces the default group by one of this context."""
     store.set_timeout(world._timeout)
     backend = dist.get_backend() if gloo_is_replaced() else BACKEND
     dist.destroy_process_group()
-    dist.init_process_group(backend, store=store, rank=left.rank, world_size=left.size,
-                            timeout=world._timeout, pg_options=left)
+    dist.init_process_group(backend, store=store, rank=context.rank, world_size=context.size,
+                            timeout=world._timeout, pg_options=context)
     return cast(dist.ProcessGroup, dist.group.WORLD)
 
 
@@ -81,9 +93,9 @@ def _end_all_but(context: Context) -> None:
             pass
 
 
-def _met(left: Context, limit: float | None, ranks_min: int) -> tuple[Context, Store]:
-    """Returns the context and a store that all its ranks have reached. If one has died meanwhile,
-    they shrink again."""
+def met(left: Context, limit: float | None, ranks_min: int) -> tuple[Context, Store]:
+    """Returns the context, and a store for PyTorch that all its ranks have reached. If one has died
+    meanwhile, they shrink again."""
     while True:
         try:
             return left, _new_store(left)
