@@ -23,10 +23,11 @@ export GLOO_JOB_SECRET
 "$gloo" store --port 0 >"$scratch/store" 2>&1 &
 processes+=($!)
 wait_for 'tcp://' "$scratch/store"
-store=$(grep -o 'tcp://[^ ]*' "$scratch/store" | head -n 1)
+GLOO_STORE=$(grep -o 'tcp://[^ ]*' "$scratch/store" | head -n 1)
+export GLOO_STORE
 
 : >"$scratch/job"
-"$gloo" run -n 4 --min-ranks 1 -- "$elastic" "$store" >>"$scratch/job" 2>&1 &
+"$gloo" run -n 4 --min-ranks 1 -- "$elastic" >>"$scratch/job" 2>&1 &
 job=$!
 processes+=("$job")
 tail -n +1 -f "$scratch/job" &
@@ -38,7 +39,7 @@ echo "== killing process $victim, which is rank 2"
 kill -9 "$victim"
 wait_for ', 3 ranks: loss' "$scratch/job"
 echo "== starting a new one"
-"$elastic" "$store" join >>"$scratch/job" 2>&1 &
+GLOO_JOIN=1 "$elastic" >>"$scratch/job" 2>&1 &
 new=$!
 processes+=("$new")
 wait "$job"

@@ -16,6 +16,7 @@
 
 #include "gloo_c/collectives.h"
 #include "gloo_c/context.h"
+#include "gloo_c/elastic.h"
 #include "gloo_c/lists.h"
 #include "gloo_c/log.h"
 #include "gloo_c/memory.h"

@@ -20,7 +20,8 @@ GLOO_C_REPLACE_GLOO=1. `restore_gloo` undoes it, and `is_gloo_c` says which of t
 Errors are BackendError, which is a torch.distributed.DistBackendError and a gloo_c.GlooError: it
 has the rank, the status and the cause. In a future, or a backward pass, PyTorch turns it into a
 RuntimeError with its text. `error` returns the error that broke the group, `shrink` creates a new
-default group of the surviving ranks, and `grow` and `join` one with new ranks.
+default group of the surviving ranks, and `grow` and `join` one with new ranks. gloo_c.torch.elastic
+does all of that around a training loop.
 
 Synchronous calls return when this rank is done, and only the calling thread takes part in them.
 Futures are completed, and their callbacks called, by threads of this module."""
