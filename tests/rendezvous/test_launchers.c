@@ -110,7 +110,7 @@ static const good goods[] = {
     {{TORCHRUN, "MASTER_ADDR=h", "TORCHELASTIC_USE_AGENT_STORE=True",
       "TORCHELASTIC_RESTART_COUNT=3", "TORCHELASTIC_RUN_ID=r"},
      "torchrun",
-     "c10d://h:29400/gloo_c/3/4",
+     "c10d://h:29400/gloo_c/0/4",
      "r",
      2,
      4,

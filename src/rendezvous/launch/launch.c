@@ -138,7 +138,9 @@ static gloo_status rank_from_torchrun(gli_launch *launch, gloo_error *error) {
 }
 
 /* Uses the store that torchrun's agent serves there, and keeps while it
- * restarts its workers: each start gets its own keys. */
+ * restarts its workers. On one host each start has its own keys. Agents of
+ * several hosts count restarts differently, as only those whose workers failed
+ * count: there each start replaces the record of the one before. */
 static gloo_status torchrun_agent(gli_launch *launch, const char *host,
                                   uint64_t port, gloo_error *error) {
   uint64_t restart = 0;
@@ -149,12 +151,14 @@ static gloo_status torchrun_agent(gli_launch *launch, const char *host,
                                             UINT32_MAX, &restart, error);
     if (status != GLOO_OK) return status;
   }
-  /* A change of size does not count as a restart, so the path has the size. */
-  snprintf(path, sizeof path, "/gloo_c/%" PRIu64 "/%u", restart, launch->size);
-  launch_meet_at(launch, "c10d", host, port, path);
   const char *local = gli_environment_read("LOCAL_WORLD_SIZE");
   const char *all = gli_environment_read("WORLD_SIZE");
-  launch->open_to_all = local != NULL && strcmp(local, all) == 0;
+  launch->agent = true;
+  launch->here = local != NULL && strcmp(local, all) == 0;
+  /* A change of size does not count as a restart, so the path has the size. */
+  snprintf(path, sizeof path, "/gloo_c/%" PRIu64 "/%u",
+           launch->here ? restart : 0, launch->size);
+  launch_meet_at(launch, "c10d", host, port, path);
   return GLOO_OK;
 }
 

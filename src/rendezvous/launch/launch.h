@@ -14,8 +14,9 @@ typedef struct gli_launch {
   const char *launcher; /* its name; "none" for one rank alone */
   uint32_t rank, size;
   char store[GLI_STORE_URL_MAX + 1]; /* URL; "" for one rank alone */
-  bool serves;      /* true if rank 0 serves the store, a TCP store */
-  bool open_to_all; /* all ranks are on its host, and it admits any client */
+  bool serves; /* true if rank 0 serves the store, a TCP store */
+  bool agent;  /* it belongs to torchrun's agent, and admits any client */
+  bool here;   /* all ranks are on one host */
   char job[GLI_JOB_MAX + 1];
   uint64_t epoch;
   const void *secret; /* the caller's job secret; NULL: the environment's */

@@ -164,14 +164,16 @@ static gloo_status place_name(gli_pmi_place *place, gloo_error *error) {
 /* Lists the addresses to publish: those that ranks publish, and loopback for
  * ranks on this host. Addresses with an interface name mean nothing on another
  * host. */
-static gloo_status place_addresses(gli_pmi_place *place, gloo_error *error) {
+static gloo_status place_addresses(gli_pmi_place *place, bool here,
+                                   gloo_error *error) {
   gli_interfaces all;
-  gli_published published;
+  gli_published published = {.told = {.n = 0}};
   gli_publishing how = {.choice = NULL};
-  gloo_status status = gli_interfaces_read(&all, error);
-  if (status != GLOO_OK) return status;
-  status = gli_published_find(&how, &all, &published, error);
-  gli_interfaces_free(&all);
+  gloo_status status = here ? GLOO_OK : gli_interfaces_read(&all, error);
+  if (status == GLOO_OK && !here) {
+    status = gli_published_find(&how, &all, &published, error);
+    gli_interfaces_free(&all);
+  }
   if (status != GLOO_OK) return status;
   place->n = 0;
   for (uint32_t i = 0; i < published.told.n; i++)
@@ -184,25 +186,33 @@ static gloo_status place_addresses(gli_pmi_place *place, gloo_error *error) {
 
 /* Serves the store at all IPv6 and IPv4 addresses, or IPv4 only if the system
  * has no IPv6. */
-static gloo_status place_serve(gli_pmi_place *place,
-                               const gloo_store_tcp_options *how,
-                               gloo_store **store, gloo_error *error) {
+gloo_status gli_pmi_place_serve(gli_pmi_place *place, bool here,
+                                const gloo_store_tcp_options *how,
+                                gloo_store **store, gloo_error *error) {
   gloo_store_tcp_options o = *how;
   gloo_status status = place_name(place, error);
-  if (status == GLOO_OK) status = place_draw_secret(place, how, error);
   if (status != GLOO_OK) return status;
-  o.host = "::";
+  o.host = here ? "127.0.0.1" : "::";
   o.serve = 1;
   status = pmi_place_open(place, &o, store, error);
-  if (status == GLOO_ERR_ADDRESS) {
+  if (status == GLOO_ERR_ADDRESS && !here) {
     o.host = "0.0.0.0";
     status = pmi_place_open(place, &o, store, error);
   }
   if (status != GLOO_OK) return status;
   place->port = gloo_store_tcp_port(*store);
-  status = place_addresses(place, error);
+  status = place_addresses(place, here, error);
   if (status != GLOO_OK) gloo_store_destroy(*store);
   return status;
+}
+
+void gli_pmi_place_publish(const gli_pmi_place *place, gloo_status status,
+                           const gloo_error *cause, char *text) {
+  if (status == GLOO_OK) {
+    gli_pmi_place_write(place, text);
+  } else {
+    snprintf(text, GLI_PMI_PLACE_BYTES, FAILED " %s", cause->message);
+  }
 }
 
 /* Serves the store and publishes its address. The other ranks wait for that;
@@ -214,12 +224,10 @@ static gloo_status store_pmi_serve(gli_pmi_kind kind,
   gli_pmi_place place = {.n = 0};
   gloo_error cause;
   gloo_store *served = NULL;
-  gloo_status status = place_serve(&place, how, &served, &cause);
-  if (status == GLOO_OK) {
-    gli_pmi_place_write(&place, text);
-  } else {
-    snprintf(text, sizeof text, FAILED " %s", cause.message);
-  }
+  gloo_status status = place_draw_secret(&place, how, &cause);
+  if (status == GLOO_OK)
+    status = gli_pmi_place_serve(&place, false, how, &served, &cause);
+  gli_pmi_place_publish(&place, status, &cause, text);
   gloo_error told;
   gloo_status telling =
       gli_pmi_tell(kind, text, heard, sizeof heard, how->timeout_ns, &told);
@@ -242,10 +250,10 @@ static gloo_status store_pmi_serve(gli_pmi_kind kind,
 
 /* Tries the addresses until one answers or all have failed. At one of the
  * addresses, on this rank's host, another job's server may have the port. */
-static gloo_status place_try(const gli_pmi_place *place,
-                             const gloo_store_tcp_options *how,
-                             uint64_t deadline_ns, gloo_store **store,
-                             gloo_error *error) {
+gloo_status gli_pmi_place_try(const gli_pmi_place *place,
+                              const gloo_store_tcp_options *how,
+                              uint64_t deadline_ns, gloo_store **store,
+                              gloo_error *error) {
   struct sockaddr_storage addresses[GLI_PMI_ADDRESSES_MAX];
   bool failed[GLI_PMI_ADDRESSES_MAX] = {false};
   uint64_t until = gli_deadline_after(ROUND_NS);
@@ -277,7 +285,8 @@ static gloo_status store_pmi_reach(const gli_pmi_place *place,
   char addresses[GLI_PMI_ADDRESSES_MAX * (GLI_ENDPOINT_TEXT_BYTES + 1)] = "";
   gloo_error cause;
   for (;;) {
-    gloo_status status = place_try(place, how, deadline_ns, store, &cause);
+    gloo_status status =
+        gli_pmi_place_try(place, how, deadline_ns, store, &cause);
     if (status == GLOO_OK) return status;
     if (gli_deadline_left(deadline_ns) == 0) break;
     uv_sleep(PAUSE_MS);
@@ -293,6 +302,17 @@ static gloo_status store_pmi_reach(const gli_pmi_place *place,
       cause.message);
 }
 
+gloo_status gli_pmi_place_find(const char *text, gli_pmi_place *place,
+                               gloo_error *error) {
+  if (strncmp(text, FAILED " ", sizeof FAILED) == 0)
+    return gli_fail(error, GLOO_ERR_PEER, 0,
+                    "rank 0 cannot serve the store: %s", text + sizeof FAILED);
+  if (gli_pmi_place_read(text, place)) return GLOO_OK;
+  return gli_fail(error, GLOO_ERR_PROTOCOL, 0,
+                  "the value that rank 0 published through the launcher is "
+                  "invalid; do all ranks run the same version?");
+}
+
 static gloo_status store_pmi_find(gli_pmi_kind kind,
                                   const gloo_store_tcp_options *how,
                                   gloo_store **store, gloo_error *error) {
@@ -301,16 +321,9 @@ static gloo_status store_pmi_find(gli_pmi_kind kind,
   uint64_t deadline = gli_deadline_after(how->timeout_ns);
   gloo_status status =
       gli_pmi_tell(kind, NULL, text, sizeof text, how->timeout_ns, error);
-  if (status != GLOO_OK) return status;
-  if (strncmp(text, FAILED " ", sizeof FAILED) == 0)
-    return gli_fail(error, GLOO_ERR_PEER, 0,
-                    "rank 0 cannot serve the store: %s", text + sizeof FAILED);
-  bool sense = gli_pmi_place_read(text, &place);
+  if (status == GLOO_OK) status = gli_pmi_place_find(text, &place, error);
   gli_wipe(text, sizeof text);
-  if (!sense)
-    return gli_fail(error, GLOO_ERR_PROTOCOL, 0,
-                    "the value that rank 0 published through the launcher is "
-                    "invalid; do all ranks run the same version?");
+  if (status != GLOO_OK) return status;
   status = store_pmi_reach(&place, how, deadline, store, error);
   gli_secret_release(&place.secret);
   return status;

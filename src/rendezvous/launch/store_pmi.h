@@ -49,4 +49,22 @@ typedef struct gli_pmi_place {
 void gli_pmi_place_write(const gli_pmi_place *place, char *text);
 bool gli_pmi_place_read(const char *text, gli_pmi_place *place);
 
+/* Serves a store as rank 0, at a free port of loopback (`here`) or of all
+ * addresses, with place->secret if it is set. Completes `place`. */
+gloo_status gli_pmi_place_serve(gli_pmi_place *place, bool here,
+                                const gloo_store_tcp_options *how,
+                                gloo_store **store, gloo_error *error);
+/* Writes the text that rank 0 publishes: the place, or the cause of failure. */
+void gli_pmi_place_publish(const gli_pmi_place *place, gloo_status status,
+                           const gloo_error *cause, char *text);
+/* Reads that text. GLOO_ERR_PEER: rank 0 could not serve the store.
+ * GLOO_ERR_PROTOCOL: the text is invalid. */
+gloo_status gli_pmi_place_find(const char *text, gli_pmi_place *place,
+                               gloo_error *error);
+/* Tries each address once, for some seconds altogether. */
+gloo_status gli_pmi_place_try(const gli_pmi_place *place,
+                              const gloo_store_tcp_options *how,
+                              uint64_t deadline_ns, gloo_store **store,
+                              gloo_error *error);
+
 #endif

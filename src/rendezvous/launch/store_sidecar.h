@@ -1,8 +1,16 @@
-/* The store of a job without a secret whose ranks are all on one host, if the
- * launcher's own store admits any client, as PyTorch's does. Rank 0 serves
- * another store on loopback, which rejects other users (tcp_local.h). The
- * launcher's store provides its port only: a client that changes the port can
- * keep ranks from meeting, but can neither join them nor read their data. */
+/* The store that rank 0 serves in addition to that of torchrun's agent, which
+ * admits any client and keeps the keys of earlier starts. The agent's store has
+ * only the record of rank 0's store (store_pmi.h).
+ *
+ * On one host, in a job without a secret, rank 0 serves it on loopback, where
+ * it rejects other users (tcp_local.h). The other ranks take no address from
+ * the record: a client that changes it can keep ranks from meeting, but can
+ * neither join them nor read their data. With a secret the ranks of one host
+ * meet in the agent's store.
+ *
+ * On several hosts the record may be that of an earlier start, since nothing
+ * that all agents share tells starts apart. Its server has ended, so ranks read
+ * the record until rank 0 has replaced it. */
 #ifndef GLI_RENDEZVOUS_LAUNCH_STORE_SIDECAR_H
 #define GLI_RENDEZVOUS_LAUNCH_STORE_SIDECAR_H
 
