@@ -28,6 +28,11 @@ int gli_tcp_socket_connect(int fd, const gli_endpoint *to) {
   return said_bytes > 0 ? 0 : ECONNREFUSED;
 }
 
+int gli_tcp_socket_source(const gli_endpoint *to, gli_endpoint *from) {
+  *from = *to;
+  return 0;
+}
+
 int gli_tcp_socket_error(int fd) {
   (void)fd;
   return 0;
