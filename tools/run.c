@@ -9,8 +9,6 @@
 #include "core/random.h"
 #include "security/keys.h"
 #include "security/secret.h"
-#include "tools/run_agent.h"
-#include "tools/run_by.h"
 #include "tools/run_carried.h"
 #include "tools/run_control.h"
 #include "tools/run_here.h"
@@ -96,30 +94,29 @@ static const gli_command command = {
         "the\n"
         "ranks. If ranks outnumber the cores of a host and divide evenly "
         "among\n"
-        "them, each rank is bound to one core, neighbours together (Linux); "
-        "see\n"
-        "--no-bind. When a rank fails, the others get time to report it\n"
-        "(--grace-ms), then SIGTERM, then SIGKILL. The exit status is that of "
-        "the\n"
-        "rank that failed first (128 + signal for a signal). With --min-ranks\n"
-        "the others continue (gloo_context_shrink) until fewer are left; the\n"
-        "status is then that of the rank whose failure caused this.\n"
+        "them, each rank is bound to one core, neighbours together (Linux),\n"
+        "unless you pass --no-bind. When a rank fails, the others get time to\n"
+        "report it (--grace-ms), then SIGTERM, then SIGKILL. The exit status "
+        "is\n"
+        "that of the rank that failed first (128 + signal for a signal). The\n"
+        "others continue (gloo_context_shrink) with --min-ranks until fewer "
+        "are\n"
+        "left; the status is then that of the rank whose failure caused this.\n"
         "\n"
-        "--hosts a:4,b:2 starts 4 ranks on host a and 2 on b, by ssh; a host "
-        "that\n"
-        "is this one needs no ssh. Without slots, ranks are divided evenly. "
-        "With\n"
-        "a user, the first number is the port of ssh: user@a:2222:4; addresses "
-        "of\n"
-        "IPv6 stand in brackets: [fd00::1]:4. ssh must log in without a "
-        "password,\n"
-        "and the same version of gloo_c must be on all hosts. Ranks get all\n"
-        "GLOO_ variables, PATH, LD_LIBRARY_PATH, PYTHONPATH, VIRTUAL_ENV,\n"
-        "CONDA_PREFIX and OMP_ variables of this host, through ssh's standard\n"
-        "input: all users can read command lines. When a connection ends, the\n"
-        "ranks of that host end. From 33 hosts on, hosts start others: "
-        "--fanout.\n"
-        "The status is 1 if a host is lost, and 126 "
+        "With --hosts a:4,b:2 four ranks run on host a and two on b, by ssh; "
+        "a\n"
+        "host that is this one needs no ssh. Without slots, ranks are divided\n"
+        "evenly. With a user, the first number is the port of ssh:\n"
+        "user@a:2222:4; addresses of IPv6 stand in brackets: [fd00::1]:4. ssh\n"
+        "must log in without a password, and the same version of gloo_c must "
+        "be\n"
+        "on all hosts. Ranks get all GLOO_ variables, PATH, LD_LIBRARY_PATH,\n"
+        "PYTHONPATH, VIRTUAL_ENV, CONDA_PREFIX and OMP_ variables of this "
+        "host,\n"
+        "through ssh's standard input: all users can read command lines. When "
+        "a\n"
+        "connection ends, the ranks of that host end. From 33 hosts on, hosts\n"
+        "start others (--fanout). The status is 1 if a host is lost, and 126 "
         "or\n"
         "127 if one cannot start its ranks.\n",
     .options = options,
@@ -149,9 +146,9 @@ static bool make_random(size_t bytes, const char *meaning, char *text,
   return true;
 }
 
-/* Makes a secret for this job, unless the user has set one; `carry`: one that is
- * in the user's own file, which other hosts may lack, becomes the job's. Reports
- * a wrong or missing setting once, instead of from every rank. */
+/* Makes a secret for this job, unless the user has set one. With `carry`, the
+ * secret of the user's own file becomes the job's: other hosts may lack it.
+ * Reports a wrong or missing setting once, instead of from every rank. */
 static bool make_secret(gli_run_environment *job, bool carry,
                         gloo_error *error) {
   gli_security security;

@@ -12,8 +12,8 @@
 #include "core/text.h"
 #include "gloo_c/version.h"
 #include "tools/run.h"
-#include "tools/run_agent.h"
 #include "tools/run_branch.h"
+#include "tools/run_control.h"
 #include "tools/run_link.h"
 #include "tools/tools.h"
 

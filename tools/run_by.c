@@ -8,8 +8,8 @@
 
 #include "core/environment.h"
 #include "tools/run.h"
-#include "tools/run_by.h"
 #include "tools/run_carried.h"
+#include "tools/run_control.h"
 #include "tools/tools.h"
 
 extern char **environ;
