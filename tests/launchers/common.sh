@@ -1,9 +1,9 @@
 # shellcheck shell=bash disable=SC2034
 # Common part of the scripts here, one for each family of launchers.
-# usage of each: SCRIPT PROJECT FOLDER HELLO MEET GLOO ROUNDS WORK
+# usage of each: SCRIPT PROJECT FOLDER HELLO MEET GLOO ROUNDS WORK LOOP
 # FOLDER keeps downloads for later runs.
 set -u
-project=$1 folder=$2 hello=$3 meet=$4 gloo=$5 rounds=$6 work=$7
+project=$1 folder=$2 hello=$3 meet=$4 gloo=$5 rounds=$6 work=$7 loop=$8
 # shellcheck source=tests/tools/tap.sh
 . "$project/tests/tools/tap.sh"
 # shellcheck source=/dev/null

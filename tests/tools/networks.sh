@@ -8,11 +8,11 @@ skip() {
   exit 0
 }
 
-# enter_network SECONDS SCRIPT ARGUMENT...: restarts the script in a separate network namespace, for
-# at most SECONDS (0: without a limit), and exits with its status. Returns if the script already
-# runs there.
+# enter_network SECONDS SCRIPT ARGUMENT...: restarts the script, by bash if it runs there, in a separate
+# network namespace, for at most SECONDS (0: without a limit), and exits with its status. Returns if the
+# script already runs there.
 enter_network() {
-  [ -z "$inside_network" ] || return 0
+  [ -z "${inside_network-}" ] || return 0
   for tool in unshare nsenter ip timeout; do
     command -v $tool > /dev/null || skip "the command $tool is missing"
   done
@@ -21,17 +21,18 @@ enter_network() {
     unshare $flags ip link add "gc$$" type veth peer name "gd$$" 2> /dev/null || continue
     seconds=$1
     shift
-    inside_network=1 unshare $flags timeout -k 5 "$seconds" sh "$@"
+    inside_network=1 unshare $flags timeout -k 5 "$seconds" "${BASH:-sh}" "$@"
     exit
   done
   skip "network namespaces with veth links cannot be made here (root may)"
 }
 
-# another_network: makes one more; its process is $other until the test ends.
+# another_network [FLAGS]: makes one more; its process is $other until the test ends. With flags of
+# unshare it has namespaces of these kinds as well.
 networks=
 another_network() {
   : > "$scratch/ready"
-  unshare -n sh -c 'echo ready; exec sleep 100000' > "$scratch/ready" &
+  unshare -n "$@" sh -c 'echo ready; exec sleep 100000' > "$scratch/ready" &
   other=$!
   networks="$networks $other"
   # shellcheck disable=SC2064,SC2086
@@ -46,4 +47,30 @@ link_networks() {
   ip link add "$1" type veth peer name "$3" netns "$other" &&
     ip addr add "$2" dev "$1" && ip link set "$1" up &&
     nsenter -t "$other" -n ip addr add "$4" dev "$3" && nsenter -t "$other" -n ip link set "$3" up
+}
+
+# make_bridge NAME ADDRESS...: makes a switch for several networks in this one, with these addresses.
+make_bridge() {
+  bridge=$1
+  shift
+  ip link add "$bridge" type bridge && add_addresses "$bridge" ip "$@" && ip link set "$bridge" up
+}
+
+# join_bridge PORT ADDRESS...: joins $other to $bridge by a veth pair, which is PORT here and eth0 there.
+join_bridge() {
+  port=$1
+  shift
+  ip link add "$port" type veth peer name eth0 netns "$other" && ip link set "$port" master "$bridge" up &&
+    add_addresses eth0 "nsenter -t $other -n ip" "$@" && nsenter -t "$other" -n ip link set eth0 up
+}
+
+# add_addresses LINK IP ADDRESS...: IP is the command. Addresses of IPv6 can be used at once.
+add_addresses() {
+  link=$1 ip=$2
+  shift 2
+  for address; do
+    nodad=
+    case $address in *:*) nodad=nodad ;; esac
+    $ip addr add "$address" dev "$link" $nodad || return
+  done
 }
