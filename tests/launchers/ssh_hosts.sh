@@ -8,7 +8,7 @@ names=(front host-a host-b host-c host-d)
 subnet=10.213.79 subnet6=fd00:213:79:
 port2=2222 # of a second port of each sshd
 declare -A holder server # process ids by host
-first_uid=$((30000 + RANDOM / 8 * 6))
+first_uid=$((30000 + RANDOM % 4000 * 6))
 
 # enter_hosts SECONDS SCRIPT ARGUMENT...: restarts the script on the front, or skips it with the reason.
 enter_hosts() {
