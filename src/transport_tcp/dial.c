@@ -11,6 +11,7 @@
 
 #include "core/descriptor.h"
 #include "core/exhaustion.h"
+#include "net/progress.h"
 #include "net/socket.h"
 
 #define CONNECT_LIMIT_S 10
@@ -150,6 +151,9 @@ static void attempt_text(const gli_tcp_attempt *attempt, uint64_t now_ns,
 static const char *attempt_guess(const gli_tcp_attempt *attempt) {
   if (attempt->state != GLI_ATTEMPT_TRYING) return attempt->guess;
   if (attempt_connects(attempt)) return attempt_advice(attempt, ETIMEDOUT);
+  if (attempt->conn->tls != NULL && !attempt->conn->secured)
+    return "it is stopped, or the path drops long packets, such as its "
+           "certificate: " GLI_MTU_ADVICE;
   return "it is stopped, or a proxy or another program accepts its "
          "connections: set GLOO_PUBLISH_ADDR there to its own address";
 }

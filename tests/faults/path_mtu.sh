@@ -2,8 +2,8 @@
 # A path that drops long packets silently: hosts and a router have an MTU of 1500, and the last link takes 1000
 # bytes, or 1280 with IPv6, although its host announces an MSS for 1500. Handshakes and short messages get
 # through, so the error must say more than that the other rank does not answer.
-# usage: path_mtu.sh GLOO
-gloo=$1
+# usage: path_mtu.sh GLOO [WITH_CERTIFICATES]: a program that creates certificates
+gloo=$1 with_certificates=$2
 # shellcheck source=tests/tools/tap.sh
 . "$(dirname "$0")/../tools/tap.sh"
 # shellcheck source=tests/tools/networks.sh
@@ -45,6 +45,7 @@ third=$other
 # job SIZE HOST MASTER_ADDR COMMAND...: runs the lower half of the ranks on the first host and the others on HOST, a
 # process of it, and sets $ends to their statuses. Output goes to all.RANK, and that of all ranks to all.
 port=20300
+tls=''
 job() {
   size=$1 last=$2 master=$3 rank=0 begun='' ends=''
   shift 3
@@ -53,7 +54,8 @@ job() {
   while [ $rank -lt "$size" ]; do
     place=$first
     [ $rank -lt $((size / 2)) ] || place=$last
-    nsenter -t "$place" -n env RANK=$rank WORLD_SIZE="$size" MASTER_ADDR="$master" MASTER_PORT=$port \
+    # shellcheck disable=SC2086
+    nsenter -t "$place" -n env $tls RANK=$rank WORLD_SIZE="$size" MASTER_ADDR="$master" MASTER_PORT=$port \
       GLOO_TRANSPORT=auto GLOO_MEASURE=0 GLOO_HEARTBEAT=2 GLOO_START_TIMEOUT=15 GLOO_LOG_LEVEL=warn \
       timeout -k 5 100 "$@" > "$scratch/all.$rank" 2>&1 < /dev/null &
     begun="$begun $!"
@@ -99,4 +101,19 @@ equal "$ends" " 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1" &&
   has "$(cat "$scratch/all.0")" "cannot deliver" && has "$(cat "$scratch/all.0")" "check the MTU of the path" &&
   has "$(cat "$scratch/all.9")" "the path drops long packets"
 result "while ranks meet, rank 0 and those that wait for a reply say so" "$scratch/all"
+
+what="a certificate is too long for the path as well"
+if [ -n "$with_certificates" ]; then
+  # The certificates exist as long as this test.
+  "$with_certificates" DNS:job.example /bin/sh -c \
+    "env | grep ^GLOO_TLS > '$scratch/tls'; while [ -d '$scratch' ]; do sleep 0.2; done" &
+  wait_until grep -q GLOO_TLS_NAME "$scratch/tls"
+  tls=$(cat "$scratch/tls")
+  job 2 "$second" 10.213.81.1 "$gloo" bench allreduce --sizes 4 --iterations 3
+  equal "$ends" " 1 1" && has "$(cat "$scratch/all.0")" "cannot deliver" &&
+    has "$(cat "$scratch/all.1")" "the path drops long packets"
+  result "$what" "$scratch/all"
+else
+  skipped "$what" "this build has no TLS"
+fi
 finish

@@ -199,7 +199,7 @@ static gloo_status store_conn_silent(const gli_store_conn *self,
   }
   if (known && now.repeats > 0 && now.queued >= now.segment)
     cause = ": the path drops long packets; " GLI_MTU_ADVICE;
-  else if (known && self->greeted &&
+  else if (known && (self->greeted || self->conn.tls != NULL) &&
            !gli_endpoint_same_address(&here, &there) &&
            gli_tcp_progress_unproved(&now))
     cause = ": it is stopped, or the path drops long packets; " GLI_MTU_ADVICE;

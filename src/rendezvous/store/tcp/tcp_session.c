@@ -71,7 +71,25 @@ void gli_session_close(gli_session *session) {
   gli_conn_close(&session->conn);
 }
 
+/* Logs, once per server, that long replies, or the certificate of TLS, do
+ * not arrive. */
+static void session_look_for_loss(gli_session *session) {
+  gli_tcp_progress now;
+  session->look_ns = 0;
+  if (session->service->told_loss || session->state == GLI_SESSION_CLOSED ||
+      !gli_tcp_socket_progress(session->conn.watch.fd, &now) ||
+      now.repeats == 0 || now.queued < LONG_REPLY_BYTES)
+    return;
+  session->service->told_loss = true;
+  gli_log(GLOO_LOG_WARN,
+          "the TCP store at %s cannot deliver %" PRIu64
+          " bytes in long packets to the client at %s: if its host is "
+          "up, " GLI_MTU_ADVICE,
+          session->service->address, now.queued, session->peer);
+}
+
 void gli_session_drop(gli_session *session, const char *why) {
+  session_look_for_loss(session);
   gli_log(gli_strangers_level(session->service),
           "the TCP store at %s dropped the client at %s: %s",
           session->service->address, session->peer, why);
@@ -427,21 +445,6 @@ static void timer_ended(gli_session *session) {
     gli_session_drop(session, "it did not read the reply");
   else if (session->state == GLI_SESSION_PARKED)
     gli_session_expire(session);
-}
-
-/* Logs, once per server, that long replies do not arrive. */
-static void session_look_for_loss(gli_session *session) {
-  gli_tcp_progress now;
-  session->look_ns = 0;
-  if (session->service->told_loss || session->state == GLI_SESSION_CLOSED ||
-      !gli_tcp_socket_progress(session->conn.watch.fd, &now) ||
-      now.repeats == 0 || now.queued < LONG_REPLY_BYTES)
-    return;
-  session->service->told_loss = true;
-  gli_log(GLOO_LOG_WARN,
-          "the TCP store at %s cannot deliver %" PRIu64
-          " bytes in long packets to the client at %s: " GLI_MTU_ADVICE,
-          session->service->address, now.queued, session->peer);
 }
 
 void gli_sessions_expire(gli_tcp_service *service, uint64_t now_ns) {
