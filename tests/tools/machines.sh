@@ -31,8 +31,10 @@ declare -A host_init
 make_hosts() {
   local name number=0
   own=$scratch/own
-  mkdir -p "$own"
-  chmod 755 "$scratch" "$own"
+  mkdir -p -m 755 "$own"
+  chmod 755 "$scratch"
+  mkdir -m 700 "$own/home" "$own/tmp" "$own/run"
+  export HOME=$own/home TMPDIR=$own/tmp XDG_RUNTIME_DIR=$own/run
   printf '127.0.0.1 localhost\n10.213.80.254 login\n' >"$scratch/hosts"
   for name; do echo "10.213.80.$((++number)) $name" >>"$scratch/hosts"; done
   mount --bind "$scratch/hosts" /etc/hosts && hostname login &&
@@ -64,8 +66,7 @@ on() {
   local init=${host_init[$1]} name=$1
   shift
   # shellcheck disable=SC2016
-  nsenter -t "$init" --net --mount --uts --ipc --pid -- env HOME="$own/home" TMPDIR="$own/tmp" \
-    XDG_RUNTIME_DIR="$own/run" HOSTNAME="$name" sh -c 'cd "$0" && exec "$@"' "$own" "$@"
+  nsenter -t "$init" --net --mount --uts --ipc --pid -- env HOSTNAME="$name" sh -c 'cd "$0" && exec "$@"' "$own" "$@"
 }
 
 # kill_host NAME: ends a host as a power failure does: the others get no packet of it.
@@ -125,8 +126,7 @@ esac
 host=$1
 shift'
     # shellcheck disable=SC2016
-    echo "exec nsenter -t \"\$init\" --net --mount --uts --ipc --pid -- env HOME=$own/home TMPDIR=$own/tmp" \
-      "XDG_RUNTIME_DIR=$own/run HOSTNAME=\"\$host\" sh -c \"cd $own && \$*\""
+    echo "exec nsenter -t \"\$init\" --net --mount --uts --ipc --pid -- env HOSTNAME=\"\$host\" sh -c \"cd $own && \$*\""
   } >"$1"
   chmod 755 "$1"
 }
