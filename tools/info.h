@@ -13,9 +13,9 @@ typedef struct gli_info_groups {
   int64_t count, members;
 } gli_info_groups;
 
-/* Prints, on rank 0, each rank's host and cores and how it waits, for each pair
- * of ranks the transport and the reason why no better one is used, and the
- * memory of a rank. Every rank of a job calls it. It makes every pair
+/* Prints, on rank 0, host and cores of each rank and how it waits. For each pair
+ * of ranks it prints the transport and the reason why no better one is used,
+ * and last the memory of a rank. Every rank of a job calls it. It makes every pair
  * communicate. `out` is NULL for text. Returns the exit status. */
 int gli_info_job(const gli_info_groups *groups, gli_json *out);
 

@@ -50,6 +50,11 @@ void gli_fd_close(int fd) {
   errno = code;
 }
 
+void gli_socket_end(int fd) {
+  (void)shutdown(fd, SHUT_RDWR);
+  gli_fd_close(fd);
+}
+
 int gli_fd_keep(int fd) {
   if (fd < 0 || fd >= FIRST_OF_OURS) return fd;
   int kept = fcntl(fd, F_DUPFD_CLOEXEC, FIRST_OF_OURS);

@@ -60,6 +60,9 @@ ssize_t gli_socket_receive(int fd, void *data, size_t bytes);
 
 /* Closes a descriptor and preserves errno; -1 is allowed. */
 void gli_fd_close(int fd);
+/* Ends the connection of a socket, of which a forked child may have a copy, and
+ * closes it. */
+void gli_socket_end(int fd);
 
 /* Writes all bytes to a file. Returns 0, or -1 with errno. */
 int gli_fd_write_all(int fd, const char *data, size_t bytes);

@@ -94,9 +94,8 @@ void gli_conn_close(gli_conn *conn) {
   if (conn->watch.set != NULL) {
     gli_watch_close(&conn->watch);
   } else if (conn->watch.fd >= 0) {
-    /* shutdown ends the connection even if a forked child has a copy. */
-    (void)shutdown(conn->watch.fd, SHUT_RDWR);
-    gli_conn_forked(conn);
+    gli_socket_end(conn->watch.fd);
+    conn->watch.fd = -1;
   }
   gli_tls_destroy(conn->tls);
   conn->tls = NULL;

@@ -70,9 +70,8 @@ static void report_death(gli_shm_pair *pair) {
 static void shm_poll_spread(gli_shm *t) {
   bool oversubscribed =
       atomic_load_explicit(&t->oversubscribed, memory_order_relaxed);
-  if (t->spread && t->spread_oversubscribed == oversubscribed) return;
-  t->spread = true;
-  t->spread_oversubscribed = oversubscribed;
+  if (t->spread_for == oversubscribed) return;
+  t->spread_for = oversubscribed;
   for (size_t i = 0; i < t->n_up; i++)
     gli_shm_spread(&t->up[i]->out, t->n_up, oversubscribed);
 }

@@ -110,8 +110,8 @@ typedef struct gli_shm {
   unsigned polls;
   uint64_t next_look_ns; /* time of the next poll of the descriptors */
   unsigned connecting;   /* number of pairs that are connecting */
-  bool spread; /* gli_shm_spread has been called for the current pairs */
-  bool spread_oversubscribed; /* its argument then */
+  int spread_for; /* argument of the last gli_shm_spread, 0 or 1; -1: pairs have
+                     come or gone since */
 
   /* Connected pairs, indexed for polling. `up_lock` protects changes of the
    * array, and reads by sleepers; a thread that holds the engine's lock reads

@@ -7,7 +7,6 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdio.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "core/descriptor.h"
@@ -31,12 +30,6 @@ static void shm_accept_turn_away(gli_shm *t, int fd, gli_shm_say say,
         .version = GLI_SHM_VERSION, .say = say, .fds = {-1, -1}};
     (void)gli_shm_note_send(fd, &note);
   }
-}
-
-/* Closes the socket of a client. A forked child may have a copy. */
-static void shm_accept_close(int fd) {
-  (void)shutdown(fd, SHUT_RDWR);
-  close(fd);
 }
 
 static void shm_accept_refuse(gli_shm *t, gli_shm_half_open *half_open,
@@ -140,7 +133,7 @@ static void shm_accept_greeted(gli_shm *t, int fd, gli_shm_received got,
                              ? "it closed the connection without a greeting"
                              : "it sent an invalid greeting");
   gli_shm_note_close(note);
-  if (!joined) shm_accept_close(fd);
+  if (!joined) gli_socket_end(fd);
 }
 
 static void read_hello(gli_shm *t, gli_shm_half_open *half_open) {

@@ -133,7 +133,7 @@ static void leave_up(gli_shm_pair *pair) {
   size_t i = 0;
   while (t->up[i] != pair) i++;
   t->up[i] = t->up[--t->n_up];
-  t->spread = false;
+  t->spread_for = -1;
   uv_mutex_unlock(&t->up_lock);
 }
 
@@ -152,7 +152,7 @@ static bool enter_up(gli_shm_pair *pair) {
   uv_mutex_lock(&t->up_lock);
   bool room = room_up(t);
   if (room) t->up[t->n_up++] = pair;
-  t->spread = false;
+  t->spread_for = -1;
   uv_mutex_unlock(&t->up_lock);
   return room;
 }

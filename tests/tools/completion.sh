@@ -82,7 +82,7 @@ complete_zsh() {
 # The options of a command, from its help.
 options_of() {
   # shellcheck disable=SC2086 # one or two words
-  "$gloo" $1 --help | sed -n 's/^ *\(-., \)*\(--[a-z-]*\).*/\2/p' | tr '\n' ' '
+  "$gloo" $1 --help | sed -n 's/^  *\(-., \)*\(--[a-z-]*\).*/\2/p' | tr '\n' ' '
 }
 
 for shell in bash fish; do
