@@ -6,6 +6,11 @@
 gloo=$1 defaults=$2 openssl=$3
 # shellcheck source=tests/tools/tap.sh
 . "$(dirname "$0")/tap.sh"
+# Elsewhere ranks may outlive an agent that is killed.
+has_linux || {
+  echo "1..0 # SKIP without Linux ranks are not killed with their agent"
+  exit 0
+}
 unset GLOO_JOB_SECRET GLOO_JOB_SECRET_FILE GLOO_SECURITY GLOO_TRANSPORT SLURM_JOB_ID
 HOME=$scratch/home FAKE=$scratch/fake
 export HOME FAKE
