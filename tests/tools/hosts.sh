@@ -255,8 +255,8 @@ equal "$whole $(wc -l < "$scratch/lines" | tr -d ' ')" "800 800"
 result "lines of several hosts stay whole"
 
 # A pager that reads nothing for longer than hosts may be silent. Ranks write more than all pipes hold.
-run -n 2 --hosts a,b --lost-ms 1000 -- sh -c 'yes "0123456789 of $RANK" | head -n 1000000' 2> "$scratch/err" |
-  { sleep 4; sort | uniq -c | awk '{ print $1, $2, $3, $4 }'; } > "$scratch/lines"
+run -n 2 --hosts a,b --lost-ms 2000 -- sh -c 'yes "0123456789 of $RANK" | head -n 1000000' 2> "$scratch/err" |
+  { sleep 5; sort | uniq -c | awk '{ print $1, $2, $3, $4 }'; } > "$scratch/lines"
 equal "$(cat "$scratch/lines")" "1000000 0123456789 of 0
 1000000 0123456789 of 1" && equal "$(cat "$scratch/err")" ""
 result "an output that blocks for longer than the lost time loses nothing"
@@ -574,8 +574,8 @@ wait $pid
 equal $? 137 && wait_until ended "$scratch"/ready.*
 result "ranks at the end of a branch end with gloo run"
 
-tree -n 4 --hosts a,b,c,d --lost-ms 1000 -- sh -c 'yes "0123456789 of $RANK" | head -n 500000' 2> "$scratch/err" |
-  { sleep 4; sort | uniq -c | awk '{ print $1, $2, $3, $4 }'; } > "$scratch/lines"
+tree -n 4 --hosts a,b,c,d --lost-ms 2000 -- sh -c 'yes "0123456789 of $RANK" | head -n 500000' 2> "$scratch/err" |
+  { sleep 5; sort | uniq -c | awk '{ print $1, $2, $3, $4 }'; } > "$scratch/lines"
 equal "$(cat "$scratch/lines")" "500000 0123456789 of 0
 500000 0123456789 of 1
 500000 0123456789 of 2
