@@ -92,6 +92,44 @@ run_job --hosts $four -- sh -c 'test $RANK != 9 || exit 7; sleep 100000'
 equal "$status" 7 && has "$last" "rank 9" && has "$last" "host-c"
 result "the status is that of the rank that failed, and the last line names it" "$scratch/said"
 
+run_job --hosts $four --chdir /no/such/folder -- true
+equal "$status" 126 && has "$last" "host-" && has "$last" "/no/such/folder" && has "$last" "--chdir" &&
+  wait_until nothing_left
+result "a working directory that is missing there is named, with the remedy" "$scratch/said"
+
+# A disk without room. Ranks write nothing unless they have to.
+for folder in "$scratch/work" /dev/shm; do
+  on host-d mount -t tmpfs -o size=16k,mode=1777 none "$folder"
+  on host-d dd if=/dev/zero of="$folder/full" bs=4k 2>/dev/null
+done
+run_job --hosts $four -- "$hello"
+equal "$status" 0 && equal "$out" "$(hellos 16 | LC_ALL=C sort)"
+result "a host with a full disk runs its ranks" "$scratch/said"
+for folder in "$scratch/work" /dev/shm; do on host-d umount "$folder"; done
+
+# ---- ranks that stay ---------------------------------------------------------
+
+victim_agent() { find_processes host-b 'gloo run --agent' | tail -n 1; }
+
+launch --min-ranks 12 --hosts $four -- sh -c 'echo "rank $RANK runs"; until [ -e go-on ]; do sleep 0.1; done'
+wait_until all_run
+kill -KILL "$(victim_agent)"
+wait_until grep -q "ranks 4 to 7.*the job continues with 12" "$scratch/said"
+: >"$scratch/work/go-on"
+finish_job
+equal "$status" 0 && wait_until nothing_left
+result "with --min-ranks the others go on when a host is lost" "$scratch/said"
+
+launch --grace-ms 60000 --hosts $four -- sh -c 'trap "" INT; echo "rank $RANK runs"; exec sleep 100000'
+wait_until all_run
+for ((i = 0; i < 3; i++)); do
+  kill -INT "$job"
+  sleep 0.5 # signals that arrive together are one
+done
+finish_job
+equal "$status" 137 && wait_until nothing_left
+result "a third SIGINT kills ranks that ignore it" "$scratch/said"
+
 # ---- the secret --------------------------------------------------------------
 
 # secret_in_processes: prints processes whose command line has the secret, and those of ssh, sshd and the agents
@@ -99,7 +137,7 @@ result "the status is that of the rank that failed, and the last line names it" 
 secret_in_processes() {
   local pid line
   for pid in $(for host in "${names[@]}"; do processes "$host"; done); do
-    line=$(tr '\0' ' ' <"/proc/$pid/cmdline" 2>/dev/null)
+    line=$(command_line "$pid")
     [[ $line != *"$secret"* ]] || echo "command line of $line"
     case $line in
       ssh\ * | sshd:* | *run\ --agent*)
@@ -136,7 +174,6 @@ find_cores() {
   find "$scratch" -name 'core*' -type f -exec rm {} +
 }
 
-victim_agent() { find_processes host-b 'gloo run --agent' | tail -n 1; }
 victim_ssh() { find_processes front '^ssh .*host-b'; }
 victim_leader() { find_processes front 'gloo run --rsh' | tail -n 1; }
 victim_front() { echo "$job"; }

@@ -29,10 +29,7 @@ fault_killed_gloo_run() { kill -KILL "$job"; }
 fault_killed_ssh() { kill -KILL "$(find_processes front '^ssh .*host-b')"; }
 fault_killed_agent() { kill -KILL "$(find_processes host-b '^[^ ]*gloo run --agent' | tail -n 1)"; }
 fault_killed_rank() { kill -KILL "$(rank_process host-b 5)"; }
-fault_cut_link() {
-  ip link set gc-host-b down
-  exempt=$sshd_processes
-}
+fault_cut_link() { cut_link host-b; }
 fault_suspended() {
   local pids
   mapfile -t pids < <(find_processes front 'gloo run --rsh')
@@ -46,15 +43,29 @@ nothing_left_there() { ! left "$sshd_processes" | grep -qv ^front:; }
 # all_seen: does left() see all ranks?
 all_seen() { [ "$(left | grep -cE '^host-.: [0-9]+ (sleep |[^ ]*/loop )')" -eq 16 ]; }
 
+# With --fanout 2 host-a starts host-b, and host-c starts host-d.
+fault_tree_SIGINT() { kill -INT "$job"; }
+fault_tree_killed_agent() { kill -KILL "$(find_processes host-c '^[^ ]*gloo run --agent' | tail -n 1)"; }
+fault_tree_killed_ssh() { kill -KILL "$(find_processes host-c '^ssh .*host-d')"; }
+fault_tree_cut_link() { cut_link host-d; }
+
+cut_link() { # host
+  ip link set "gc-$1" down
+  exempt=$sshd_processes
+}
+
 # mend: ends the fault.
-mend() { ip link set gc-host-b up; }
+mend() {
+  ip link set gc-host-b up
+  ip link set gc-host-d up
+}
 
 # try FAULT STATUS LAST PROGRAM...: one round; LAST is a pattern of the last line, STATUS of the status.
 try() {
   local fault=$1 expected=$2 pattern=$3 begun end gone ok=yes
   shift 3
   exempt=
-  launch --hosts $four -- "$@"
+  launch "${options[@]}" --hosts $four -- "$@"
   wait_until all_run && wait_until all_seen || ok="no start"
   begun=$(now_ms)
   "fault_$fault"
@@ -77,6 +88,8 @@ try() {
 faults() {
   local round failed=0
   [[ $1 =~ $chosen ]] || return
+  options=()
+  [[ $1 != tree_* ]] || options=(--fanout 2)
   for ((round = 1; round <= repeats; round++)); do
     if ((round % 2)); then set -- "${@:1:3}" "${sleeper[@]}"; else set -- "${@:1:3}" "$loop"; fi
     try "$@" || failed=$((failed + 1))
@@ -93,6 +106,10 @@ faults killed_agent 1 "host host-b is lost with ranks 4 to 7"
 faults killed_rank 137 "rank 5 .*host-b.* failed: killed by signal 9"
 faults cut_link 1 "host host-b is lost with ranks 4 to 7"
 faults suspended 1 "lost|failed"
+faults tree_SIGINT 130 "rank [0-9]+ .*signal 2"
+faults tree_killed_agent 1 "host host-[cd] is lost with ranks"
+faults tree_killed_ssh 1 "host host-d is lost with ranks 12 to 15"
+faults tree_cut_link 1 "host host-d is lost with ranks 12 to 15"
 
 # ---- hosts that cannot start ranks -------------------------------------------
 

@@ -49,13 +49,13 @@ address6() { echo "$subnet6:$((10 + $(index "$1")))"; }
 # uid HOST: the user "worker" has another number on each host of each test, so that limits hold for one host.
 uid() { echo $((first_uid + $(index "$1"))); }
 
-# make_account HOST SHELL: its user "worker", whose home has the job's key.
+# make_account HOST SHELL: its user "worker", whose home has the job's key, and may log in by it.
 make_account() {
   local host=$1 shell=$2 uid home=$scratch/$1/home
   uid=$(uid "$host")
   mkdir -p "$home/.ssh"
   cp "$scratch/key.pub" "$home/.ssh/authorized_keys"
-  [ "$host" != front ] || cp "$scratch/key" "$scratch/other_key" "$home/.ssh/"
+  cp "$scratch/key" "$home/.ssh/"
   grep -v '^worker:' /etc/passwd >"$scratch/$host/passwd"
   echo "worker:x:$uid:$uid::$home:$shell" >>"$scratch/$host/passwd"
   grep -v '^worker:' /etc/shadow >"$scratch/$host/shadow"
@@ -153,7 +153,7 @@ make_ssh_config() {
   cat >"$scratch/ssh_config" <<END
 Host *
   User worker
-  IdentityFile $scratch/front/home/.ssh/key
+  IdentityFile ~/.ssh/key
   IdentitiesOnly yes
   UserKnownHostsFile $scratch/known_hosts
   GlobalKnownHostsFile /dev/null
@@ -187,11 +187,14 @@ processes() { # host
   done
 }
 
+# command_line PID: its words, with blanks between; nothing if it has ended.
+command_line() { { tr '\0' ' ' <"/proc/$1/cmdline"; } 2>/dev/null; }
+
 # find_processes HOST PATTERN: those whose command line matches, which has blanks between words.
 find_processes() {
   local pid
   for pid in $(processes "$1"); do
-    tr '\0' ' ' <"/proc/$pid/cmdline" 2>/dev/null | grep -qE -- "$2" && echo "$pid"
+    command_line "$pid" | grep -qE -- "$2" && echo "$pid"
   done
 }
 
@@ -200,7 +203,7 @@ left() {
   local host pid line
   for host in "${names[@]}"; do
     for pid in $(processes "$host"); do
-      line=$(tr '\0' ' ' <"/proc/$pid/cmdline" 2>/dev/null)
+      line=$(command_line "$pid")
       [ -z "$line" ] || { [ $# -gt 0 ] && grep -qE -- "$1" <<<"$line"; } || echo "$host: $pid $line"
     done
   done
