@@ -31,8 +31,8 @@ declare -A host_init
 make_hosts() {
   local name number=0
   own=$scratch/own
-  mkdir -p -m 755 "$own"
-  chmod 755 "$scratch"
+  mkdir "$own"
+  chmod 755 "$scratch" "$own"
   mkdir -m 700 "$own/home" "$own/tmp" "$own/run"
   export HOME=$own/home TMPDIR=$own/tmp XDG_RUNTIME_DIR=$own/run
   printf '127.0.0.1 localhost\n10.213.80.254 login\n' >"$scratch/hosts"
