@@ -7,6 +7,7 @@
 
 #include "core/environment.h"
 #include "core/random.h"
+#include "rendezvous/store/store_url.h"
 #include "security/keys.h"
 #include "security/secret.h"
 #include "tools/run_carried.h"
@@ -24,13 +25,14 @@ enum {
 
 static int64_t ranks = 0;
 static int64_t grace_ms = NOT_GIVEN;
-static int64_t min_ranks = 0;
+static int64_t min_ranks = 0, max_restarts = 0;
 static int64_t port = 0;
 static bool prefix = false;
 static bool no_bind = false;
 static const char *hosts = NULL, *hostfile = NULL, *by = NULL, *rsh = NULL,
                   *carried = NULL, *directory = NULL, *master = NULL;
 static int64_t ppn = 0, lost_ms = NOT_GIVEN, parallel = 0, fanout = NOT_GIVEN;
+static const char *store = NULL, *join = NULL;
 static bool execute = false;
 static bool is_agent = false;
 
@@ -46,6 +48,13 @@ static const gli_option options[] = {
     {"min-ranks", 0, GLI_OPTION_INTEGER, &min_ranks, "N",
      "continue after failures while at least N ranks are left", 1,
      GLI_RUN_RANKS_MAX},
+    {"max-restarts", 0, GLI_OPTION_INTEGER, &max_restarts, "N",
+     "replace ranks that fail, N times in all, by processes that join", 1,
+     GLI_RUN_RANKS_MAX},
+    {"store", 0, GLI_OPTION_TEXT, &store, "HOST:PORT",
+     "serve a store there, by which processes can join", 0, 0},
+    {"join", 0, GLI_OPTION_TEXT, &join, "HOST:PORT",
+     "start ranks that join the job with this store", 0, 0},
     {"port", 0, GLI_OPTION_INTEGER, &port, "PORT", "MASTER_PORT (a free one)",
      1, 65535},
     {"hosts", 0, GLI_OPTION_TEXT, &hosts, "A,B",
@@ -102,6 +111,16 @@ static const gli_command command = {
         "others continue (gloo_context_shrink) with --min-ranks until fewer "
         "are\n"
         "left; the status is then that of the rank whose failure caused this.\n"
+        "\n"
+        "With --max-restarts another process takes the place of a rank that\n"
+        "fails. It has GLOO_JOIN=1, so the program must be an elastic loop, as "
+        "by\n"
+        "gloo_elastic_next. This command then serves the store that "
+        "GLOO_STORE\n"
+        "names, unless the user has set GLOO_STORE. With --store HOST:PORT "
+        "others\n"
+        "can add ranks, from any host that holds the same GLOO_JOB_SECRET:\n"
+        "gloo run -n N --join HOST:PORT.\n"
         "\n"
         "With --hosts a:4,b:2 four ranks run on host a and two on b, by ssh; "
         "a\n"
@@ -166,7 +185,8 @@ static bool make_secret(gli_run_environment *job, bool carry,
     gli_error_prefix(error, "GLOO_SECURITY=required: ");
     return false;
   }
-  if (has_one || gli_openssl_version() == NULL) return true;
+  /* Newcomers need the secret of the job. */
+  if (has_one || join != NULL || gli_openssl_version() == NULL) return true;
   return make_random(SECRET_BYTES, "the job's secret", job->secret, error);
 }
 
@@ -178,6 +198,24 @@ static bool name_job(gli_run_environment *job, bool elsewhere,
   bool has_file = gli_environment_read("GLOO_JOB_SECRET_FILE") != NULL;
   return (elsewhere && has_file) ||
          make_secret(job, elsewhere && by == NULL, error);
+}
+
+/* Sets the store of the job to join, from its URL or address. */
+static bool find_job(gli_run_environment *job, gloo_error *error) {
+  gli_store_url url;
+  const char *scheme =
+      join == NULL || strstr(join, "://") != NULL ? "" : "tcp://";
+  if (join == NULL) return true;
+  int used = snprintf(job->store, sizeof job->store, "%s%s", scheme, join);
+  if (used >= (int)sizeof job->store) {
+    gli_fail(error, GLOO_ERR_INVALID, -1,
+             "option --join: the address has %d bytes, and the limit is %zu",
+             used, sizeof job->store - 1);
+    return false;
+  }
+  if (gli_store_url_read(job->store, &url, error) == GLOO_OK) return true;
+  gli_error_prefix(error, "option --join: ");
+  return false;
 }
 
 static char **copy_arguments(char **argv, int count) {
@@ -306,12 +344,19 @@ static int run_here(char **argv, int n_operands) {
       .bind = !no_bind,
       .grace_ms = grace_ms == NOT_GIVEN ? GRACE_MS : grace_ms,
       .min_ranks = (int)min_ranks,
+      .max_restarts = (int)max_restarts,
+      .joins = join != NULL,
+      .serves = store != NULL || (max_restarts > 0 && join == NULL &&
+                                  gli_environment_read("GLOO_STORE") == NULL),
+      .store = store,
       .path = path,
       .environment = {.ranks = (int)ranks,
                       .here = (int)ranks,
                       .port = (uint16_t)port,
                       .master = "127.0.0.1"}};
-  if (!name_job(&job.environment, false, &error)) return fail(status, &error);
+  if (!name_job(&job.environment, false, &error) ||
+      !find_job(&job.environment, &error))
+    return fail(status, &error);
   if (port == 0 &&
       !gli_run_pick_port(false, &job.environment.port, &reservation, &error))
     return fail(status, &error);
@@ -356,6 +401,13 @@ static const char *only_with_hosts(void) {
   return parallel > 0 ? "parallel" : NULL;
 }
 
+/* Returns the name of an option for a job of one host, or NULL. */
+static const char *only_here(void) {
+  if (max_restarts > 0) return "max-restarts";
+  if (store != NULL) return "store";
+  return join != NULL ? "join" : NULL;
+}
+
 /* Checks combinations of options; returns GLI_EXIT_OK or GLI_EXIT_USAGE. */
 static int check_options(int n_operands) {
   bool several = hosts != NULL || hostfile != NULL;
@@ -363,6 +415,15 @@ static int check_options(int n_operands) {
   if (wrong != NULL)
     return gli_usage_error(&command, "--%s requires --hosts or --hostfile",
                            wrong);
+  wrong = several ? only_here() : NULL;
+  if (wrong != NULL)
+    return gli_usage_error(&command,
+                           "--%s cannot be combined with several hosts: start "
+                           "the job on one host with --store, and add ranks on "
+                           "the others with --join",
+                           wrong);
+  if (join != NULL && store != NULL)
+    return gli_usage_error(&command, "give either --store or --join");
   if (hosts != NULL && hostfile != NULL)
     return gli_usage_error(&command, "give either --hosts or --hostfile");
   if (execute && by == NULL)

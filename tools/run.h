@@ -9,6 +9,7 @@
 #include <uv.h>
 
 #include "core/error.h"
+#include "gloo_c/store.h"
 #include "tools/run_frame.h"
 #include "tools/run_policy.h"
 
@@ -39,16 +40,24 @@ typedef struct gli_run_environment {
   uint16_t port;
   const char *master; /* MASTER_ADDR */
   char job[33];
+  char store[320];  /* GLOO_STORE; "": as in this process */
   char secret[129]; /* hexadecimal; "": ranks find theirs themselves, or have
                       none */
 } gli_run_environment;
 
-/* Returns this process's environment with the variables of `rank`, or NULL if
+/* A process: its rank, and whether it joins a running job (GLOO_JOIN). */
+typedef struct gli_run_place {
+  int rank;
+  bool joins;
+} gli_run_place;
+
+/* Returns this process's environment with the variables of a rank, or NULL if
  * out of memory. Release it with gli_run_environment_free, which wipes the
  * secret. */
-char **gli_run_environment_make(const gli_run_environment *shared, int rank);
+char **gli_run_environment_make(const gli_run_environment *shared,
+                                const gli_run_place *place);
 void gli_run_environment_free(const gli_run_environment *shared,
-                              char **environment);
+                              const gli_run_place *place, char **environment);
 
 /* ---- output by rank: run_output.c ---------------------------------------- */
 
@@ -95,6 +104,10 @@ typedef struct gli_run_options {
   bool bind;  /* see gli_run_bind */
   int64_t grace_ms;
   int min_ranks;    /* minimum of ranks with which the job goes on; 0: all */
+  int max_restarts; /* number of processes that may take the place of others */
+  bool joins;       /* all ranks join a running job */
+  bool serves;      /* see gli_run_store_serve; `store` is the address */
+  const char *store;
   char *path;       /* path of the program */
   char **arguments; /* argv of the program, ended by NULL */
   gli_run_environment environment;
@@ -121,6 +134,10 @@ gli_run_job *gli_run_job_open(uv_loop_t *loop, const gli_run_options *options,
  * the rank that could not be started, and earlier ones run. `done` follows in
  * both cases. */
 int gli_run_job_start(gli_run_job *job, int *failed);
+/* Starts another process in place of a rank that has ended, which joins the
+ * others. At most `max_restarts` times. Returns 0, or an error of libuv. */
+int gli_run_job_replace(gli_run_job *job, int rank);
+int gli_run_job_running(const gli_run_job *job);
 void gli_run_job_free(gli_run_job *job);
 
 bool gli_run_job_runs(const gli_run_job *job, int rank);
@@ -142,6 +159,14 @@ void gli_run_job_input(gli_run_job *job, const void *data, size_t bytes);
  * forwarded signals may be blocked; once handlers are installed, the mask
  * becomes `mask`. `options` is a gli_run_options. */
 int gli_run_local(void *options, const sigset_t *mask);
+
+/* ---- the store for newcomers: run_store.c -------------------------------- */
+
+/* Serves a store at `address`, HOST:PORT (NULL: a free port of 127.0.0.1), and
+ * sets its URL in `environment`. The store requires the job's secret. */
+gloo_status gli_run_store_serve(const char *address,
+                                gli_run_environment *environment,
+                                gloo_store **store, gloo_error *error);
 
 /* ---- one session for all: run_session.c ---------------------------------- */
 

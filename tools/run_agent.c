@@ -429,7 +429,7 @@ static bool open_link(agent *a) {
 
 static int agent_main(void *with, const sigset_t *mask) {
   static const gli_run_policy_ops ops = {agent_signal_all, agent_runs,
-                                         agent_say};
+                                         agent_say, NULL};
   static agent a; /* handles must not move */
   (void)with;
   a.reservation = -1;

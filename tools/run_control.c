@@ -391,7 +391,7 @@ static void control_watch_signals(control *c) {
 
 static bool open_control(control *c, const gli_run_plan *plan) {
   static const gli_run_policy_ops ops = {control_signal_all, control_runs,
-                                         control_say};
+                                         control_say, NULL};
   static const gli_run_fleet_events events = {control_greeted, control_frame,
                                               control_gone, control_done};
   c->plan = plan;

@@ -169,31 +169,31 @@ failed:
 
 /* ---- the variables ------------------------------------------------------- */
 
-enum { N_VARIABLES = 8 };
+enum { N_VARIABLES = 10 };
 static const char *const variable_names[N_VARIABLES] = {
-    "RANK",        "WORLD_SIZE",  "LOCAL_RANK",  "LOCAL_WORLD_SIZE",
-    "MASTER_ADDR", "MASTER_PORT", "GLOO_JOB_ID", "GLOO_JOB_SECRET"};
+    "RANK",        "WORLD_SIZE",     "LOCAL_RANK",  "LOCAL_WORLD_SIZE",
+    "MASTER_ADDR", "MASTER_PORT",    "GLOO_JOB_ID", "GLOO_STORE",
+    "GLOO_JOIN",   "GLOO_JOB_SECRET"};
 
-/* Returns the number of variables to set: the secret is the last. */
-static size_t variables_set(const gli_run_environment *shared) {
-  return shared->secret[0] != '\0' ? N_VARIABLES : N_VARIABLES - 1;
+/* Returns the value of a variable, or NULL if it is not set here. */
+static const char *variable_value(const gli_run_environment *shared,
+                                  const gli_run_place *place, size_t i,
+                                  char number[16]) {
+  const int numbers[] = {place->rank, shared->ranks,
+                         place->rank - shared->first, shared->here};
+  const char *const texts[] = {shared->job, shared->store,
+                               place->joins ? "1" : "", shared->secret};
+  if (i == 4) return shared->master;
+  if (i > 5) return texts[i - 6][0] != '\0' ? texts[i - 6] : NULL;
+  snprintf(number, 16, "%d", i == 5 ? (int)shared->port : numbers[i]);
+  return number;
 }
 
 /* Returns "NAME=value", allocated. */
-static char *make_variable(const gli_run_environment *shared, int rank,
-                           size_t i) {
-  char number[16];
-  const int numbers[] = {rank, shared->ranks, rank - shared->first,
-                         shared->here};
-  const char *value = number;
-  if (i < 4) snprintf(number, sizeof number, "%d", numbers[i]);
-  if (i == 4) value = shared->master;
-  if (i == 5) snprintf(number, sizeof number, "%d", shared->port);
-  if (i == 6) value = shared->job;
-  if (i == 7) value = shared->secret;
-  size_t bytes = strlen(variable_names[i]) + strlen(value) + 2;
+static char *make_variable(const char *name, const char *value) {
+  size_t bytes = strlen(name) + strlen(value) + 2;
   char *text = malloc(bytes);
-  if (text != NULL) snprintf(text, bytes, "%s=%s", variable_names[i], value);
+  if (text != NULL) snprintf(text, bytes, "%s=%s", name, value);
   return text;
 }
 
@@ -201,47 +201,57 @@ static char *make_variable(const gli_run_environment *shared, int rank,
 static const char *const removed[] = {"GLOO_RANK", "GLOO_SIZE",
                                       "TORCHELASTIC_USE_AGENT_STORE"};
 
-static bool is_among(const char *const *names, size_t n, const char *variable) {
+static bool is_named(const char *variable, const char *name) {
   size_t length = strcspn(variable, "=");
-  for (size_t i = 0; i < n; i++) {
-    if (strlen(names[i]) != length) continue;
-    if (strncmp(names[i], variable, length) == 0) return true;
-  }
-  return false;
+  return strlen(name) == length && strncmp(name, variable, length) == 0;
 }
 
-static bool is_passed_on(const char *variable, size_t n_set) {
-  return !is_among(variable_names, n_set, variable) &&
-         !is_among(removed, sizeof removed / sizeof *removed, variable);
+static bool is_passed_on(const char *variable,
+                         const gli_run_environment *shared,
+                         const gli_run_place *place) {
+  char number[16];
+  for (size_t i = 0; i < N_VARIABLES; i++) {
+    if (is_named(variable, variable_names[i]))
+      return variable_value(shared, place, i, number) == NULL;
+  }
+  for (size_t i = 0; i < sizeof removed / sizeof *removed; i++) {
+    if (is_named(variable, removed[i])) return false;
+  }
+  return true;
 }
 
 /* The first entries, which are the variables set here, are allocated; the
  * others are borrowed. */
-char **gli_run_environment_make(const gli_run_environment *shared, int rank) {
-  size_t inherited = 0, used = variables_set(shared);
+char **gli_run_environment_make(const gli_run_environment *shared,
+                                const gli_run_place *place) {
+  size_t inherited = 0, used = 0;
+  char number[16];
   while (environ[inherited] != NULL) inherited++;
-  char **all = calloc(inherited + used + 1, sizeof *all);
+  char **all = calloc(inherited + N_VARIABLES + 1, sizeof *all);
   if (all == NULL) return NULL;
-  for (size_t i = 0; i < used; i++) {
-    all[i] = make_variable(shared, rank, i);
-    if (all[i] != NULL) continue;
-    gli_run_environment_free(shared, all);
+  for (size_t i = 0; i < N_VARIABLES; i++) {
+    const char *value = variable_value(shared, place, i, number);
+    if (value == NULL) continue;
+    all[used] = make_variable(variable_names[i], value);
+    if (all[used++] != NULL) continue;
+    gli_run_environment_free(shared, place, all);
     return NULL;
   }
   for (size_t i = 0; i < inherited; i++) {
-    if (is_passed_on(environ[i], variables_set(shared)))
-      all[used++] = environ[i];
+    if (is_passed_on(environ[i], shared, place)) all[used++] = environ[i];
   }
   return all;
 }
 
 void gli_run_environment_free(const gli_run_environment *shared,
-                              char **environment) {
+                              const gli_run_place *place, char **environment) {
+  char number[16];
   if (environment == NULL) return;
-  for (size_t i = 0; i < variables_set(shared); i++) {
-    if (environment[i] != NULL)
-      gli_wipe(environment[i], strlen(environment[i]));
-    free(environment[i]);
+  for (size_t i = 0, used = 0; i < N_VARIABLES; i++) {
+    if (variable_value(shared, place, i, number) == NULL) continue;
+    char *text = environment[used++];
+    if (text != NULL) gli_wipe(text, strlen(text));
+    free(text);
   }
   free(environment);
 }

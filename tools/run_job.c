@@ -38,7 +38,11 @@ struct gli_run_job {
   bool input_open, finished;
 };
 
+/* Returns the last process of a rank. Replacements stand behind the ranks. */
 static rank_process *rank_of(const gli_run_job *j, int rank) {
+  for (int i = j->started - 1; i >= j->options->ranks; i--) {
+    if (j->ranks[i].rank == rank) return &j->ranks[i];
+  }
   int i = rank - j->options->environment.first;
   return i >= 0 && i < j->started ? &j->ranks[i] : NULL;
 }
@@ -218,10 +222,10 @@ static char **exec_arguments(const gli_run_options *options, char *parent) {
 static void set_streams(gli_run_job *j, rank_process *r,
                         uv_stdio_container_t *stdio) {
   bool piped = j->options->piped;
+  bool first = r->rank == 0 && r < j->ranks + j->options->ranks;
   stdio[0].flags = r->rank == 0 ? UV_INHERIT_FD : UV_IGNORE;
   stdio[0].data.fd = 0;
-  if (r->rank == 0 && j->options->input &&
-      uv_pipe_init(j->loop, &j->input, 0) == 0) {
+  if (first && j->options->input && uv_pipe_init(j->loop, &j->input, 0) == 0) {
     j->input.data = j;
     j->input_open = true;
     j->handles_open++;
@@ -249,18 +253,18 @@ static void read_streams(gli_run_job *j, rank_process *r) {
   }
 }
 
-/* Starts the next rank; returns 0 or a libuv error. */
-static int start_rank(gli_run_job *j) {
+/* Starts the next process; returns 0 or a libuv error. */
+static int start_rank(gli_run_job *j, const gli_run_place *place) {
   rank_process *r = &j->ranks[j->started];
   r->job = j;
-  r->rank = j->options->environment.first + j->started;
+  r->rank = place->rank;
   char parent[32], self[GLI_RUN_PATH_MAX];
   size_t size = sizeof self;
   int result = uv_exepath(self, &size);
   if (result != 0) return result;
   snprintf(parent, sizeof parent, "%ld", (long)getpid());
   char **argv = exec_arguments(j->options, parent);
-  char **env = gli_run_environment_make(&j->options->environment, r->rank);
+  char **env = gli_run_environment_make(&j->options->environment, place);
   result = UV_ENOMEM;
   if (argv == NULL || env == NULL) goto free_arguments;
 
@@ -286,7 +290,7 @@ static int start_rank(gli_run_job *j) {
   r->running = true;
   j->running++;
 free_arguments:
-  gli_run_environment_free(&j->options->environment, env);
+  gli_run_environment_free(&j->options->environment, place, env);
   free(argv);
   return result;
 }
@@ -294,7 +298,8 @@ free_arguments:
 gli_run_job *gli_run_job_open(uv_loop_t *loop, const gli_run_options *options,
                               const gli_run_events *events, void *user) {
   gli_run_job *j = calloc(1, sizeof *j);
-  if (j != NULL) j->ranks = calloc((size_t)options->ranks, sizeof *j->ranks);
+  size_t processes = (size_t)options->ranks + (size_t)options->max_restarts;
+  if (j != NULL) j->ranks = calloc(processes, sizeof *j->ranks);
   if (j == NULL || j->ranks == NULL) {
     free(j);
     return NULL;
@@ -314,10 +319,21 @@ int gli_run_job_start(gli_run_job *j, int *failed) {
   int result = 0;
   while (j->started < j->options->ranks && result == 0) {
     *failed = j->options->environment.first + j->started;
-    result = start_rank(j);
+    gli_run_place place = {*failed, j->options->joins};
+    result = start_rank(j, &place);
   }
   finish_if_done(j);
   return result;
+}
+
+int gli_run_job_replace(gli_run_job *j, int rank) {
+  if (j->started >= j->options->ranks + j->options->max_restarts)
+    return UV_EAGAIN;
+  return start_rank(j, &(gli_run_place){rank, true});
+}
+
+int gli_run_job_running(const gli_run_job *j) {
+  return j->running;
 }
 
 void gli_run_job_free(gli_run_job *j) {

@@ -29,6 +29,13 @@ static bool local_runs(void *user, int rank) {
   return gli_run_job_runs(((local_job *)user)->ranks, rank);
 }
 
+/* A newcomer needs ranks that it can join. */
+static bool local_replace(void *user, int rank) {
+  local_job *j = user;
+  return gli_run_job_running(j->ranks) > 0 &&
+         gli_run_job_replace(j->ranks, rank) == 0;
+}
+
 static void local_say(void *user, const char *line) {
   (void)user;
   fprintf(stderr, "gloo run: %s\n", line);
@@ -106,22 +113,32 @@ static void local_start(local_job *j) {
 
 int gli_run_local(void *with, const sigset_t *mask) {
   static const gli_run_policy_ops ops = {local_signal_all, local_runs,
-                                         local_say};
+                                         local_say, local_replace};
   static const gli_run_events events = {local_ended, local_output, local_taken,
                                         local_done};
   static local_job j; /* handles must not move */
-  const gli_run_options *options = with;
+  gli_run_options *options = with;
+  gloo_store *store = NULL;
+  gloo_error error;
+  if (options->serves &&
+      gli_run_store_serve(options->store, &options->environment, &store,
+                          &error) != GLOO_OK) {
+    fprintf(stderr, "gloo run: %s\n", error.message);
+    return GLI_EXIT_FAILED;
+  }
   memset(&j, 0, sizeof j);
   j.options = options;
   j.policy = (gli_run_policy){.ops = &ops,
                               .user = &j,
                               .ranks = options->ranks,
                               .min_ranks = options->min_ranks,
+                              .max_restarts = options->max_restarts,
                               .grace_ms = (uint64_t)options->grace_ms};
   if (uv_loop_init(&j.loop) == 0)
     j.ranks = gli_run_job_open(&j.loop, options, &events, &j);
   if (j.ranks == NULL) {
     fprintf(stderr, "gloo run: out of memory or descriptors\n");
+    gloo_store_destroy(store);
     return GLI_EXIT_CANNOT_RUN;
   }
   signal(SIGPIPE, SIG_IGN);
@@ -134,5 +151,6 @@ int gli_run_local(void *with, const sigset_t *mask) {
   gli_run_policy_finish(&j.policy, options->ranks > 1);
   uv_loop_close(&j.loop);
   gli_run_job_free(j.ranks);
+  gloo_store_destroy(store);
   return j.policy.exit_status;
 }

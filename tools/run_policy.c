@@ -69,6 +69,20 @@ static bool was_forwarded(const gli_run_policy *p, int signum) {
   return false;
 }
 
+/* Replaces a rank that has failed, unless the job is ending. */
+static bool replace(gli_run_policy *p, const gli_run_end *end,
+                    const char *text) {
+  if (p->failed || p->held || p->interrupts > 0) return false;
+  if (end->signum != 0 && was_forwarded(p, end->signum)) return false;
+  if (p->restarts >= p->max_restarts || !p->ops->replace(p->user, end->rank))
+    return false;
+  char line[sizeof p->first + 64];
+  snprintf(line, sizeof line, "%s; another process takes its place (%d of %d)",
+           text, ++p->restarts, p->max_restarts);
+  p->ops->say(p->user, line);
+  return true;
+}
+
 void gli_run_policy_ended(gli_run_policy *p, uint64_t now,
                           const gli_run_end *end) {
   if (end->status == 0 && end->signum == 0) return;
@@ -83,6 +97,7 @@ void gli_run_policy_ended(gli_run_policy *p, uint64_t now,
     snprintf(how, sizeof how, "exit status %d", end->status);
   snprintf(text, sizeof text, "rank %d (pid %d%s) failed: %s%s", end->rank,
            end->pid, where, how, end->memory);
+  if (replace(p, end, text)) return;
   bool killed = end->signum != 0;
   report(p, now, 1, text, killed ? 128 + end->signum : end->status, !killed);
 }

@@ -25,6 +25,9 @@ typedef struct gli_run_policy_ops {
   bool (*runs)(void *user, int rank);
   /* Prints a line without "gloo run: " and newline. */
   void (*say)(void *user, const char *line);
+  /* Starts a process in place of a rank that has failed; returns false if it
+   * cannot. NULL if `max_restarts` is 0. */
+  bool (*replace)(void *user, int rank);
 } gli_run_policy_ops;
 
 typedef enum gli_run_phase {
@@ -39,6 +42,7 @@ typedef struct gli_run_policy {
   void *user;
   int ranks;
   int min_ranks; /* 0: all */
+  int max_restarts;
   uint64_t grace_ms;
   uint64_t hold_ms; /* time for which an exit status that would end the job
                        waits for its cause: the rank that was killed, or the
@@ -47,6 +51,7 @@ typedef struct gli_run_policy {
   gli_run_phase phase;
   uint64_t phase_ends; /* ms of the caller's clock */
   int lost;            /* ranks lost without ending the job */
+  int restarts;
   int also_failed, exit_status, interrupts;
   bool failed, held, was_forwarded[GLI_RUN_FORWARDED];
   uint64_t held_until;

@@ -35,7 +35,15 @@ static void say_line(void *user, const char *line) {
   snprintf(job.said + used, sizeof job.said - used, "%s\n", line);
 }
 
-static const gli_run_policy_ops ops = {signal_ranks, rank_runs, say_line};
+static bool replace_rank(void *user, int rank) {
+  (void)user;
+  if (rank == 0) return false; /* it cannot be started */
+  job.runs[rank] = true;
+  return true;
+}
+
+static const gli_run_policy_ops ops = {signal_ranks, rank_runs, say_line,
+                                       replace_rank};
 
 static gli_run_policy begin(int min_ranks, uint64_t hold_ms) {
   memset(&job, 0, sizeof job);
@@ -132,6 +140,37 @@ static void a_lost_host_precedes_exit_statuses(void **state) {
   assert_said("1 more failed afterwards\nfirst failure: host b is lost\n");
 }
 
+static void ranks_are_replaced_until_restarts_run_out(void **state) {
+  (void)state;
+  gli_run_policy p = begin(0, 0);
+  p.max_restarts = 2;
+  end_rank(&p, 0, 1, 7, 0);
+  assert_said(
+      "rank 1 (pid 101 on h) failed: exit status 7; another process "
+      "takes its place (1 of 2)\n");
+  end_rank(&p, 1, 1, 0, 0);
+  end_rank(&p, 2, 2, 0, SIGSEGV);
+  assert_non_null(strstr(job.said, "takes its place (2 of 2)"));
+  assert_false(p.failed);
+  job.said[0] = '\0';
+  end_rank(&p, 3, 3, 5, 0);
+  assert_said("rank 3 (pid 103 on h) failed: exit status 5\n");
+  assert_true(p.failed && p.exit_status == 5);
+}
+
+static void rank_without_a_replacement_ends_the_job(void **state) {
+  (void)state;
+  gli_run_policy p = begin(0, 0);
+  p.max_restarts = 2;
+  end_rank(&p, 0, 0, 7, 0);
+  assert_true(p.failed && p.restarts == 0);
+  p = begin(0, 0);
+  p.max_restarts = 2;
+  gli_run_policy_signal(&p, SIGHUP);
+  end_rank(&p, 0, 1, 0, SIGHUP);
+  assert_true(p.failed && p.restarts == 0);
+}
+
 static void a_job_continues_with_its_minimum_of_ranks(void **state) {
   (void)state;
   gli_run_policy p = begin(2, HOLD);
@@ -177,6 +216,8 @@ int main(void) {
       cmocka_unit_test(an_exit_status_waits_for_its_cause),
       cmocka_unit_test(without_another_cause_it_is_the_first_failure),
       cmocka_unit_test(a_lost_host_precedes_exit_statuses),
+      cmocka_unit_test(ranks_are_replaced_until_restarts_run_out),
+      cmocka_unit_test(rank_without_a_replacement_ends_the_job),
       cmocka_unit_test(a_job_continues_with_its_minimum_of_ranks),
       cmocka_unit_test(the_third_interrupt_kills),
       cmocka_unit_test(a_job_stops_without_grace),
