@@ -157,7 +157,7 @@ static void lose_host(control *c, int host, const char *why, int status) {
 static void fail_start(control *c, int host, const char *why, int status) {
   c->failed_starts++;
   char text[1200];
-  snprintf(text, sizeof text, "host %s: %s", host_at(c, host)->name, why);
+  snprintf(text, sizeof text, "host %s: %.900s", host_at(c, host)->name, why);
   if (c->start_status == 0) {
     c->start_status = status;
     snprintf(c->start_cause, sizeof c->start_cause, "%s", text);
