@@ -129,7 +129,7 @@ make_hosts() {
   local host i=0 shells=("$@")
   make_front || return
   for host in "${names[@]:1}"; do
-    another_network -u -m && join_bridge "gc-$host" "$(address "$host")/24" "$(address6 "$host")/64" || return
+    make_namespaces -n -u -m && join_bridge "gc-$host" "$(address "$host")/24" "$(address6 "$host")/64" || return
     holder[$host]=$other
     on "$host" hostname "$host"
     make_account "$host" "${shells[i++ % ${#shells[@]}]}"

@@ -27,12 +27,15 @@ enter_network() {
   skip "network namespaces with veth links cannot be made here (root may)"
 }
 
-# another_network [FLAGS]: makes one more; its process is $other until the test ends. With flags of
-# unshare it has namespaces of these kinds as well.
+# another_network: makes one more; its process is $other until the test ends.
+another_network() { make_namespaces -n; }
+
+# make_namespaces FLAGS: makes a network and namespaces of the other kinds that these flags of unshare
+# name; its process is $other until the test ends.
 networks=
-another_network() {
+make_namespaces() {
   : > "$scratch/ready"
-  unshare -n "$@" sh -c 'echo ready; exec sleep 100000' > "$scratch/ready" &
+  unshare "$@" sh -c 'echo ready; exec sleep 100000' > "$scratch/ready" &
   other=$!
   networks="$networks $other"
   # shellcheck disable=SC2064,SC2086
