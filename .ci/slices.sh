@@ -11,7 +11,7 @@ slices='1|launchers|^(tests/launchers/|tools/run|src/rendezvous/launch/)
 5|packages|^(debian/|cmake/|CMakeLists|docs/guide/build|scripts/(after-install|wheels)|examples/(ci|docker|kubernetes)|\.github/|share/|tools/metrics|tests/(consumers|recipes)/|\.ci/(debian|install|wheels)$|tests/law/grow|pyproject)
 6|big-endian|^\.ci/emulated
 7|gpus|^(src/(engine/memory|plan)/.*(cuda|staged)|tests/cuda/)
-8|faults|^tests/faults/
+8|failing-calls|^tests/faults/(test_nth_call|failing_calls|faulty_)
 9|sanitizers|^$
 10|repeats|^src/(security|transport)[a-z_]*/tls'
 
@@ -95,7 +95,7 @@ slice_gpus() {
   tested gpus-matrix --suite=cuda_standin
 }
 
-slice_faults() { tested faults --suite=faults --suite=nth_call; }
+slice_failing_calls() { tested failing_calls --suite=nth_call; }
 
 # The suites that the address sanitizer does not see with each change.
 slice_sanitizers() {
