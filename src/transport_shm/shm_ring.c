@@ -48,8 +48,9 @@ void gli_shm_out_begin(gli_shm_out *out, int fd, void *memory,
   out->bytes = gli_shm_ring_bytes(data_bytes);
   out->data_bytes = data_bytes;
   out->chunk = gli_shm_chunk_for(data_bytes);
-  out->few_slots = GLI_SHM_FIRST_SLOTS < GLI_SHM_SLOTS;
-  out->slots_until = out->few_slots ? GLI_SHM_FIRST_SLOTS - 1 : GLI_SHM_SLOTS;
+  bool few = GLI_SHM_FIRST_SLOTS < GLI_SHM_SLOTS;
+  out->slots = few ? GLI_SHM_FIRST_SLOTS : GLI_SHM_SLOTS;
+  out->slots_until = few ? GLI_SHM_FIRST_SLOTS - 1 : GLI_SHM_SLOTS;
   shm_ring_set_ready(out, 0);
 }
 
@@ -67,10 +68,11 @@ static bool shm_ring_must_have(gli_shm_out *out, size_t from, size_t until) {
  * writes the last slot of the first page. */
 static void shm_ring_extend_slots(gli_shm_out *out, uint32_t slots_seen) {
   size_t end = offsetof(gli_shm_memory, data);
-  if (out->few_slots && (out->next != out->slots_until ||
-                         !shm_ring_must_have(out, GLI_SHM_FIRST_BYTES, end)))
+  if (out->slots < GLI_SHM_SLOTS &&
+      (out->next != out->slots_until ||
+       !shm_ring_must_have(out, GLI_SHM_FIRST_BYTES, end)))
     return;
-  out->few_slots = false;
+  out->slots = GLI_SHM_SLOTS;
   out->slots_until = slots_seen + GLI_SHM_SLOTS;
 }
 

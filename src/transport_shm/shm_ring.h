@@ -135,12 +135,10 @@ typedef struct gli_shm_page {
 /* State of the sender. Sleepers also read the atomic members. */
 typedef struct gli_shm_out {
   gli_shm_memory *memory;
-  size_t bytes; /* size of the mapping */
-  int fd;       /* descriptor of the memory; -1 if none */
-  /* Pages that do not exist yet (shm_ring.c): bytes at the end of the data
-   * part, and all slots but the first GLI_SHM_FIRST_SLOTS if `few_slots`. */
-  uint32_t unreserved;
-  bool few_slots;
+  size_t bytes;          /* size of the mapping */
+  int fd;                /* descriptor of the memory; -1 if none */
+  uint32_t slots;        /* number of slots with pages, from the first one */
+  uint32_t unreserved;   /* bytes at the end of the data part without pages */
   bool stays_unreserved; /* true if making pages failed: the data part remains
                             as short as it is */
   uint32_t far_from;     /* offset from which place_far chooses positions */

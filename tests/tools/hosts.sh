@@ -4,6 +4,7 @@
 # usage: hosts.sh GLOO DEFAULT_SIGNALS with|without
 # The third argument says whether it was built with OpenSSL.
 gloo=$1 defaults=$2 openssl=$3
+case $gloo in /*) ;; *) gloo=$PWD/$gloo ;; esac
 # shellcheck source=tests/tools/tap.sh
 . "$(dirname "$0")/tap.sh"
 # Elsewhere ranks may outlive an agent that is killed.
