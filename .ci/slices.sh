@@ -56,8 +56,14 @@ tested() { # name, options of scripts/test...
   suite "$1" scripts/test --cc=gcc --werror --retry "${@:2}"
 }
 
-# Real launchers; those that cannot be installed are skipped.
-slice_launchers() { tested launchers --suite=launchers; }
+# Real launchers; those that cannot be installed are skipped. With one of the engines on several hosts, as
+# TEST_PART selects. Empty: all.
+slice_launchers() {
+  local names=(slurm_hosts torchrun_hosts torchrun_etcd mpi_hosts kubernetes_hosts)
+  local part=${TEST_PART-$(chosen_by_tree ${#names[@]} 24)}
+  tested launchers --suite=launchers ${part:+--without=engines}
+  [ -z "$part" ] || tested engine --suite=launchers --name="launchers_${names[part]}"
+}
 
 # The package, PyTorch on it, and a quarter of what takes long: PyTorch's own tests, strangers.
 slice_python() { TEST_PART=${TEST_PART-$(chosen_by_tree 4 8)/4} tested python --suite=python --suite=torch; }
