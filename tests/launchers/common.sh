@@ -4,6 +4,10 @@
 # FOLDER keeps downloads for later runs.
 set -u
 project=$1 folder=$2 hello=$3 meet=$4 gloo=$5 rounds=$6 work=$7 loop=$8
+# Ranks on other hosts, and children of daemons, have other working directories.
+for name in hello meet gloo rounds work loop; do
+  case ${!name} in /*) ;; *) declare "$name=$PWD/${!name}" ;; esac
+done
 # shellcheck source=tests/tools/tap.sh
 . "$project/tests/tools/tap.sh"
 # shellcheck source=/dev/null
