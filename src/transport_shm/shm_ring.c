@@ -49,7 +49,7 @@ void gli_shm_out_begin(gli_shm_out *out, int fd, void *memory,
   out->data_bytes = data_bytes;
   out->chunk = gli_shm_chunk_for(data_bytes);
   bool few = GLI_SHM_FIRST_SLOTS < GLI_SHM_SLOTS;
-  out->slots = few ? GLI_SHM_FIRST_SLOTS : GLI_SHM_SLOTS;
+  out->bare_slots = few ? GLI_SHM_SLOTS - GLI_SHM_FIRST_SLOTS : 0;
   out->slots_until = few ? GLI_SHM_FIRST_SLOTS - 1 : GLI_SHM_SLOTS;
   shm_ring_set_ready(out, 0);
 }
@@ -68,11 +68,11 @@ static bool shm_ring_must_have(gli_shm_out *out, size_t from, size_t until) {
  * writes the last slot of the first page. */
 static void shm_ring_extend_slots(gli_shm_out *out, uint32_t slots_seen) {
   size_t end = offsetof(gli_shm_memory, data);
-  if (out->slots < GLI_SHM_SLOTS &&
+  if (out->bare_slots != 0 &&
       (out->next != out->slots_until ||
        !shm_ring_must_have(out, GLI_SHM_FIRST_BYTES, end)))
     return;
-  out->slots = GLI_SHM_SLOTS;
+  out->bare_slots = 0;
   out->slots_until = slots_seen + GLI_SHM_SLOTS;
 }
 

@@ -137,7 +137,7 @@ typedef struct gli_shm_out {
   gli_shm_memory *memory;
   size_t bytes;          /* size of the mapping */
   int fd;                /* descriptor of the memory; -1 if none */
-  uint32_t slots;        /* number of slots with pages, from the first one */
+  uint32_t bare_slots;   /* number of slots without pages, at the end */
   uint32_t unreserved;   /* bytes at the end of the data part without pages */
   bool stays_unreserved; /* true if making pages failed: the data part remains
                             as short as it is */
