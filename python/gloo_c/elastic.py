@@ -257,7 +257,7 @@ class Job:
 
 def _is_alone(failure: GlooError) -> bool:
     """Returns true if the other ranks continue without this one, or may do so."""
-    return failure.cause == lib.GLOO_ERR_STALE
+    return bool(failure.cause == lib.GLOO_ERR_STALE)
 
 
 # ---- the environment -------------------------------------------------------------------------------
