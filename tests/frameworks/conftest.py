@@ -58,3 +58,11 @@ def check_losses(tmp_path):
         assert found[True] == found[False]
 
     return check
+
+
+def check_cluster(engine, tmp_path):
+    """Runs a cluster of two hosts, which are namespaces, started by the engine's own commands."""
+    status, said = run(["bash", HERE / f"{engine}_hosts.sh", Path(sys.executable).parent], tmp_path, False, timeout=320)
+    if said.startswith("1..0 # SKIP"):
+        pytest.skip(said.partition("SKIP ")[2].strip())
+    assert status == 0 and "\n1.." in said, said[-6000:]

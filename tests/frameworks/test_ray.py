@@ -7,7 +7,7 @@ import shutil
 import tempfile
 
 import pytest
-from conftest import EXAMPLES, HERE, SAID, run
+from conftest import EXAMPLES, HERE, SAID, check_cluster, run
 
 
 @pytest.fixture(autouse=True)
@@ -34,3 +34,9 @@ def test_train(tmp_path):
 def test_actors(tmp_path):
     status, said = run(["python", EXAMPLES / "ray_actors.py"], tmp_path, False)
     assert status == 0 and "2 actors found [ 1.  -2.   3.   0.5]" in said, said[-4000:]
+
+
+def test_two_hosts(tmp_path, monkeypatch):
+    monkeypatch.delenv("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER")
+    monkeypatch.delenv("RAY_TMPDIR")  # hosts have folders of their own
+    check_cluster("ray", tmp_path)
