@@ -371,13 +371,8 @@ static int run_here(char **argv, int n_operands) {
 
 /* ---- the command --------------------------------------------------------- */
 
-/* Returns the name of an option that has no effect with --by, or NULL. */
-static const char *not_with_by(void) {
-  if (prefix) return "prefix";
-  if (no_bind) return "no-bind";
-  if (grace_ms != NOT_GIVEN) return "grace-ms";
-  if (min_ranks > 0) return "min-ranks";
-  if (port > 0) return "port";
+/* Returns the name of an option for agents that is given, or NULL. */
+static const char *only_for_agents(void) {
   if (rsh != NULL) return "rsh";
   if (carried != NULL) return "env";
   if (directory != NULL) return "chdir";
@@ -387,18 +382,20 @@ static const char *not_with_by(void) {
   return parallel > 0 ? "parallel" : NULL;
 }
 
+/* Returns the name of an option that has no effect with --by, or NULL. */
+static const char *not_with_by(void) {
+  if (prefix) return "prefix";
+  if (no_bind) return "no-bind";
+  if (grace_ms != NOT_GIVEN) return "grace-ms";
+  if (min_ranks > 0) return "min-ranks";
+  return port > 0 ? "port" : only_for_agents();
+}
+
 /* Returns the name of an option that needs hosts, or NULL. */
 static const char *only_with_hosts(void) {
   if (by != NULL) return "by";
   if (execute) return "execute";
-  if (ppn > 0) return "ppn";
-  if (rsh != NULL) return "rsh";
-  if (carried != NULL) return "env";
-  if (directory != NULL) return "chdir";
-  if (master != NULL) return "master-addr";
-  if (lost_ms != NOT_GIVEN) return "lost-ms";
-  if (fanout != NOT_GIVEN) return "fanout";
-  return parallel > 0 ? "parallel" : NULL;
+  return ppn > 0 ? "ppn" : only_for_agents();
 }
 
 /* Returns the name of an option for a job of one host, or NULL. */

@@ -531,25 +531,20 @@ equal $? 126 && has "$out" "host refused: it refuses" && has "$out" "host b: the
   wait_until all_gone /dev/null
 result "so are hosts behind one that cannot start"
 
-fresh
-tree -n 4 --hosts a,b,c,d --grace-ms 50 -- sh -c "$stays" "$scratch" 2> "$scratch/err" &
-pid=$!
-wait_until ready 0 1 2 3
-kill -KILL "$(cat "$scratch/agent.1")" # of b, which a has started
-wait $pid
-equal $? 1 && has "$(last "$scratch/err")" "host b is lost with rank 1: its connection ended (ssh: exit status 137" &&
-  wait_until all_gone "$scratch"/ready.*
-result "an agent at the end of a branch is killed"
-
-fresh
-tree -n 4 --hosts a,b,c,d --grace-ms 50 -- sh -c "$stays" "$scratch" 2> "$scratch/err" &
-pid=$!
-wait_until ready 0 1 2 3
-kill -KILL "$(cat "$scratch/agent.2")" # of c, which has started d
-wait $pid
-equal $? 1 && has "$(last "$scratch/err")" "host c is lost with rank 2: its connection ended (ssh: exit status 137" &&
-  wait_until all_gone "$scratch"/ready.*
-result "an agent with a branch is killed"
+# Host a has started b, and c has started d.
+killed_agent() { # rank, its host, text
+  fresh
+  tree -n 4 --hosts a,b,c,d --grace-ms 50 -- sh -c "$stays" "$scratch" 2> "$scratch/err" &
+  pid=$!
+  wait_until ready 0 1 2 3
+  kill -KILL "$(cat "$scratch/agent.$1")"
+  wait $pid
+  equal $? 1 && has "$(last "$scratch/err")" "host $2 is lost with rank $1: its connection ended (ssh: exit status 137" &&
+    wait_until all_gone "$scratch"/ready.*
+  result "$3"
+}
+killed_agent 1 b "an agent at the end of a branch is killed"
+killed_agent 2 c "an agent with a branch is killed"
 
 for signal in INT TERM; do
   fresh
