@@ -68,8 +68,9 @@ typedef struct gli_run_stream {
   bool open;
   char *data;
   size_t used, capacity;
-  /* Gets whole lines, or a piece of a line that is long or the last, of at most
-   * GLI_RUN_OUTPUT_MAX bytes. Returns false if its reader is gone. */
+  /* Takes whole lines, at most GLI_RUN_OUTPUT_MAX bytes. A longer line comes in
+   * pieces, and the last one may lack its end. Returns false if the reader of
+   * the output is gone. */
   bool (*write)(void *user, int rank, int fd, const char *data, size_t bytes);
   /* Called once, after the rank has closed its end, or after the reader has. */
   void (*on_close)(void *user);
@@ -90,8 +91,8 @@ void gli_run_stream_stop(gli_run_stream *stream);
  * allocated text of *made bytes; NULL if out of memory. */
 char *gli_run_prefixed(const char *prefix, const char *data, size_t bytes,
                        size_t *made);
-/* Writes everything, even if the descriptor takes only a part at a time.
- * Returns false if its reader is gone. */
+/* Writes all bytes, and waits while the descriptor takes none. Returns false
+ * if the reader of the descriptor is gone. */
 bool gli_run_write_all(int fd, const char *data, size_t bytes);
 
 /* ---- the processes of this host: run_job.c ------------------------------- */

@@ -12,8 +12,8 @@ typedef struct gli_run_fleet_events {
   /* The agent of a host has started; its version is that of this command. */
   void (*greeted)(void *user, int host);
   void (*frame)(void *user, int host, const gli_run_frame *frame);
-  /* The host is gone, after any other event of it; `why` is the cause. Not
-   * called for hosts that were released. */
+  /* Reports the loss of a host and its cause, as the host's last event. Hosts
+   * that were released are not reported. */
   void (*gone)(void *user, int host, const char *why);
   /* Nothing is left, after gli_run_fleet_end. */
   void (*done)(void *user);

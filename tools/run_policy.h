@@ -15,7 +15,7 @@ bool gli_run_ignores(int signum);
 typedef struct gli_run_end {
   int rank, pid;
   const char *host;   /* NULL on one host */
-  int status, signum; /* one of them is 0 */
+  int status, signum; /* exit status, or the signal that killed it; else 0 */
   const char *memory; /* "", or a clause on a kill for lack of memory */
 } gli_run_end;
 

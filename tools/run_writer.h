@@ -21,8 +21,7 @@ gli_run_writer *gli_run_writer_open(uv_loop_t *loop, void (*changed)(void *),
 void gli_run_writer_put(gli_run_writer *writer, int fd, const void *data,
                         size_t bytes);
 
-/* Returns true if the queue is so long that the caller should wait for
- * `changed`. */
+/* Returns true while the queue is full: the caller waits for `changed`. */
 bool gli_run_writer_full(gli_run_writer *writer);
 bool gli_run_writer_broken(gli_run_writer *writer, int fd);
 /* Returns the number of calls of gli_run_writer_put. */

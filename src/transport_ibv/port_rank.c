@@ -1,6 +1,6 @@
-/* Choice of a port's GID, and the order of ports: first those in the network
- * that TCP uses, which is the one that the user has chosen, then the fastest,
- * then the nearest to the cores of this process. */
+/* Choice of a port's GID, and the order of ports. Ports in the network of TCP,
+ * which the user selects, precede others. Faster ports come next, and then
+ * those nearer to the cores of this process. */
 #include <net/if.h>
 #include <stdio.h>
 #include <stdlib.h>

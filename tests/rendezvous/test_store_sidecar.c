@@ -87,8 +87,8 @@ static void start_again(void *told) {
   gloo_store_destroy(store);
 }
 
-/* Rank 1 starts again before rank 0: the record is that of the first start,
- * also if that one could not serve. */
+/* Rank 1 starts again before rank 0 and reads the record of the first start.
+ * That record may report an error. */
 static void the_record_may_be_an_earlier_one(void **state) {
   const char *failed = "failed no descriptor is left";
   (void)state;

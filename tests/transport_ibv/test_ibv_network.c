@@ -230,7 +230,7 @@ static bool rank_is_as_said(const network_case *c, const ibv_report *report) {
   return report->by_rdma == 0 && strstr(report->why, c->text) != NULL;
 }
 
-/* Of an error at least one rank knows the cause; others may only see that this
+/* At least one rank names the cause of an error. Others may only see that this
  * rank has left. */
 static bool job_is_as_said(const network_case *c, const ibv_job *job) {
   bool known = c->end != FAILS;

@@ -1,6 +1,6 @@
-/* A libibverbs for tests: RDMA devices, whose queue pairs all belong to this
- * process. A thread is the wire: it moves posted data in pieces, late, and in a
- * random order of queue pairs. Where the standard leaves a choice it chooses at
+/* A libibverbs for tests. All queue pairs of its RDMA devices belong to this
+ * process. A thread acts as the network: it moves posted data late, in pieces,
+ * and in a random order of queue pairs. Where the standard leaves a choice it chooses at
  * random. A mistake of the caller that real hardware may forgive ends the
  * process with a message.
  *
@@ -300,7 +300,7 @@ static inline size_t standin_mtu_bytes(enum ibv_mtu mtu) {
 }
 
 int standin_ports(void);
-/* Returns NULL if there are not so many. */
+/* Returns the port of index `i`, or NULL beyond the last one. */
 const standin_port *standin_port_at(int i);
 const standin_port *standin_port_of(const struct ibv_context *context);
 bool standin_lists_one(void);
