@@ -35,23 +35,6 @@ suite() { # name, script, options...
   add_up "$1" "$begun"
 }
 
-# Runs a suite beside the stages that follow, until suite_aside_end adds it up. With
-# niceness 19 it takes the time that they leave, so it must not have deadlines.
-declare -A aside_begun aside_process
-suite_aside() { # name, niceness, script, options...
-  aside_begun[$1]=$SECONDS
-  nice -n "$2" bash "${@:3}" </dev/null >"$logs/aside-$1" 2>"$logs/aside-$1-messages" &
-  aside_process[$1]=$!
-}
-
-suite_aside_end() { # name
-  heading "$1, which began earlier"
-  wait "${aside_process[$1]}"
-  mv "$logs/aside-$1" "$logs/suite"
-  mv "$logs/aside-$1-messages" "$logs/messages"
-  add_up "$1" "${aside_begun[$1]}"
-}
-
 add_up() { # name, when it began
   local name=$1 begun=$2 last p f s
   last=$(tail -n 1 "$logs/suite")
@@ -80,17 +63,30 @@ record() { # name, when it began, passed, failed, skipped
 
 # Runs a command that must succeed, as one check.
 check() { # name, command...
-  local name=$1 begun=$SECONDS
-  shift
+  check_begin "$@"
+  check_end "$1"
+}
+
+# Runs a check beside the stages that follow, until check_end. With niceness 19 it takes
+# the time that they leave; it must not depend on time.
+declare -A check_begun check_process
+check_begin() { # name, command...
+  check_begun[$1]=$SECONDS
+  (renice -n 19 $BASHPID >/dev/null; "${@:2}") </dev/null >"$logs/check-$1" 2>&1 &
+  check_process[$1]=$!
+}
+
+check_end() { # name
+  local name=$1 output="$logs/check-$1"
   heading "$name"
-  if "$@" </dev/null >"$logs/check" 2>&1; then
-    record "$name" "$begun" 1 0 0
+  if wait "${check_process[$1]}"; then
+    record "$name" "${check_begun[$1]}" 1 0 0
     echo "$name: ok"
   else
-    record "$name" "$begun" 0 1 0
-    tail -n 200 "$logs/check"
+    record "$name" "${check_begun[$1]}" 0 1 0
+    tail -n 200 "$output"
     echo "$name: FAILED"
-    echo "$name: $(grep -m 1 -iE 'error|warning|SC[0-9]{4}' "$logs/check" || tail -n 1 "$logs/check")" >>"$logs/failed"
+    echo "$name: $(grep -m 1 -iE 'error|warning|SC[0-9]{4}' "$output" || tail -n 1 "$output")" >>"$logs/failed"
   fi
 }
 
