@@ -27,6 +27,9 @@ STANDIN_API gli_cu_result cuGetErrorString(gli_cu_result error,
 STANDIN_API gli_cu_result cuDevicePrimaryCtxRetain(gli_cu_context *context,
                                                    gli_cu_device device);
 STANDIN_API gli_cu_result cuDevicePrimaryCtxRelease_v2(gli_cu_device device);
+STANDIN_API gli_cu_result cuDevicePrimaryCtxGetState(gli_cu_device device,
+                                                     unsigned *flags,
+                                                     int *active);
 STANDIN_API gli_cu_result cuDevicePrimaryCtxReset_v2(gli_cu_device device);
 STANDIN_API gli_cu_result cuCtxPushCurrent_v2(gli_cu_context context);
 STANDIN_API gli_cu_result cuCtxPopCurrent_v2(gli_cu_context *context);
@@ -75,6 +78,7 @@ gli_cu_result cuGetErrorName(gli_cu_result error, const char **name) {
           : error == GLI_CU_INVALID_HANDLE  ? "CUDA_ERROR_INVALID_HANDLE"
           : error == GLI_CU_INVALID_CONTEXT ? "CUDA_ERROR_INVALID_CONTEXT"
           : error == GLI_CU_INVALID_VALUE   ? "CUDA_ERROR_INVALID_VALUE"
+          : error == GLI_CU_NOT_SUPPORTED   ? "CUDA_ERROR_NOT_SUPPORTED"
                                             : "CUDA_ERROR_ILLEGAL_ADDRESS";
   return GLI_CU_SUCCESS;
 }
@@ -107,6 +111,15 @@ gli_cu_result cuDevicePrimaryCtxRelease_v2(gli_cu_device device) {
   return GLI_CU_SUCCESS;
 }
 
+gli_cu_result cuDevicePrimaryCtxGetState(gli_cu_device device, unsigned *flags,
+                                         int *active) {
+  ENTER();
+  if (!initialized) return GLI_CU_NOT_INITIALIZED;
+  *flags = 0;
+  *active = contexts[device].alive;
+  return GLI_CU_SUCCESS;
+}
+
 /* Resets the context as a program does to have another library clean up. */
 gli_cu_result cuDevicePrimaryCtxReset_v2(gli_cu_device device) {
   ENTER();
@@ -133,6 +146,11 @@ gli_cu_result cuCtxPopCurrent_v2(gli_cu_context *context) {
 
 gli_cu_context standin_current(void) {
   return n_pushed > 0 ? pushed[n_pushed - 1] : NULL;
+}
+
+bool standin_lacks_context(void) {
+  return standin_current() == NULL &&
+         standin_number("STANDIN_NEEDS_CONTEXT", 0);
 }
 
 gli_cu_result cuCtxGetCurrent(gli_cu_context *context) {

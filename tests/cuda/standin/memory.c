@@ -26,6 +26,9 @@ STANDIN_API gli_cu_result cuMemFree_v2(gli_cu_address memory);
 STANDIN_API gli_cu_result cuMemHostRegister_v2(void *memory, size_t bytes,
                                                unsigned flags);
 STANDIN_API gli_cu_result cuMemHostUnregister(void *memory);
+STANDIN_API gli_cu_result cuMemHostAlloc(void **memory, size_t bytes,
+                                         unsigned flags);
+STANDIN_API gli_cu_result cuMemFreeHost(void *memory);
 STANDIN_API gli_cu_result cuMemHostGetDevicePointer_v2(gli_cu_address *pointer,
                                                        void *memory,
                                                        unsigned flags);
@@ -99,15 +102,48 @@ gli_cu_result cuMemFree_v2(gli_cu_address memory) {
   return GLI_CU_SUCCESS;
 }
 
+/* Returns GLI_CU_SUCCESS if host memory can be pinned in this way: 1,
+ * registered, or 2, allocated. */
+static gli_cu_result may_pin(unsigned long way) {
+  if (standin_current() == NULL) return GLI_CU_INVALID_CONTEXT;
+  if (standin_number("STANDIN_UNPINNED", 0) >= way) return GLI_CU_NOT_SUPPORTED;
+  if (standin_number("STANDIN_PIN_SYNCS", 0)) standin_await_device();
+  return GLI_CU_SUCCESS;
+}
+
 gli_cu_result cuMemHostRegister_v2(void *memory, size_t bytes, unsigned flags) {
   ENTER();
   (void)flags;
+  gli_cu_result result = may_pin(1);
+  if (result != GLI_CU_SUCCESS) return result;
   return add((gli_cu_address)(uintptr_t)memory, bytes, memory,
              GLI_CU_MEMORY_HOST, false);
 }
 
+gli_cu_result cuMemHostAlloc(void **memory, size_t bytes, unsigned flags) {
+  ENTER();
+  (void)flags;
+  gli_cu_result result = may_pin(2);
+  if (result != GLI_CU_SUCCESS) return result;
+  *memory = malloc(bytes);
+  if (*memory == NULL) return GLI_CU_OUT_OF_MEMORY;
+  return add((gli_cu_address)(uintptr_t)*memory, bytes, *memory,
+             GLI_CU_MEMORY_HOST, false);
+}
+
+gli_cu_result cuMemFreeHost(void *memory) {
+  ENTER();
+  if (standin_number("STANDIN_PIN_SYNCS", 0)) standin_await_device();
+  range *r = take_out((gli_cu_address)(uintptr_t)memory, GLI_CU_MEMORY_HOST);
+  if (r == NULL) return GLI_CU_INVALID_VALUE;
+  free(r);
+  free(memory);
+  return GLI_CU_SUCCESS;
+}
+
 gli_cu_result cuMemHostUnregister(void *memory) {
   ENTER();
+  if (standin_number("STANDIN_PIN_SYNCS", 0)) standin_await_device();
   range *r = take_out((gli_cu_address)(uintptr_t)memory, GLI_CU_MEMORY_HOST);
   free(r);
   return r != NULL ? GLI_CU_SUCCESS : GLI_CU_INVALID_VALUE;
@@ -124,8 +160,11 @@ gli_cu_result cuMemHostGetDevicePointer_v2(gli_cu_address *pointer,
 gli_cu_result cuPointerGetAttributes(unsigned n, const int *attributes,
                                      void **data, gli_cu_address pointer) {
   ENTER();
+  if (standin_lacks_context()) return GLI_CU_INVALID_CONTEXT;
   pthread_mutex_lock(&lock);
   const range *r = find(pointer);
+  bool pooled = r != NULL && r->type == GLI_CU_MEMORY_DEVICE && !r->managed &&
+                standin_number("STANDIN_POOLED", 0);
   for (unsigned i = 0; i < n; i++) {
     switch (attributes[i]) {
       case GLI_CU_POINTER_MEMORY_TYPE:
@@ -138,7 +177,7 @@ gli_cu_result cuPointerGetAttributes(unsigned n, const int *attributes,
         *(int *)data[i] = r != NULL ? r->context->device : -2;
         break;
       case GLI_CU_POINTER_CONTEXT:
-        *(gli_cu_context *)data[i] = r != NULL ? r->context : NULL;
+        *(gli_cu_context *)data[i] = r != NULL && !pooled ? r->context : NULL;
         break;
       default:
         abort();
@@ -146,6 +185,13 @@ gli_cu_result cuPointerGetAttributes(unsigned n, const int *attributes,
   }
   pthread_mutex_unlock(&lock);
   return GLI_CU_SUCCESS;
+}
+
+bool standin_is_known(gli_cu_address address) {
+  pthread_mutex_lock(&lock);
+  bool known = find(address) != NULL;
+  pthread_mutex_unlock(&lock);
+  return known;
 }
 
 void *standin_bytes(gli_cu_address address, size_t bytes) {

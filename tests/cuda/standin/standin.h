@@ -9,7 +9,22 @@
  *   STANDIN_MBPS     copy rate in each direction (0: unlimited)
  *   STANDIN_DEVICES  number of devices (2)
  *
- * Tests look up standin_fail and standin_break with dlsym. */
+ * Switches (0) make it behave as drivers may, at their worst:
+ *
+ *   STANDIN_QUEUE           pieces of work that a stream holds (0: any number); a
+ *                           call that puts in more waits
+ *   STANDIN_LANES           channels that streams share: one that waits for a word
+ *                           stops the others of its channel (0: none is shared)
+ *   STANDIN_PIN_SYNCS       pinning and unpinning host memory wait for the device
+ *   STANDIN_PAGEABLE_SYNCS  copies from and to pageable memory wait for the stream
+ *   STANDIN_POOLED          device memory has no context, like that of pools
+ *   STANDIN_NEEDS_CONTEXT   queries fail in threads without a current context
+ *   STANDIN_UNPINNED        1: memory cannot be registered; 2: nor allocated pinned
+ *
+ * Always, an event and its stream must have the same context, work needs a
+ * current one, and a stream that captures (standin_capture) takes no work.
+ *
+ * Tests look up the functions with STANDIN_API with dlsym. */
 #ifndef TESTS_CUDA_STANDIN_H
 #define TESTS_CUDA_STANDIN_H
 
@@ -21,7 +36,7 @@
 
 #define STANDIN_API __attribute__((visibility("default")))
 
-enum { STANDIN_MOST_DEVICES = 8 };
+enum { STANDIN_MOST_DEVICES = 8, STANDIN_CAPTURE_UNSUPPORTED = 900 };
 
 /* ---- faults.c ------------------------------------------------------------ */
 
@@ -53,16 +68,26 @@ struct CUctx_st {
 
 gli_cu_context standin_current(void);
 int standin_devices(void);
+/* Returns true if a query fails for the lack of a current context. */
+bool standin_lacks_context(void);
 
 /* ---- memory.c ------------------------------------------------------------ */
 
 /* Returns the real location of the bytes at an address that the program knows.
  * Returns NULL if a part of them is not in any allocation. */
 void *standin_bytes(gli_cu_address address, size_t bytes);
+/* Returns false for pageable host memory. */
+bool standin_is_known(gli_cu_address address);
 
 /* ---- streams.c ----------------------------------------------------------- */
 
 gli_cu_stream standin_stream_new(gli_cu_context context);
 void standin_stream_end(gli_cu_stream stream);
+/* Waits until no stream of the current context has work. */
+void standin_await_device(void);
+/* Returns the number of calls that wait for a stream or a device now. */
+STANDIN_API int standin_blocked(void);
+/* Begins (1) or ends (0) to capture a graph. */
+STANDIN_API void standin_capture(gli_cu_stream stream, int on);
 
 #endif

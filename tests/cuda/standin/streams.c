@@ -25,6 +25,7 @@ typedef struct work {
 /* An event. It counts as reached if it was never recorded. */
 struct CUevent_st {
   atomic_uint_fast64_t recorded, reached;
+  gli_cu_context context; /* current one when it was made */
 };
 
 struct CUstream_st {
@@ -33,9 +34,27 @@ struct CUstream_st {
   pthread_mutex_t lock;
   pthread_cond_t changed;
   work *first, *last;
+  unsigned long pending; /* number of pieces of work, also the running one */
   bool busy, stop;
+  atomic_bool capturing;
   uint64_t random;
+  unsigned long number;
+  struct CUstream_st *next; /* in `streams` */
 };
+
+/* All streams, for calls that wait for a whole device. */
+static pthread_mutex_t streams_lock = PTHREAD_MUTEX_INITIALIZER;
+static gli_cu_stream streams;
+static unsigned long streams_made;
+
+enum { MOST_LANES = 32 };
+static pthread_mutex_t lanes[MOST_LANES];
+static pthread_once_t lanes_once = PTHREAD_ONCE_INIT;
+static void lanes_make(void) {
+  for (int i = 0; i < MOST_LANES; i++) pthread_mutex_init(&lanes[i], NULL);
+}
+
+static atomic_int blocked; /* calls that wait for a stream or a device */
 
 STANDIN_API gli_cu_result cuMemcpyAsync(gli_cu_address to, gli_cu_address from,
                                         size_t bytes, gli_cu_stream stream);
@@ -93,13 +112,22 @@ static void copy_slowly(const work *w, unsigned long mbps) {
   if (took < takes) nap(takes - took);
 }
 
-static void do_work(const work *w, unsigned long mbps) {
-  if (w->to != NULL) copy_slowly(w, mbps);
+/* Does a piece of work. Copies and waits for words occupy the lane, because
+ * drivers let streams share a channel, where a waiting stream stops the others.
+ * Waits for events do not, because an event precedes them in the channel. */
+static void do_work(gli_cu_stream s, const work *w, unsigned long mbps) {
   if (w->host != NULL) w->host(w->user);
   while (w->awaited != NULL && atomic_load(&w->awaited->reached) < w->record)
     nap(20000);
+  unsigned long n_lanes = standin_number("STANDIN_LANES", 0);
+  if (n_lanes > MOST_LANES) n_lanes = MOST_LANES;
+  bool on_device = n_lanes > 0 && (w->to != NULL || w->word != NULL);
+  pthread_mutex_t *lane = on_device ? &lanes[s->number % n_lanes] : NULL;
+  if (on_device) pthread_mutex_lock(lane);
+  if (w->to != NULL) copy_slowly(w, mbps);
   while (w->word != NULL && (int32_t)(atomic_load(w->word) - w->value) < 0)
     nap(20000);
+  if (on_device) pthread_mutex_unlock(lane);
   if (w->event != NULL) atomic_store(&w->event->reached, w->record);
 }
 
@@ -117,10 +145,11 @@ static void *stream_main(void *argument) {
     s->busy = true;
     pthread_mutex_unlock(&s->lock);
     delay(s);
-    do_work(w, mbps);
+    do_work(s, w, mbps);
     free(w);
     pthread_mutex_lock(&s->lock);
     s->busy = false;
+    s->pending--;
     pthread_cond_broadcast(&s->changed);
   }
   pthread_mutex_unlock(&s->lock);
@@ -128,19 +157,28 @@ static void *stream_main(void *argument) {
 }
 
 gli_cu_stream standin_stream_new(gli_cu_context context) {
-  static atomic_uint_fast64_t number;
   unsigned long seed = standin_number("STANDIN_SEED", 1);
   gli_cu_stream s = calloc(1, sizeof *s);
   s->context = context;
-  s->random =
-      seed == 0 ? 0 : seed * 1000003 + atomic_fetch_add(&number, 1) * 7919 + 1;
+  pthread_once(&lanes_once, lanes_make);
   pthread_mutex_init(&s->lock, NULL);
   pthread_cond_init(&s->changed, NULL);
+  pthread_mutex_lock(&streams_lock);
+  s->number = streams_made++;
+  s->random = seed == 0 ? 0 : seed * 1000003 + s->number * 7919 + 1;
+  s->next = streams;
+  streams = s;
+  pthread_mutex_unlock(&streams_lock);
   if (pthread_create(&s->thread, NULL, stream_main, s) != 0) abort();
   return s;
 }
 
 void standin_stream_end(gli_cu_stream s) {
+  pthread_mutex_lock(&streams_lock);
+  gli_cu_stream *at = &streams;
+  while (*at != s) at = &(*at)->next;
+  *at = s->next;
+  pthread_mutex_unlock(&streams_lock);
   pthread_mutex_lock(&s->lock);
   s->stop = true;
   pthread_cond_broadcast(&s->changed);
@@ -149,6 +187,28 @@ void standin_stream_end(gli_cu_stream s) {
   pthread_mutex_destroy(&s->lock);
   pthread_cond_destroy(&s->changed);
   free(s);
+}
+
+static bool is_idle(const struct CUctx_st *context) {
+  bool idle = true;
+  pthread_mutex_lock(&streams_lock);
+  for (gli_cu_stream s = streams; s != NULL; s = s->next) {
+    pthread_mutex_lock(&s->lock);
+    if (s->context == context && s->pending > 0) idle = false;
+    pthread_mutex_unlock(&s->lock);
+  }
+  pthread_mutex_unlock(&streams_lock);
+  return idle;
+}
+
+void standin_await_device(void) {
+  atomic_fetch_add(&blocked, 1);
+  while (!is_idle(standin_current())) nap(20000);
+  atomic_fetch_sub(&blocked, 1);
+}
+
+int standin_blocked(void) {
+  return atomic_load(&blocked);
 }
 
 /* Returns the stream, or the current context's for a default stream. */
@@ -160,12 +220,20 @@ static gli_cu_stream stream_of(gli_cu_stream stream) {
 
 static gli_cu_result put(gli_cu_stream stream, work w) {
   gli_cu_stream s = stream_of(stream);
-  work *copy = malloc(sizeof *copy);
-  if (s == NULL) return GLI_CU_INVALID_CONTEXT;
+  if (s == NULL || standin_current() == NULL) return GLI_CU_INVALID_CONTEXT;
   if (!s->context->alive) return GLI_CU_CONTEXT_IS_DESTROYED;
+  if (atomic_load(&s->capturing)) return STANDIN_CAPTURE_UNSUPPORTED;
+  work *copy = malloc(sizeof *copy);
   if (copy == NULL) return GLI_CU_OUT_OF_MEMORY;
   *copy = w;
   pthread_mutex_lock(&s->lock);
+  unsigned long room = standin_number("STANDIN_QUEUE", 0);
+  bool full = room > 0 && s->pending >= room;
+  if (full) atomic_fetch_add(&blocked, 1);
+  while (room > 0 && s->pending >= room)
+    pthread_cond_wait(&s->changed, &s->lock);
+  if (full) atomic_fetch_sub(&blocked, 1);
+  s->pending++;
   if (s->first == NULL) {
     s->first = copy;
   } else {
@@ -214,15 +282,20 @@ gli_cu_result cuStreamSynchronize(gli_cu_stream stream) {
 
 gli_cu_result cuStreamGetCtx(gli_cu_stream stream, gli_cu_context *context) {
   ENTER();
+  if (standin_lacks_context()) return GLI_CU_INVALID_CONTEXT;
   *context = stream_of(stream)->context;
   return GLI_CU_SUCCESS;
 }
 
 gli_cu_result cuStreamIsCapturing(gli_cu_stream stream, int *status) {
   ENTER();
-  (void)stream;
-  *status = GLI_CU_CAPTURE_NONE;
+  if (standin_lacks_context()) return GLI_CU_INVALID_CONTEXT;
+  *status = atomic_load(&stream_of(stream)->capturing);
   return GLI_CU_SUCCESS;
+}
+
+void standin_capture(gli_cu_stream stream, int on) {
+  atomic_store(&stream->capturing, on != 0);
 }
 
 gli_cu_result cuMemcpyAsync(gli_cu_address to, gli_cu_address from,
@@ -232,7 +305,12 @@ gli_cu_result cuMemcpyAsync(gli_cu_address to, gli_cu_address from,
             .from = standin_bytes(from, bytes),
             .bytes = bytes};
   if (w.to == NULL || w.from == NULL) return GLI_CU_INVALID_VALUE;
-  return put(stream, w);
+  gli_cu_result result = put(stream, w);
+  bool pageable = !standin_is_known(to) || !standin_is_known(from);
+  if (result == GLI_CU_SUCCESS && pageable &&
+      standin_number("STANDIN_PAGEABLE_SYNCS", 0))
+    return cuStreamSynchronize(stream);
+  return result;
 }
 
 gli_cu_result cuLaunchHostFunc(gli_cu_stream stream, void (*host)(void *user),
@@ -261,12 +339,18 @@ gli_cu_result cuStreamWaitValue32_v2(gli_cu_stream stream,
 gli_cu_result cuEventCreate(gli_cu_event *event, unsigned flags) {
   ENTER();
   (void)flags;
+  if (standin_current() == NULL) return GLI_CU_INVALID_CONTEXT;
   *event = calloc(1, sizeof **event);
-  return *event != NULL ? GLI_CU_SUCCESS : GLI_CU_OUT_OF_MEMORY;
+  if (*event == NULL) return GLI_CU_OUT_OF_MEMORY;
+  (*event)->context = standin_current();
+  return GLI_CU_SUCCESS;
 }
 
 gli_cu_result cuEventRecord(gli_cu_event event, gli_cu_stream stream) {
   ENTER();
+  gli_cu_stream s = stream_of(stream);
+  if (s == NULL) return GLI_CU_INVALID_CONTEXT;
+  if (event->context != s->context) return GLI_CU_INVALID_HANDLE;
   uint64_t record = atomic_fetch_add(&event->recorded, 1) + 1;
   return put(stream, (work){.event = event, .record = record});
 }
