@@ -1,6 +1,8 @@
 /* Detection of CUDA in this process, and of the location of a buffer. */
+#define _GNU_SOURCE /* pipe2 */
 #include "memory/cuda.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -28,7 +30,7 @@ gloo_status gli_cuda_watch(gloo_error *error) {
   bool wanted;
   gloo_status status =
       gli_switch_read(0, "GLOO_CUDA", machine_has_gpu(), &wanted, error);
-  if (status == GLOO_OK) status = gli_pinned_read_limit(error);
+  if (status == GLOO_OK) status = gli_pinned_read_settings(error);
   if (status == GLOO_OK && wanted) atomic_store(&gli_cuda_watched_flag, true);
   return status;
 }
@@ -104,6 +106,16 @@ static gli_memory_kind memory_kind_of(unsigned type, unsigned managed) {
   return type == GLI_CU_MEMORY_HOST ? GLI_MEMORY_PINNED : GLI_MEMORY_DEVICE;
 }
 
+/* Returns true if this process can read the byte: a system call copies it. */
+static bool is_readable(const void *memory) {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return false;
+  bool readable = write(ends[1], memory, 1) == 1;
+  close(ends[0]);
+  close(ends[1]);
+  return readable;
+}
+
 gloo_status gli_cuda_find(const void *memory, gli_cuda_place *place,
                           gloo_error *error) {
   static const int attributes[] = {
@@ -116,8 +128,13 @@ gloo_status gli_cuda_find(const void *memory, gli_cuda_place *place,
   int device = -1;
   void *context = NULL;
   void *data[] = {&type, &managed, &device, &context};
-  gli_cu_result result = driver->pointer_attributes(
-      4, attributes, data, (gli_cu_address)(uintptr_t)memory);
+  gli_cu_address address = (gli_cu_address)(uintptr_t)memory;
+  gli_cu_result result =
+      driver->pointer_attributes(4, attributes, data, address);
+  if (result == GLI_CU_INVALID_CONTEXT && gli_cuda_enter_any()) {
+    result = driver->pointer_attributes(4, attributes, data, address);
+    gli_cuda_leave();
+  }
   switch (result) {
     case GLI_CU_SUCCESS:
       break;
@@ -126,6 +143,9 @@ gloo_status gli_cuda_find(const void *memory, gli_cuda_place *place,
     case GLI_CU_DEINITIALIZED:   /* ... or not any more */
       return GLOO_OK;
     default:
+      /* After a fault in a kernel the driver refuses every call. Host memory
+       * stays usable, so that the program can tell the other ranks. */
+      if (is_readable(memory)) return GLOO_OK;
       return gli_cuda_failed(result, "querying the memory type of a buffer",
                              error);
   }

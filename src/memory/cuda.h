@@ -112,11 +112,16 @@ void gli_cuda_await_copies(gli_cuda_gpu *gpu);
 
 /* ---- pinned host memory -------------------------------------------------- */
 
-/* Takes `bytes` of pinned memory. Memory that is given back is kept for reuse,
- * up to GLOO_CUDA_STAGING bytes (256 MiB) in the process. */
+/* Takes `bytes` of host memory for copies: pinned, or pageable where the system
+ * cannot pin memory, and while a stream waits for a flag. The call may wait for
+ * all of the GPU's work. */
 gloo_status gli_pinned_take(gli_cuda_gpu *gpu, size_t bytes, void **memory,
                             gloo_error *error);
-void gli_pinned_give(void *memory); /* NULL is allowed */
+/* Gives memory back. It is kept for reuse. NULL is allowed. */
+void gli_pinned_give(void *memory);
+/* Frees unused memory beyond GLOO_CUDA_STAGING bytes (256 MiB) in the process,
+ * unless a stream waits for a flag. The call may wait for all of a GPU's work. */
+void gli_pinned_trim(void);
 size_t gli_pinned_limit(void);
 
 /* ---- GPU memory, for benchmarks ------------------------------------------ */
@@ -135,13 +140,20 @@ gloo_status gli_cuda_copy_now(void *gpu_memory, void *host_memory, size_t bytes,
 /* Counter that only grows, for which streams can wait. */
 typedef struct gli_cuda_flag gli_cuda_flag;
 
+/* Takes a flag. It is NULL if streams cannot wait for memory: by default, where
+ * the driver or the memory does not allow it, and while none can be pinned. */
 gloo_status gli_cuda_flag_take(gli_cuda_gpu *gpu, gli_cuda_flag **flag,
                                gloo_error *error);
 void gli_cuda_flag_give(gli_cuda_flag *flag); /* NULL is allowed */
-/* Makes a stream of this GPU wait for the next gli_cuda_flag_raise. NULL stands
- * for the legacy default stream. */
-gloo_status gli_cuda_flag_wait(gli_cuda_flag *flag, gli_cuda_gpu *gpu,
-                               void *stream, gloo_error *error);
+/* Gets the value that the next gli_cuda_flag_raise sets. From here to there no
+ * memory is pinned. Returns false if a stream must not wait now, or flag is
+ * NULL. */
+bool gli_cuda_flag_expect(gli_cuda_flag *flag, uint32_t *value);
+/* Makes a stream of this GPU wait for the value. NULL stands for the legacy
+ * default stream. Returns GLOO_IN_PROGRESS if the GPU's streams cannot. */
+gloo_status gli_cuda_flag_wait(gli_cuda_flag *flag, uint32_t value,
+                               gli_cuda_gpu *gpu, void *stream,
+                               gloo_error *error);
 void gli_cuda_flag_raise(gli_cuda_flag *flag);
 
 #endif

@@ -101,6 +101,8 @@ void gli_pinned_give(void *memory) {
   (void)memory;
 }
 
+void gli_pinned_trim(void) {}
+
 gloo_status gli_cuda_allocate(int device, size_t bytes, void **memory,
                               gloo_error *error) {
   (void)device, (void)bytes, (void)memory;
@@ -127,9 +129,15 @@ void gli_cuda_flag_give(gli_cuda_flag *flag) {
   (void)flag;
 }
 
-gloo_status gli_cuda_flag_wait(gli_cuda_flag *flag, gli_cuda_gpu *gpu,
-                               void *stream, gloo_error *error) {
-  (void)flag, (void)gpu, (void)stream;
+bool gli_cuda_flag_expect(gli_cuda_flag *flag, uint32_t *value) {
+  (void)flag, (void)value;
+  return false;
+}
+
+gloo_status gli_cuda_flag_wait(gli_cuda_flag *flag, uint32_t value,
+                               gli_cuda_gpu *gpu, void *stream,
+                               gloo_error *error) {
+  (void)flag, (void)value, (void)gpu, (void)stream;
   return no_cuda(error);
 }
 

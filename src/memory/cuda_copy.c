@@ -111,8 +111,33 @@ gloo_status gli_cuda_gpu_of(const gli_cuda_place *place, gli_cuda_gpu **gpu,
   return status;
 }
 
+bool gli_cuda_enter_any(void) {
+  const gli_cu_driver *driver = gli_cuda_driver();
+  int devices = 0, active = 0;
+  unsigned flags;
+  pthread_mutex_lock(&lock);
+  gli_cuda_gpu *gpu = gpus;
+  while (gpu != NULL && gpu->lost) gpu = gpu->next;
+  pthread_mutex_unlock(&lock);
+  if (gpu == NULL) (void)driver->device_count(&devices);
+  for (int i = 0; i < devices && gpu == NULL; i++) {
+    gli_cuda_place place = {.device = i};
+    if (driver->primary_state(i, &flags, &active) == GLI_CU_SUCCESS && active)
+      (void)gli_cuda_gpu_of(&place, &gpu, NULL);
+  }
+  return gpu != NULL && gli_cuda_enter(gpu, NULL) == GLOO_OK;
+}
+
 bool gli_cuda_is_default_stream(const void *stream) {
   return (uintptr_t)stream <= 2; /* NULL, legacy, per thread */
+}
+
+static gli_cu_result query_stream(void *stream, gli_cu_context *context,
+                                  int *capturing) {
+  const gli_cu_driver *driver = gli_cuda_driver();
+  gli_cu_result result = driver->stream_context(stream, context);
+  if (result != GLI_CU_SUCCESS) return result;
+  return driver->stream_is_capturing(stream, capturing);
 }
 
 gloo_status gli_cuda_gpu_of_stream(void *stream, gli_cuda_gpu **gpu,
@@ -124,9 +149,11 @@ gloo_status gli_cuda_gpu_of_stream(void *stream, gli_cuda_gpu **gpu,
     return gli_fail(error, GLOO_ERR_INVALID, -1,
                     "gloo_options.stream is set, but this process does not use "
                     "CUDA, or GLOO_CUDA is 0");
-  gli_cu_result result = driver->stream_context(stream, &context);
-  if (result == GLI_CU_SUCCESS)
-    result = driver->stream_is_capturing(stream, &capturing);
+  gli_cu_result result = query_stream(stream, &context, &capturing);
+  if (result == GLI_CU_INVALID_CONTEXT && gli_cuda_enter_any()) {
+    result = query_stream(stream, &context, &capturing);
+    gli_cuda_leave();
+  }
   if (result != GLI_CU_SUCCESS) {
     gloo_error why;
     (void)gli_cuda_failed(result, "using gloo_options.stream", &why);

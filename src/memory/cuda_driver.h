@@ -26,6 +26,7 @@ enum {
   GLI_CU_INVALID_HANDLE = 400,
   GLI_CU_NOT_READY = 600,
   GLI_CU_CONTEXT_IS_DESTROYED = 709,
+  GLI_CU_NOT_PERMITTED = 800,
   GLI_CU_NOT_SUPPORTED = 801
 };
 
@@ -63,6 +64,8 @@ typedef struct gli_cu_driver {
   gli_cu_result (*primary_retain)(gli_cu_context *context,
                                   gli_cu_device device);
   gli_cu_result (*primary_release)(gli_cu_device device);
+  gli_cu_result (*primary_state)(gli_cu_device device, unsigned *flags,
+                                 int *active);
   gli_cu_result (*context_push)(gli_cu_context context);
   gli_cu_result (*context_pop)(gli_cu_context *context);
   gli_cu_result (*pointer_attributes)(unsigned n, const int *attributes,
@@ -71,6 +74,8 @@ typedef struct gli_cu_driver {
   gli_cu_result (*memory_free)(gli_cu_address address);
   gli_cu_result (*host_register)(void *memory, size_t bytes, unsigned flags);
   gli_cu_result (*host_unregister)(void *memory);
+  gli_cu_result (*host_alloc)(void **memory, size_t bytes, unsigned flags);
+  gli_cu_result (*host_free)(void *memory);
   gli_cu_result (*host_device_pointer)(gli_cu_address *pointer, void *memory,
                                        unsigned flags);
   gli_cu_result (*copy)(gli_cu_address to, gli_cu_address from, size_t bytes,

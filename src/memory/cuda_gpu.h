@@ -38,8 +38,11 @@ gloo_status gli_cuda_stream_failed(gli_cuda_gpu *gpu, gli_cu_result result,
 /* Make the GPU's context the thread's current one, and undo that. */
 gloo_status gli_cuda_enter(gli_cuda_gpu *gpu, gloo_error *error);
 void gli_cuda_leave(void);
+/* Makes any context of the program current, for queries by a thread without
+ * one. Returns false if there is none. */
+bool gli_cuda_enter_any(void);
 
-/* Reads GLOO_CUDA_STAGING. */
-gloo_status gli_pinned_read_limit(gloo_error *error);
+/* Reads GLOO_CUDA_STAGING and GLOO_STREAM_WAIT_VALUE. */
+gloo_status gli_pinned_read_settings(gloo_error *error);
 
 #endif

@@ -5,9 +5,31 @@
 
 #include "core/environment.h"
 #include "core/error.h"
+#include "core/log.h"
 #include "memory/cuda_gpu.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* Drivers may wait for all of a device's work to pin and to unpin memory. A
+ * stream that waits for a flag is such work, whose end may depend on the thread
+ * that pins, so the two exclude each other. */
+static size_t pinning; /* calls that pin or unpin now */
+static size_t awaited; /* flags that streams wait for */
+
+/* Returns false if memory cannot be pinned now. Otherwise pin_leave follows. */
+static bool pin_enter(void) {
+  pthread_mutex_lock(&lock);
+  bool may = awaited == 0;
+  pinning += may;
+  pthread_mutex_unlock(&lock);
+  return may;
+}
+
+static void pin_leave(void) {
+  pthread_mutex_lock(&lock);
+  pinning--;
+  pthread_mutex_unlock(&lock);
+}
 
 /* ---- blocks -------------------------------------------------------------- */
 
@@ -15,19 +37,36 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
  * a block also fits a slightly longer call. */
 #define UNIT ((size_t)64 << 10)
 
-/* Block of memory that the library allocated and registered with the driver, so
- * that it outlives the driver's context. */
+/* How the memory of a block is known to the driver. Registered memory outlives
+ * the driver's context. Systems that cannot register it (boards without coherent
+ * caches, confidential computing) allocate pinned memory, or have none. */
+typedef enum block_kind {
+  BLOCK_REGISTERED,
+  BLOCK_ALLOCATED, /* by the driver */
+  BLOCK_PAGEABLE   /* not at all: the driver copies in a slower way */
+} block_kind;
+
 typedef struct block {
   void *memory;
   size_t bytes;
-  gli_cuda_gpu *gpu; /* GPU whose context was current when it was registered */
+  block_kind kind;
+  gli_cuda_gpu *gpu; /* GPU whose context was current when it was pinned */
   struct block *next;
 } block;
+
+enum { PINNED_FLAGS = GLI_CU_HOST_PORTABLE | GLI_CU_HOST_DEVICEMAP };
 
 static block *used, *idle; /* both lists: newest first */
 static size_t idle_most = (size_t)256 << 20;
 
-gloo_status gli_pinned_read_limit(gloo_error *error) {
+static atomic_bool waits_in_memory; /* GLOO_STREAM_WAIT_VALUE */
+
+gloo_status gli_pinned_read_settings(gloo_error *error) {
+  bool waits;
+  gloo_status status =
+      gli_switch_read(0, "GLOO_STREAM_WAIT_VALUE", false, &waits, error);
+  if (status != GLOO_OK) return status;
+  atomic_store(&waits_in_memory, waits);
   const char *text = gli_environment_read("GLOO_CUDA_STAGING");
   if (text == NULL) return GLOO_OK;
   char *end;
@@ -52,11 +91,13 @@ size_t gli_pinned_limit(void) {
 }
 
 static void free_block(block *b) {
-  if (gli_cuda_enter(b->gpu, NULL) == GLOO_OK) {
-    (void)gli_cuda_driver()->host_unregister(b->memory);
+  if (b->kind != BLOCK_PAGEABLE && gli_cuda_enter(b->gpu, NULL) == GLOO_OK) {
+    const gli_cu_driver *driver = gli_cuda_driver();
+    (void)(b->kind == BLOCK_REGISTERED ? driver->host_unregister(b->memory)
+                                       : driver->host_free(b->memory));
     gli_cuda_leave();
   }
-  free(b->memory);
+  if (b->kind != BLOCK_ALLOCATED) free(b->memory);
   free(b);
 }
 
@@ -64,6 +105,38 @@ static gloo_status pinned_no_memory(size_t bytes, gloo_error *error) {
   return gli_fail(
       error, GLOO_ERR_NO_MEMORY, -1,
       "out of memory for %zu bytes of staging memory for GPU buffers", bytes);
+}
+
+/* Allocates pinned memory where memory cannot be registered. */
+static void pin_otherwise(block *b, gli_cu_result refused) {
+  static atomic_bool told;
+  void *memory;
+  if (gli_cuda_driver()->host_alloc(&memory, b->bytes, PINNED_FLAGS) ==
+      GLI_CU_SUCCESS) {
+    free(b->memory);
+    b->memory = memory;
+    b->kind = BLOCK_ALLOCATED;
+  } else if (!atomic_exchange(&told, true)) {
+    gloo_error why;
+    (void)gli_cuda_failed(refused, "pinning host memory", &why);
+    gli_log(GLOO_LOG_WARN, "%s; copies use pageable memory, and are slower",
+            why.message);
+  }
+}
+
+/* Pins the pageable memory of a block. */
+static gloo_status block_pin(block *b, gloo_error *error) {
+  gloo_status status = gli_cuda_enter(b->gpu, error);
+  if (status != GLOO_OK) return status;
+  gli_cu_result result =
+      gli_cuda_driver()->host_register(b->memory, b->bytes, PINNED_FLAGS);
+  if (result == GLI_CU_SUCCESS) b->kind = BLOCK_REGISTERED;
+  bool refused =
+      result == GLI_CU_NOT_SUPPORTED || result == GLI_CU_NOT_PERMITTED;
+  if (refused) pin_otherwise(b, result);
+  gli_cuda_leave();
+  if (result == GLI_CU_SUCCESS || refused) return GLOO_OK;
+  return gli_cuda_gpu_failed(b->gpu, result, "pinning staging memory", error);
 }
 
 static gloo_status new_block(gli_cuda_gpu *gpu, size_t bytes, block **out,
@@ -75,19 +148,14 @@ static gloo_status new_block(gli_cuda_gpu *gpu, size_t bytes, block **out,
     free(memory);
     return pinned_no_memory(bytes, error);
   }
-  *b = (block){.memory = memory, .bytes = bytes, .gpu = gpu};
-  gloo_status status = gli_cuda_enter(gpu, error);
-  if (status == GLOO_OK) {
-    gli_cu_result result = gli_cuda_driver()->host_register(
-        memory, bytes, GLI_CU_HOST_PORTABLE | GLI_CU_HOST_DEVICEMAP);
-    gli_cuda_leave();
-    if (result != GLI_CU_SUCCESS)
-      status =
-          gli_cuda_gpu_failed(gpu, result, "pinning staging memory", error);
+  *b = (block){memory, bytes, BLOCK_PAGEABLE, gpu, NULL};
+  gloo_status status = GLOO_OK;
+  if (pin_enter()) {
+    status = block_pin(b, error);
+    pin_leave();
   }
   if (status != GLOO_OK) {
-    free(memory);
-    free(b);
+    free_block(b);
     return status;
   }
   *out = b;
@@ -148,8 +216,17 @@ void gli_pinned_give(void *memory) {
   while ((*at)->memory != memory) at = &(*at)->next;
   block *b = *at;
   *at = b->next;
-  b->next = idle;
-  idle = b;
+  if (b->kind != BLOCK_PAGEABLE) {
+    b->next = idle;
+    idle = b;
+  }
+  pthread_mutex_unlock(&lock);
+  if (b->kind == BLOCK_PAGEABLE) free_block(b);
+}
+
+void gli_pinned_trim(void) {
+  if (!gli_cuda_is_watched() || !pin_enter()) return;
+  pthread_mutex_lock(&lock);
   block *rest = idle_surplus();
   pthread_mutex_unlock(&lock);
   while (rest != NULL) {
@@ -157,6 +234,7 @@ void gli_pinned_give(void *memory) {
     free_block(rest);
     rest = next;
   }
+  pin_leave();
 }
 
 /* ---- flags --------------------------------------------------------------- */
@@ -167,6 +245,7 @@ struct gli_cuda_flag {
   gli_cuda_gpu *gpu; /* GPU whose device reaches the word at `address` */
   gli_cu_address address;
   _Atomic uint32_t *word;
+  bool awaited; /* counted in `awaited` */
   gli_cuda_flag *next;
 };
 
@@ -183,7 +262,7 @@ static gloo_status device_address(gli_cuda_gpu *gpu, void *memory,
   return gli_cuda_gpu_failed(gpu, result, "mapping host memory", error);
 }
 
-/* Makes a block of flags. */
+/* Makes a block of flags, or none if memory cannot be pinned now. */
 static gloo_status make_flags(gli_cuda_gpu *gpu, gloo_error *error) {
   enum { FLAGS = 1024 };
   block *b;
@@ -191,11 +270,14 @@ static gloo_status make_flags(gli_cuda_gpu *gpu, gloo_error *error) {
   gli_cuda_flag *flags = calloc(FLAGS, sizeof *flags);
   if (flags == NULL) return pinned_no_memory(FLAGS * sizeof *flags, error);
   gloo_status status = new_block(gpu, UNIT, &b, error);
-  if (status == GLOO_OK) {
-    status = device_address(gpu, b->memory, &address, error);
-    if (status != GLOO_OK) free_block(b);
-  }
   if (status != GLOO_OK) {
+    free(flags);
+    return status;
+  }
+  if (b->kind != BLOCK_PAGEABLE)
+    status = device_address(gpu, b->memory, &address, error);
+  if (status != GLOO_OK || b->kind == BLOCK_PAGEABLE) {
+    free_block(b);
     free(flags);
     return status;
   }
@@ -228,12 +310,15 @@ static gli_cuda_flag *take_flag(const gli_cuda_gpu *gpu) {
 
 gloo_status gli_cuda_flag_take(gli_cuda_gpu *gpu, gli_cuda_flag **flag,
                                gloo_error *error) {
+  *flag = NULL;
+  if (!atomic_load(&waits_in_memory) ||
+      gli_cuda_driver()->stream_wait_value == NULL)
+    return GLOO_OK;
   *flag = take_flag(gpu);
   if (*flag != NULL) return GLOO_OK;
   gloo_status status = make_flags(gpu, error);
-  if (status != GLOO_OK) return status;
-  *flag = take_flag(gpu);
-  return GLOO_OK;
+  if (status == GLOO_OK) *flag = take_flag(gpu);
+  return status;
 }
 
 void gli_cuda_flag_give(gli_cuda_flag *flag) {
@@ -244,26 +329,37 @@ void gli_cuda_flag_give(gli_cuda_flag *flag) {
   pthread_mutex_unlock(&lock);
 }
 
-gloo_status gli_cuda_flag_wait(gli_cuda_flag *flag, gli_cuda_gpu *gpu,
-                               void *stream, gloo_error *error) {
-  const gli_cu_driver *driver = gli_cuda_driver();
-  uint32_t value = atomic_load(flag->word) + 1;
-  gli_cu_result result = GLI_CU_NOT_SUPPORTED;
+bool gli_cuda_flag_expect(gli_cuda_flag *flag, uint32_t *value) {
+  if (flag == NULL) return false;
+  pthread_mutex_lock(&lock);
+  bool may = pinning == 0;
+  if (may && !flag->awaited) {
+    flag->awaited = true;
+    awaited++;
+  }
+  *value = atomic_load(flag->word) + 1;
+  pthread_mutex_unlock(&lock);
+  return may;
+}
+
+gloo_status gli_cuda_flag_wait(gli_cuda_flag *flag, uint32_t value,
+                               gli_cuda_gpu *gpu, void *stream,
+                               gloo_error *error) {
   gloo_status status = gli_cuda_enter(gpu, error);
   if (status != GLOO_OK) return status;
-  if (driver->stream_wait_value != NULL)
-    result = driver->stream_wait_value(
-        stream != NULL ? stream : GLI_CU_STREAM_LEGACY, flag->address, value,
-        GLI_CU_WAIT_GEQ);
+  gli_cu_result result = gli_cuda_driver()->stream_wait_value(
+      stream != NULL ? stream : GLI_CU_STREAM_LEGACY, flag->address, value,
+      GLI_CU_WAIT_GEQ);
   gli_cuda_leave();
   if (result == GLI_CU_SUCCESS) return GLOO_OK;
-  if (result == GLI_CU_NOT_SUPPORTED)
-    return gli_fail(error, GLOO_ERR_UNSUPPORTED, -1,
-                    "this device or driver does not support "
-                    "cuStreamWaitValue32; use gloo_request_wait");
+  if (result == GLI_CU_NOT_SUPPORTED) return GLOO_IN_PROGRESS;
   return gli_cuda_stream_failed(gpu, result, "making a stream wait", error);
 }
 
 void gli_cuda_flag_raise(gli_cuda_flag *flag) {
+  pthread_mutex_lock(&lock);
+  awaited -= flag->awaited;
+  flag->awaited = false;
   atomic_fetch_add(flag->word, 1);
+  pthread_mutex_unlock(&lock);
 }

@@ -8,7 +8,7 @@
 
 #include "memory/cuda_driver.h"
 
-enum { MOST_DEVICES = 64, ALIGNED = 4096 };
+enum { MOST_DEVICES = 64 };
 
 static struct functions {
   gli_cu_result (*init)(unsigned flags);
@@ -21,8 +21,8 @@ static struct functions {
   gli_cu_result (*alloc_managed)(gli_cu_address *memory, size_t bytes,
                                  unsigned flags);
   gli_cu_result (*free)(gli_cu_address memory);
-  gli_cu_result (*host_register)(void *memory, size_t bytes, unsigned flags);
-  gli_cu_result (*host_unregister)(void *memory);
+  gli_cu_result (*host_alloc)(void **memory, size_t bytes, unsigned flags);
+  gli_cu_result (*host_free)(void *memory);
   gli_cu_result (*stream_create)(gli_cu_stream *stream, unsigned flags);
   gli_cu_result (*stream_destroy)(gli_cu_stream stream);
   gli_cu_result (*stream_synchronize)(gli_cu_stream stream);
@@ -61,8 +61,8 @@ static const char *take_all(void) {
       {"cuMemAlloc_v2", &cu.alloc},
       {"cuMemAllocManaged", &cu.alloc_managed},
       {"cuMemFree_v2", &cu.free},
-      {"cuMemHostRegister_v2", &cu.host_register},
-      {"cuMemHostUnregister", &cu.host_unregister},
+      {"cuMemHostAlloc", &cu.host_alloc},
+      {"cuMemFreeHost", &cu.host_free},
       {"cuStreamCreate", &cu.stream_create},
       {"cuStreamDestroy_v2", &cu.stream_destroy},
       {"cuStreamSynchronize", &cu.stream_synchronize},
@@ -109,18 +109,13 @@ static void leave(void) {
   MUST(pop(&left));
 }
 
-static size_t whole(size_t bytes) {
-  return (bytes / ALIGNED + 1) * ALIGNED;
-}
-
 void *gpu_alloc(int device, gpu_kind kind, size_t bytes) {
   gli_cu_address at = 0;
   void *memory = NULL;
   if (kind == GPU_HOST) return malloc(bytes);
   use(device);
   if (kind == GPU_PINNED) {
-    memory = aligned_alloc(ALIGNED, whole(bytes));
-    MUST(host_register(memory, whole(bytes), GLI_CU_HOST_PORTABLE));
+    MUST(host_alloc(&memory, bytes, GLI_CU_HOST_PORTABLE));
   } else if (kind == GPU_MANAGED) {
     MUST(alloc_managed(&at, bytes, 1)); /* accessible from all devices */
   } else {
@@ -135,12 +130,12 @@ void gpu_free(int device, gpu_kind kind, void *memory) {
   if (kind != GPU_HOST) {
     use(device);
     if (kind == GPU_PINNED)
-      MUST(host_unregister(memory));
+      MUST(host_free(memory));
     else
       MUST(free((gli_cu_address)(uintptr_t)memory));
     leave();
   }
-  if (kind <= GPU_PINNED) free(memory);
+  if (kind == GPU_HOST) free(memory);
 }
 
 gpu_stream gpu_stream_new(int device) {
@@ -166,10 +161,15 @@ static gpu_stream or_legacy(gpu_stream stream) {
   return stream != NULL ? stream : GLI_CU_STREAM_LEGACY;
 }
 
-void gpu_delay(int device, gpu_stream stream, unsigned us) {
+void gpu_call(int device, gpu_stream stream, void (*function)(void *user),
+              void *user) {
   use(device);
-  MUST(host_function(or_legacy(stream), nap, (void *)(uintptr_t)us));
+  MUST(host_function(or_legacy(stream), function, user));
   leave();
+}
+
+void gpu_delay(int device, gpu_stream stream, unsigned us) {
+  gpu_call(device, stream, nap, (void *)(uintptr_t)us);
 }
 
 void gpu_copy(int device, gpu_stream stream, void *to, const void *from,

@@ -32,7 +32,9 @@ gpu_stream gpu_stream_new(int device);
 void gpu_stream_free(int device, gpu_stream stream);
 
 /* Work that is queued on the stream (NULL: the device's legacy default stream):
- * a delay, and a copy between any kinds of memory. */
+ * a call, a delay, and a copy between any kinds of memory. */
+void gpu_call(int device, gpu_stream stream, void (*function)(void *user),
+              void *user);
 void gpu_delay(int device, gpu_stream stream, unsigned us);
 void gpu_copy(int device, gpu_stream stream, void *to, const void *from,
               size_t bytes);

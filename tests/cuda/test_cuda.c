@@ -7,11 +7,12 @@
 #include <string.h>
 
 #include "cuda/gpu.h"
+#include "cuda/sum.h"
 #include "memory/cuda.h"
 #include "memory/cuda_driver.h"
 #include "ranks/ranks.h"
 
-enum { RANKS = 2, COUNT = 300000 };
+enum { RANKS = 2 };
 
 static const char *transport;
 
@@ -45,51 +46,6 @@ static void streams_need_cuda(void **state) {
   (void)state;
   ranks_options o = {.transport = transport};
   ranks_run(RANKS, &o, use_no_stream);
-}
-
-/* ---- a sum --------------------------------------------------------------- */
-
-typedef struct sum {
-  float *host;
-  void *in, *out; /* in device memory */
-  int device;
-  gpu_stream stream;
-} sum;
-
-static void sum_open(sum *s, int rank) {
-  s->device = rank % gpu_devices();
-  s->stream = gpu_stream_new(s->device);
-  s->host = malloc(COUNT * sizeof(float));
-  s->in = gpu_alloc(s->device, GPU_DEVICE, COUNT * sizeof(float));
-  s->out = gpu_alloc(s->device, GPU_DEVICE, COUNT * sizeof(float));
-  for (int i = 0; i < COUNT; i++) s->host[i] = (float)(i % 1000 + rank);
-  gpu_copy(s->device, s->stream, s->in, s->host, COUNT * sizeof(float));
-  gpu_sync(s->device, s->stream);
-}
-
-static void sum_close(sum *s) {
-  gpu_sync(s->device, s->stream);
-  gpu_stream_free(s->device, s->stream);
-  gpu_free(s->device, GPU_DEVICE, s->in);
-  gpu_free(s->device, GPU_DEVICE, s->out);
-  free(s->host);
-}
-
-static bool sum_is_right(sum *s, int size) {
-  gpu_copy(s->device, s->stream, s->host, s->out, COUNT * sizeof(float));
-  gpu_sync(s->device, s->stream);
-  for (int i = 0; i < COUNT; i++) {
-    float all = (float)(size * (i % 1000) + size * (size - 1) / 2);
-    if (s->host[i] != all) return false;
-  }
-  return true;
-}
-
-static gloo_status sum_run(rank_env *env, sum *s, gloo_error *error) {
-  gloo_options o = GLOO_OPTIONS_INIT;
-  o.stream = s->stream;
-  return gloo_allreduce(env->context, s->in, s->out, COUNT, GLOO_FLOAT32,
-                        GLOO_SUM, &o, error);
 }
 
 /* ---- failing driver calls ------------------------------------------------ */
@@ -224,7 +180,7 @@ static void wait_in_vain(rank_env *env) {
   if (env->rank == 1) {
     for (int i = 0; i < 3; i++) gpu_delay(s.device, s.stream, 900000);
   }
-  gloo_status status = gloo_allreduce(env->context, s.in, s.out, COUNT,
+  gloo_status status = gloo_allreduce(env->context, s.in, s.out, SUM_COUNT,
                                       GLOO_FLOAT32, GLOO_SUM, &o, &error);
   RANK_CHECK(env, status != GLOO_OK);
   RANK_CHECK(env, error.cause == GLOO_ERR_TIMEOUT);
@@ -286,7 +242,7 @@ static void let_streams_wait(rank_env *env) {
   gloo_request_destroy(request);
   RANK_CHECK(env, gloo_request_wait_stream(NULL, s.stream, &error) ==
                       GLOO_ERR_INVALID);
-  RANK_OK(env, gloo_allreduce_init(env->context, s.in, s.out, COUNT,
+  RANK_OK(env, gloo_allreduce_init(env->context, s.in, s.out, SUM_COUNT,
                                    GLOO_FLOAT32, GLOO_SUM, &o, &request, NULL));
   for (int run = 0; run < 3; run++) {
     gpu_delay(s.device, s.stream, 3000);
@@ -306,6 +262,9 @@ static void streams_wait_for_requests(void **state) {
   need_gpus();
   ranks_options o = {.transport = transport};
   ranks_run(RANKS, &o, let_streams_wait);
+  setenv("GLOO_STREAM_WAIT_VALUE", "1", 0);
+  ranks_run(RANKS, &o, let_streams_wait);
+  unsetenv("GLOO_STREAM_WAIT_VALUE");
 }
 
 /* ---- messages ------------------------------------------------------------ */
@@ -376,7 +335,7 @@ static void streams_may_wait_for_nothing(void **state) {
 
 /* Inputs on two devices and one on the host; the outputs likewise. */
 static void add_from_all(rank_env *env) {
-  enum { BUFFERS = 3, BYTES = COUNT * sizeof(float) };
+  enum { BUFFERS = 3, BYTES = SUM_COUNT * sizeof(float) };
   sum s;
   sum_open(&s, 0);
   int other = gpu_devices() - 1;
@@ -387,13 +346,13 @@ static void add_from_all(rank_env *env) {
   memcpy(ins[2], s.host, BYTES);
   gpu_copy(other, NULL, ins[1], s.host, BYTES);
   RANK_OK(env, gloo_allreduce_multi(env->context, (const void *const *)ins,
-                                    BUFFERS, outs, BUFFERS, COUNT, GLOO_FLOAT32,
-                                    GLOO_SUM, NULL, NULL));
+                                    BUFFERS, outs, BUFFERS, SUM_COUNT,
+                                    GLOO_FLOAT32, GLOO_SUM, NULL, NULL));
   for (int b = 0; b < BUFFERS; b++) {
     gpu_copy(other, NULL, s.host, outs[b], BYTES);
     gpu_sync(other, NULL);
     bool right = true;
-    for (int i = 0; i < COUNT; i++)
+    for (int i = 0; i < SUM_COUNT; i++)
       right = right && s.host[i] == (float)(BUFFERS * env->size * (i % 1000));
     RANK_CHECK(env, right);
   }

@@ -86,6 +86,7 @@ void gli_device_close(gloo_device *device) {
   gli_device_stop_helper(device);
   gli_event_close(&device->event);
   device->ops->close(device->transport);
+  gli_pinned_trim();
   gli_transfer_free_pool(device);
   gli_early_free_pools(device);
   uv_cond_destroy(&device->helper.wake);

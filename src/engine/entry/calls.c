@@ -4,6 +4,7 @@
 #include "engine/engine.h"
 #include "engine/life/life.h"
 #include "engine/state/fail.h"
+#include "memory/cuda.h"
 
 /* Creates and begins an operation. A failure to begin is recorded as a refused
  * call. */
@@ -50,6 +51,7 @@ gloo_status gli_operation_run(gloo_context *context, const gli_call *call,
   }
   if (status != GLOO_OK) gli_context_localize(context, error);
   gli_device_unlock(device);
+  if (call->params.staged != 0) gli_pinned_trim();
   return status;
 }
 

@@ -305,6 +305,10 @@ gloo_status gloo_request_wait_stream(gli_operation *op, void *stream,
   gloo_device *device = op->device;
   gli_device_lock(device);
   gloo_status status = hold_stream(op, stream, error);
+  if (status == GLOO_IN_PROGRESS) {
+    if (gli_operation_is_running(op)) gli_device_wait(device, op);
+    status = GLOO_OK; /* also after an error, which other calls report */
+  }
   gli_device_unlock(device);
   return status;
 }

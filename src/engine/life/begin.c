@@ -134,12 +134,12 @@ gloo_status gli_operation_begin_counted(gli_operation *op, bool now,
                                         gloo_error *error) {
   gloo_device *device = op->device;
   op->started = gli_ticks();
-  if (now && device->deferred != NULL) start_all_deferred(device);
   if (op->scaling.from != NULL) {
     gli_operation_make_input(op);
     /* Other threads may have run meanwhile. */
     if (gli_context_poisoned(op->context)) return begin_too_late(op, error);
   }
+  if (now && device->deferred != NULL) start_all_deferred(device);
   if (op->side == GLI_RECV_SIDE && op->p2p.peer < 0) forget_source(op);
   op->p2p.source = -1;
   gli_error_clear(&op->error);

@@ -65,9 +65,9 @@ static void staged_abandon(gli_staged *s);
 /* Lets other threads run. Returns false after the time limit. */
 static bool let_time_pass(gli_operation *op, uint64_t until_ns) {
   gloo_device *device = op->device;
-  gli_lock_leave(&device->lock);
+  gli_staged_unlock(device);
   gli_cpu_nap();
-  if (!gli_lock_try(&device->lock)) gli_lock_wait(&device->lock);
+  gli_staged_relock(device);
   return device->ops->now_ns(device->transport) < until_ns;
 }
 
@@ -116,7 +116,9 @@ void gli_staged_begin(gli_operation *op) {
   s->open = s->fetched = false;
   for (int i = 0; i < GLI_CUDA_DIRECTIONS; i++)
     s->lanes[i].first = s->lanes[i].end = 0;
+  gli_staged_unlock(op->device); /* a full stream blocks the mark */
   mark_streams(s);
+  gli_staged_relock(op->device);
   if (op->side == GLI_SEND_SIDE) staged_fetch(op);
   s->next = op->device->staged;
   op->device->staged = op;
@@ -329,6 +331,15 @@ static void staged_abandon(gli_staged *s) {
   }
 }
 
+/* Lets streams continue that wait for failed operations: one may be in the way
+ * of the copies that are awaited. */
+static void raise_failed_flags(const gloo_device *device) {
+  for (gli_operation *op = device->staged; op != NULL; op = op->staged->next) {
+    if (op->staged->flag != NULL && gli_context_poisoned(op->context))
+      gli_cuda_flag_raise(op->staged->flag);
+  }
+}
+
 void gli_staged_end(gli_operation *op, bool well) {
   gli_staged *s = op->staged;
   gli_operation **at = &op->device->staged;
@@ -339,20 +350,26 @@ void gli_staged_end(gli_operation *op, bool well) {
     s->in_child = true;
     return;
   }
-  if (!well) staged_abandon(s);
+  if (s->flag != NULL) gli_cuda_flag_raise(s->flag);
+  if (!well) {
+    raise_failed_flags(op->device);
+    staged_abandon(s);
+  }
   drop_gates(s);
   s->open = false;
-  if (s->flag != NULL) gli_cuda_flag_raise(s->flag);
 }
 
 /* ---- streams that wait --------------------------------------------------- */
 
-/* Makes the default streams of all GPUs of the operation wait. */
-static gloo_status hold_default_streams(gli_staged *s, void *stream,
-                                        gloo_error *error) {
+/* Makes the stream wait, or the default streams of all GPUs of the operation.
+ * `gpu` is that of a named stream, or else NULL. */
+static gloo_status make_wait(const gli_staged *s, uint32_t value, void *stream,
+                             gli_cuda_gpu *gpu, gloo_error *error) {
+  if (gpu != NULL)
+    return gli_cuda_flag_wait(s->flag, value, gpu, stream, error);
   gloo_status status = GLOO_OK;
   for (size_t i = 0; i < s->n_gpus && status == GLOO_OK; i++)
-    status = gli_cuda_flag_wait(s->flag, s->gpus[i], stream, error);
+    status = gli_cuda_flag_wait(s->flag, value, s->gpus[i], stream, error);
   return status;
 }
 
@@ -360,13 +377,25 @@ gloo_status gli_staged_hold_stream(gli_operation *op, void *stream,
                                    gloo_error *error) {
   gli_staged *s = op->staged;
   if (s->n_gpus == 0) return GLOO_OK; /* no buffer is in GPU memory */
-  gli_cuda_gpu *gpu = s->gpus[0];
+  gli_cuda_gpu *gpu = NULL;
+  gli_cuda_flag *flag = NULL;
   gloo_status status = GLOO_OK;
-  bool named = !gli_cuda_is_default_stream(stream);
-  if (named) status = gli_cuda_gpu_of_stream(stream, &gpu, error);
-  if (status == GLOO_OK && s->flag == NULL)
-    status = gli_cuda_flag_take(gpu, &s->flag, error);
-  if (status != GLOO_OK) return status;
-  return named ? gli_cuda_flag_wait(s->flag, gpu, stream, error)
-               : hold_default_streams(s, stream, error);
+  gli_staged_unlock(op->device);
+  if (!gli_cuda_is_default_stream(stream))
+    status = gli_cuda_gpu_of_stream(stream, &gpu, error);
+  if (status == GLOO_OK)
+    status = gli_cuda_flag_take(gpu != NULL ? gpu : s->gpus[0], &flag, error);
+  gli_staged_relock(op->device);
+  if (s->flag == NULL) {
+    s->flag = flag;
+  } else {
+    gli_cuda_flag_give(flag); /* that of an earlier call serves */
+  }
+  if (status != GLOO_OK || !gli_operation_is_running(op)) return status;
+  uint32_t value;
+  if (!gli_cuda_flag_expect(s->flag, &value)) return GLOO_IN_PROGRESS;
+  gli_staged_unlock(op->device); /* a full stream blocks this call */
+  status = make_wait(s, value, stream, gpu, error);
+  gli_staged_relock(op->device);
+  return status;
 }

@@ -21,13 +21,14 @@
 #include "memory/cuda.h"
 
 /* Locates the buffers of a prepared operation, and gives the plan host images
- * of buffers that it cannot use directly. */
+ * of buffers that it cannot use directly. The device's lock is released
+ * meanwhile, because drivers may wait for all of a GPU's work to pin memory. */
 gloo_status gli_staged_prepare(gli_operation *op, const gli_call *call,
                                gloo_error *error);
 void gli_staged_free(gli_staged *staged); /* may be NULL */
 
-/* Begins a run: marks the streams. A message to send is fetched as well, and
- * the device's lock is released meanwhile. */
+/* Begins a run: marks the streams. A message to send is fetched as well. The
+ * device's lock is released meanwhile. */
 void gli_staged_begin(gli_operation *op);
 /* Runs a COPY_IN or a COPY_OUT. */
 gli_outcome gli_staged_copy(gli_operation *op, uint32_t step);
@@ -41,7 +42,8 @@ gli_operation *gli_staged_after(const gli_operation *op);
 /* Returns true if the operation waits for the program's earlier work. */
 bool gli_staged_is_gated(const gli_operation *op);
 
-/* Makes a stream wait for the end of this run. */
+/* Makes a stream wait for the end of this run. Returns GLOO_IN_PROGRESS if the
+ * host has to wait instead. The device's lock is released meanwhile. */
 gloo_status gli_staged_hold_stream(gli_operation *op, void *stream,
                                    gloo_error *error);
 

@@ -242,8 +242,9 @@ static gloo_status stage_buffers(gli_operation *op, gli_staged *s,
   return status;
 }
 
-gloo_status gli_staged_prepare(gli_operation *op, const gli_call *call,
-                               gloo_error *error) {
+static gloo_status staged_prepare(gli_operation *op, const gli_call *call,
+                                  gloo_error *error) {
+  gli_pinned_trim();
   gli_staged *s = staged_new(op, call);
   if (s == NULL)
     return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
@@ -262,5 +263,13 @@ gloo_status gli_staged_prepare(gli_operation *op, const gli_call *call,
   if (status == GLOO_OK && !make_events(s))
     status = gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
                       "out of memory for copies of GPU memory");
+  return status;
+}
+
+gloo_status gli_staged_prepare(gli_operation *op, const gli_call *call,
+                               gloo_error *error) {
+  gli_staged_unlock(op->device);
+  gloo_status status = staged_prepare(op, call, error);
+  gli_staged_relock(op->device);
   return status;
 }

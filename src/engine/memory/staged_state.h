@@ -4,6 +4,7 @@
 #define GLI_ENGINE_MEMORY_STAGED_STATE_H
 
 #include "engine/memory/staged_copies.h"
+#include "engine/state/device.h"
 
 /* The number of copies of one operation under way in one direction: enough that
  * the next one has begun when one ends. */
@@ -57,5 +58,18 @@ struct gli_staged {
   size_t n_images;
   gli_cuda_flag *flag; /* raised at the end for waiting streams; NULL if none */
 };
+
+/* Release the device's lock before driver calls that may wait for the program's
+ * own work, and take it again: other operations, of which that work may wait for
+ * one, continue meanwhile. */
+static inline void gli_staged_unlock(gloo_device *device) {
+  gli_lock_leave(&device->lock);
+}
+static inline void gli_staged_relock(gloo_device *device) {
+  if (gli_lock_try(&device->lock)) return;
+  atomic_fetch_add(&device->lock_wanted, 1);
+  gli_lock_wait(&device->lock);
+  atomic_fetch_sub(&device->lock_wanted, 1);
+}
 
 #endif
