@@ -10,7 +10,7 @@ slices='1|launchers|^(tests/launchers/|tools/run|src/rendezvous/launch/)
 4|rdma|^(src/transport_ibv/|tests/transport_ibv/)
 5|packages|^(debian/|cmake/|CMakeLists|docs/guide/build|scripts/(after-install|wheels)|examples/(ci|docker|kubernetes)|\.github/|share/|tools/metrics|tests/(consumers|recipes)/|\.ci/(debian|install|wheels)$|tests/law/grow|pyproject)
 6|big-endian|^\.ci/emulated
-7|gpus|^(src/(engine/memory|plan)/.*(cuda|staged)|tests/cuda/)
+7|gpus|^(src/memory/gpu|src/(engine/memory|plan)/.*staged|tests/cuda/)
 8|failing-calls|^tests/faults/(test_nth_call|failing_calls|faulty_)
 9|sanitizers|^$
 10|repeats|^src/(security|transport)[a-z_]*/tls'

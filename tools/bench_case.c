@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "core/environment.h"
-#include "memory/cuda.h"
+#include "memory/gpu.h"
 
 bool gli_case_knows(gli_collective collective) {
   return collective >= 0 && collective < GLI_COLLECTIVES;
@@ -216,7 +216,7 @@ void gli_case_destroy(gli_bench_case *c) {
 /* ---- buffers ------------------------------------------------------------- */
 
 const char *gli_bench_memory_name(gli_bench_memory memory) {
-  static const char *const names[] = {"malloc", "gloo_alloc", "cuda"};
+  static const char *const names[] = {"malloc", "gloo_alloc", "cuda", "hip"};
   return names[memory];
 }
 
@@ -252,19 +252,23 @@ static bool gpu_complains(const gli_bench_case *c, const gloo_error *error) {
  * the memory as the host's. */
 static bool gpu_memory(const gli_bench_case *c, size_t bytes, void **memory) {
   gloo_error error;
-  if (gli_cuda_allocate(c->rank, bytes > 0 ? bytes : 1, memory, &error) !=
+  const char *kind = gli_bench_memory_name(c->call.memory);
+  if (gli_gpu_allocate(kind, c->rank, bytes > 0 ? bytes : 1, memory, &error) !=
       GLOO_OK)
     return gpu_complains(c, &error);
-  if (gli_cuda_is_watched()) return true;
+  gli_gpu_place place;
+  if (gli_gpu_find(*memory, &place, &error) == GLOO_OK &&
+      place.kind == GLI_MEMORY_DEVICE)
+    return true;
   fprintf(stderr,
-          "gloo bench: rank %d: --memory cuda needs a GPU, but GLOO_CUDA is 0 "
-          "or this machine has none\n",
-          c->rank);
+          "gloo bench: rank %d: --memory %s needs a GPU, but GLOO_%s is 0 or "
+          "this machine has none\n",
+          c->rank, kind, c->call.memory == GLI_BENCH_HIP ? "HIP" : "CUDA");
   return false;
 }
 
 bool gli_case_allocate(const gli_bench_case *c, gli_bench_buffers *buffers) {
-  bool gpu = c->call.memory == GLI_BENCH_CUDA;
+  bool gpu = c->call.memory >= GLI_BENCH_CUDA;
   *buffers =
       (gli_bench_buffers){.memory = c->call.memory, .offset = c->call.offset};
   buffers->in_image = host_memory(c->in_bytes, &c->call);
@@ -287,9 +291,9 @@ void gli_case_free(gli_bench_buffers *buffers) {
   void *images[] = {buffers->in_image, buffers->out_image};
   for (int i = 0; i < 2; i++)
     if (images[i] != NULL) release((char *)images[i] - buffers->offset);
-  if (buffers->memory == GLI_BENCH_CUDA) {
-    gli_cuda_free(buffers->in);
-    gli_cuda_free(buffers->out);
+  if (buffers->memory >= GLI_BENCH_CUDA) {
+    gli_gpu_free(buffers->in);
+    gli_gpu_free(buffers->out);
   }
   *buffers = (gli_bench_buffers){.memory = GLI_BENCH_MALLOC};
 }
@@ -310,13 +314,13 @@ bool gli_case_fill(const gli_bench_case *c, const gli_bench_buffers *buffers) {
   memset(buffers->out_image, 0xa5, c->out_bytes);
   uint8_t *input = input_of(c, buffers);
   if (input) gli_period_fill(&c->input, input, 0, c->in_count);
-  if (buffers->memory != GLI_BENCH_CUDA) return true;
+  if (buffers->memory < GLI_BENCH_CUDA) return true;
   gloo_error error;
-  gloo_status status = gli_cuda_copy_now(
-      buffers->in, buffers->in_image, c->in_bytes, GLI_CUDA_TO_DEVICE, &error);
+  gloo_status status = gli_gpu_copy_now(buffers->in, buffers->in_image,
+                                        c->in_bytes, GLI_GPU_TO_DEVICE, &error);
   if (status == GLOO_OK)
-    status = gli_cuda_copy_now(buffers->out, buffers->out_image, c->out_bytes,
-                               GLI_CUDA_TO_DEVICE, &error);
+    status = gli_gpu_copy_now(buffers->out, buffers->out_image, c->out_bytes,
+                              GLI_GPU_TO_DEVICE, &error);
   return status == GLOO_OK || gpu_complains(c, &error);
 }
 
@@ -325,7 +329,7 @@ enum { LINE_BYTES = 64 }; /* in most caches */
 void gli_case_produce(const gli_bench_case *c,
                       const gli_bench_buffers *buffers) {
   volatile uint8_t *input = input_of(c, buffers);
-  if (!input || buffers->memory == GLI_BENCH_CUDA) return;
+  if (!input || buffers->memory >= GLI_BENCH_CUDA) return;
   size_t bytes = c->in_count * gloo_dtype_size(c->call.dtype);
   for (size_t i = 0; i < bytes; i += LINE_BYTES) {
     uint8_t same = input[i];
@@ -336,7 +340,7 @@ void gli_case_produce(const gli_bench_case *c,
 void gli_case_consume(const gli_bench_case *c,
                       const gli_bench_buffers *buffers) {
   if (c->call.collective == GLI_BARRIER) return;
-  if (buffers->memory == GLI_BENCH_CUDA) return;
+  if (buffers->memory >= GLI_BENCH_CUDA) return;
   const volatile uint8_t *output = buffers->out;
   for (size_t i = 0; i < c->out_bytes; i += LINE_BYTES) (void)output[i];
 }
@@ -424,9 +428,9 @@ static bool has_result(const gli_bench_case *c) {
 bool gli_case_check(const gli_bench_case *c, const gli_bench_buffers *b,
                     char where[GLI_CASE_WHERE]) {
   gloo_error error;
-  if (b->memory == GLI_BENCH_CUDA &&
-      gli_cuda_copy_now(b->out, b->out_image, c->out_bytes, GLI_CUDA_TO_HOST,
-                        &error) != GLOO_OK) {
+  if (b->memory >= GLI_BENCH_CUDA &&
+      gli_gpu_copy_now(b->out, b->out_image, c->out_bytes, GLI_GPU_TO_HOST,
+                       &error) != GLOO_OK) {
     snprintf(where, GLI_CASE_WHERE, "%.*s", GLI_CASE_WHERE - 1, error.message);
     return false;
   }

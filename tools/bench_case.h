@@ -13,7 +13,8 @@
 typedef enum gli_bench_memory {
   GLI_BENCH_MALLOC,
   GLI_BENCH_ALLOC, /* gloo_alloc */
-  GLI_BENCH_CUDA   /* on GPU number `rank`, modulo the number of GPUs */
+  GLI_BENCH_CUDA,  /* on GPU number `rank`, modulo the number of GPUs */
+  GLI_BENCH_HIP    /* likewise */
 } gli_bench_memory;
 const char *gli_bench_memory_name(gli_bench_memory memory);
 

@@ -50,7 +50,8 @@ void gli_bench_describe(const gli_bench_settings *settings, int ranks,
   static const char *const memory[] = {
       [GLI_BENCH_MALLOC] = "",
       [GLI_BENCH_ALLOC] = " in memory from gloo_alloc",
-      [GLI_BENCH_CUDA] = " in GPU memory"};
+      [GLI_BENCH_CUDA] = " in GPU memory",
+      [GLI_BENCH_HIP] = " in GPU memory"};
   const gli_bench_call *call = &settings->call;
   bool typed = call->collective != GLI_BARRIER;
   bool reduces = gli_collective_reduces(call->collective);

@@ -54,7 +54,8 @@ static const gli_option options[] = {
     {"untouched", 0, GLI_OPTION_FLAG, &given.untouched, NULL,
      "do not touch buffers between calls (unrealistic)", 0, 0},
     {"memory", 0, GLI_OPTION_TEXT, &given.memory, "NAME",
-     "buffers from malloc, gloo_alloc or cuda, in GPU memory (malloc)", 0, 0},
+     "buffers from malloc, gloo_alloc, or in GPU memory: cuda, hip (malloc)", 0,
+     0},
     {"offset", 0, GLI_OPTION_BYTES, &given.offset, "BYTES",
      "offset of buffers from the start of a page (malloc's choice)", 0, 4096},
     {"root", 0, GLI_OPTION_INTEGER, &given.root, "RANK",
@@ -280,14 +281,14 @@ static bool choose_ranks(gli_bench_settings *s) {
 }
 
 static bool choose_memory(gli_bench_settings *s) {
-  const char *known[GLI_BENCH_CUDA + 1];
+  const char *known[GLI_BENCH_HIP + 1];
   if (given.memory == NULL) return true;
-  for (size_t i = 0; i <= GLI_BENCH_CUDA; i++) {
+  for (size_t i = 0; i <= GLI_BENCH_HIP; i++) {
     known[i] = gli_bench_memory_name((gli_bench_memory)i);
     s->call.memory = (gli_bench_memory)i;
     if (strcmp(given.memory, known[i]) == 0) return true;
   }
-  return unknown("option --memory", given.memory, known, GLI_BENCH_CUDA + 1);
+  return unknown("option --memory", given.memory, known, GLI_BENCH_HIP + 1);
 }
 
 static bool choose_offset(gli_bench_settings *s) {
@@ -295,7 +296,7 @@ static bool choose_offset(gli_bench_settings *s) {
   if (given.offset == ANYWHERE) return true;
   s->call.placed = true;
   s->call.offset = (size_t)given.offset;
-  if (s->call.memory == GLI_BENCH_CUDA) {
+  if (s->call.memory >= GLI_BENCH_CUDA) {
     gli_usage_error(&command, "option --offset: not possible with GPU memory");
     return false;
   }

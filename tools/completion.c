@@ -120,7 +120,7 @@ void gli_completion_values(FILE *to, const gli_option *option) {
   if (strcmp(name, "transport") == 0)
     for (size_t i = 0; gli_transport_at(i) != NULL; i++)
       fprintf(to, "%s%s", i > 0 ? " " : "", gli_transport_at(i)->name);
-  if (strcmp(name, "memory") == 0) fprintf(to, "malloc gloo_alloc cuda");
+  if (strcmp(name, "memory") == 0) fprintf(to, "malloc gloo_alloc cuda hip");
   if (strcmp(name, "by") == 0) fprintf(to, "srun mpirun mpiexec");
 }
 

@@ -10,7 +10,7 @@
 #include "core/json.h"
 #include "gloo_c/gloo_c.h"
 #include "kernels/reduce.h"
-#include "memory/cuda.h"
+#include "memory/gpu.h"
 #include "net/tls.h"
 #include "observe/observe_socket.h"
 #include "rendezvous/launch/launch.h"
@@ -193,11 +193,16 @@ static void print_tls(void) {
   if (works) gli_tls_settings_release(settings);
 }
 
-static void print_cuda(void) {
+static void print_gpus(void) {
   char text[512], bytes[GLI_BYTES_TEXT];
-  gli_cuda_describe(text, sizeof text);
-  printf("%-20s %s\n", "CUDA", text);
-  if (gli_pinned_limit() == 0) return;
+  const char *name;
+  size_t kinds = 0;
+  while ((name = gli_gpu_describe(kinds, text, sizeof text)) != NULL) {
+    printf("%-20s %s\n", name, text);
+    kinds++;
+  }
+  if (kinds == 0) printf("%-20s %s\n", "GPUs", "not built");
+  if (kinds == 0 || gli_pinned_limit() == 0) return;
   printf("%-20s up to %s per process kept between calls\n", "staging memory",
          gli_format_bytes(gli_pinned_limit(), bytes));
 }
@@ -222,7 +227,7 @@ static void print_text(void) {
   print_openssl();
   print_tls();
   print_transports();
-  print_cuda();
+  print_gpus();
   print_names("types", &types);
   print_names("operations", &reductions);
   printf("algorithms\n");
@@ -270,9 +275,10 @@ static void print_json(gli_json *object) {
   gloo_error why;
   bool rdma = gloo_transport_usable("ibv", &why) == GLOO_OK;
   gli_json_text(&out, "rdma", rdma ? describe_rdma() : why.message);
-  char cuda[512];
-  gli_cuda_describe(cuda, sizeof cuda);
-  gli_json_text(&out, "cuda", cuda);
+  char gpus[512];
+  const char *kind;
+  for (size_t i = 0; (kind = gli_gpu_describe(i, gpus, sizeof gpus)); i++)
+    gli_json_text(&out, strcmp(kind, "HIP") == 0 ? "hip" : "cuda", gpus);
   gli_json_list(&out, "dtypes", types.list, types.count);
   gli_json_list(&out, "ops", reductions.list, reductions.count);
   for (int i = 0; i < GLI_COLLECTIVES; i++) {

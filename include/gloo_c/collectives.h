@@ -39,12 +39,12 @@
  *   with GLOO_ERR_FORKED, see context.h.
  * Threads. Any thread; several threads may start operations on one context if
  *   each uses its own tag, or if the program orders them.
- * GPUs. Any buffer may be in the memory of any CUDA device, also if others are
- *   in host memory. Inputs are read after all work that gloo_options.stream
+ * GPUs. Any buffer may be in the memory of any GPU (CUDA, HIP), also if others
+ *   are in host memory. Inputs are read after all work that gloo_options.stream
  *   held at the time of the call. The result is ready when a blocking call
- *   returns or a request has completed; gloo_request_wait_stream makes a stream
- *   wait for it in place of the host. Pinned host memory is ordered with a
- *   stream only if the options name one. A failing CUDA call is GLOO_ERR_IO and
+ *   returns or a request has completed; gloo_request_wait_stream orders a
+ *   stream after it. Pinned host memory is ordered with a
+ *   stream only if the options name one. A failing call of the driver is GLOO_ERR_IO and
  *   poisons the context; a stream that is capturing a graph is refused with
  *   GLOO_ERR_UNSUPPORTED. See docs/guide/cuda.md.
  * Results are bitwise identical on all ranks. With `ordered` they are also
@@ -120,8 +120,8 @@ typedef struct gloo_options {
    * it gives GLOO_ERR_UNSUPPORTED. Long vectors on many ranks take more rounds,
    * not more bytes. */
   int ordered;
-  /* CUDA: the stream (a CUstream or cudaStream_t) that orders accesses to GPU
-   * buffers; NULL: the legacy default stream. See GPUs above. */
+  /* The stream (a CUstream, cudaStream_t or hipStream_t) that orders accesses to
+   * GPU buffers; NULL: the legacy default stream. See GPUs above. */
   void *stream;
 } gloo_options;
 #define GLOO_OPTIONS_INIT \

@@ -79,15 +79,17 @@ GLOO_API gloo_status gloo_request_test(gloo_request *request,
 GLOO_API gloo_status gloo_request_wait(gloo_request *request,
                                        int64_t timeout_ns, gloo_error *error);
 
-/* Makes a CUDA stream wait for the request to complete or fail, and returns at
- * once: work that is put into the stream afterwards runs when the result is in
- * the GPU buffers. gloo_request_test reports success or failure later. If the
- * request is complete already the stream does not wait.
- * Shape: stream is a CUstream or cudaStream_t; NULL: the legacy default stream.
+/* Orders a GPU stream after the request's completion or failure: work that is
+ * put into the stream afterwards runs when the result is in the GPU buffers.
+ * gloo_request_test reports success or failure later. By default the call waits
+ * until the request has ended; with GLOO_STREAM_WAIT_VALUE=1 (see
+ * docs/guide/cuda.md) the stream waits, and the call returns at once.
+ * Shape: stream is a CUstream, cudaStream_t or hipStream_t; NULL: the legacy
+ * default stream.
  * Errors: GLOO_ERR_INVALID (no request, invalid stream). GLOO_ERR_UNSUPPORTED:
- * no buffer is in GPU memory, the request joins several, the stream is
- * capturing a graph, or the GPU has no streams that wait for memory.
- * GLOO_ERR_IO: CUDA refuses it. No error changes the request.
+ * no buffer is in GPU memory, the request joins several, or the stream is
+ * capturing a graph. GLOO_ERR_IO: the driver refuses it. No error changes the
+ * request; its own failure is not one of this call.
  * Threads: any. Ownership: the request stays the caller's. It may be destroyed
  * while the stream waits: a pending request is then cancelled, and the stream
  * continues. */

@@ -4,7 +4,7 @@
 #include "core/error.h"
 #include "core/hints.h"
 #include "kernels/custom_op.h"
-#include "memory/cuda.h"
+#include "memory/gpu.h"
 
 /* ---- repeated calls ------------------------------------------------------ */
 
@@ -66,7 +66,7 @@ static bool call_fits(const gloo_context *context, const void *arguments,
 /* Fills the cache entry of a call that was read. Returns false if the call uses
  * objects that are made for each call. */
 static bool fill_repeated(const gli_call *call, gli_repeated_call *repeated) {
-  if (gli_cuda_is_watched()) return false;
+  if (gli_gpu_is_watched()) return false;
   repeated->in_place = call->params.in_place;
   repeated->shape_out_of_place = call->shape_out_of_place;
   repeated->shape_in_place = call->shape_in_place;

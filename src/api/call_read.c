@@ -10,7 +10,7 @@
 #include "core/error.h"
 #include "core/options.h"
 #include "kernels/custom_op.h"
-#include "memory/cuda.h"
+#include "memory/gpu.h"
 
 /* ---- point-to-point plans ------------------------------------------------ */
 
@@ -321,7 +321,7 @@ gloo_status gli_call_read(gloo_context *context, const gli_arguments *a,
                  ? make_listed_call(context, a, &ours, call, given, error)
                  : make_call(context, a, &ours, call, given, error);
   }
-  if (status == GLOO_OK && (gli_cuda_is_watched() || ours.stream != NULL)) {
+  if (status == GLOO_OK && (gli_gpu_is_watched() || ours.stream != NULL)) {
     status = gli_places_read(a, &ours, call, error);
     if (status != GLOO_OK) free(call->staging);
   }

@@ -4,7 +4,7 @@
 #include "core/error.h"
 #include "core/options.h"
 #include "engine/engine.h"
-#include "memory/cuda.h"
+#include "memory/gpu.h"
 #include "net/tls.h"
 
 enum { STREAMS_MAX = 16 };
@@ -52,7 +52,8 @@ gloo_status gli_device_create_towards(const gloo_device_options *options,
                            error);
   if (status == GLOO_OK)
     status = gli_tls_settings_read(o.tls, &config.tls, error);
-  if (status == GLOO_OK) status = gli_cuda_watch(error);
+  if (status == GLOO_OK) status = gli_gpu_watch(error);
+  if (status == GLOO_OK) status = gli_pinned_read_settings(error);
   if (status != GLOO_OK) return status;
   status = gli_device_open(ops, &config, !o.no_helper, device, error);
   if (status == GLOO_OK)

@@ -4,7 +4,7 @@
 
 #include "api/call_read.h"
 #include "core/error.h"
-#include "memory/cuda.h"
+#include "memory/gpu.h"
 #include "plan/lists.h"
 
 /* The buffers of one side of a call; `staged` if any must be staged. */
@@ -18,19 +18,20 @@ typedef struct side {
  * buffer only by chance may be in different places. */
 static gloo_status look_at(side *s, const void *memory, uint64_t bytes,
                            gloo_error *error) {
-  gli_cuda_place first, last;
+  gli_gpu_place first, last;
   if (memory == NULL || memory == GLOO_IN_PLACE || bytes == 0) return GLOO_OK;
-  gloo_status status = gli_cuda_find(memory, &first, error);
+  gloo_status status = gli_gpu_find(memory, &first, error);
   if (status == GLOO_OK)
-    status = gli_cuda_find((const uint8_t *)memory + (bytes - 1), &last, error);
+    status = gli_gpu_find((const uint8_t *)memory + (bytes - 1), &last, error);
   if (status != GLOO_OK) return status;
-  if (first.kind != last.kind || first.device != last.device)
+  if (first.kind != last.kind || first.api != last.api ||
+      first.device != last.device)
     return gli_fail(
         error, GLOO_ERR_BUFFER, -1,
         "%s: the %" PRIu64
         " bytes at %p span host memory and device memory, or several devices",
         s->a->function, bytes, memory);
-  if (gli_cuda_copies(first.kind, s->stream)) s->staged = true;
+  if (gli_gpu_copies(first.kind, s->stream)) s->staged = true;
   return GLOO_OK;
 }
 
@@ -106,9 +107,9 @@ gloo_status gli_places_read(const gli_arguments *a, const gloo_options *o,
                             gli_call *call, gloo_error *error) {
   side in = {.a = a, .stream = o->stream}, out = in;
   gli_shape shape;
-  if (!gli_cuda_is_default_stream(o->stream)) {
-    gli_cuda_gpu *gpu;
-    gloo_status status = gli_cuda_gpu_of_stream(o->stream, &gpu, error);
+  if (!gli_gpu_is_default_stream(o->stream)) {
+    gli_gpu *gpu;
+    gloo_status status = gli_gpu_of_stream(o->stream, &gpu, error);
     if (status != GLOO_OK) return status;
   }
   if (!gli_plan_shape(&call->params, &shape)) return GLOO_OK;

@@ -9,7 +9,7 @@
 #include "gloo_c/memory.h"
 #include "gloo_c/window.h"
 #include "kernels/custom_op.h"
-#include "memory/cuda.h"
+#include "memory/gpu.h"
 
 enum { RECORD_BYTES = 16 }; /* key, bytes */
 
@@ -65,7 +65,7 @@ static gloo_status window_check(gloo_context *context, const void *memory,
     return gli_fail(error, GLOO_ERR_INVALID, -1, "%s: `%s` must not be NULL",
                     name, context == NULL ? "context" : "window");
   if (gli_custom_op_inside()) return gli_custom_op_refuse(name, error);
-  if (gli_cuda_refuse(name, memory, error) != GLOO_OK)
+  if (gli_gpu_refuse(name, memory, error) != GLOO_OK)
     return gli_context_refuse(context, error);
   if ((uintptr_t)memory % 8 == 0) return GLOO_OK;
   gli_fail(error, GLOO_ERR_INVALID, -1,

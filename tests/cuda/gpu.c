@@ -6,73 +6,90 @@
 #include <string.h>
 #include <time.h>
 
-#include "memory/cuda_driver.h"
+#include "memory/gpu_api.h"
 
-enum { MOST_DEVICES = 64 };
+enum { MOST_DEVICES = 64, COPY_ANY = 4 };
+
+typedef gli_gpu_result result;
 
 static struct functions {
-  gli_cu_result (*init)(unsigned flags);
-  gli_cu_result (*device_count)(int *count);
-  gli_cu_result (*device_get)(gli_cu_device *device, int ordinal);
-  gli_cu_result (*retain)(gli_cu_context *context, gli_cu_device device);
-  gli_cu_result (*push)(gli_cu_context context);
-  gli_cu_result (*pop)(gli_cu_context *context);
-  gli_cu_result (*alloc)(gli_cu_address *memory, size_t bytes);
-  gli_cu_result (*alloc_managed)(gli_cu_address *memory, size_t bytes,
-                                 unsigned flags);
-  gli_cu_result (*free)(gli_cu_address memory);
-  gli_cu_result (*host_alloc)(void **memory, size_t bytes, unsigned flags);
-  gli_cu_result (*host_free)(void *memory);
-  gli_cu_result (*stream_create)(gli_cu_stream *stream, unsigned flags);
-  gli_cu_result (*stream_destroy)(gli_cu_stream stream);
-  gli_cu_result (*stream_synchronize)(gli_cu_stream stream);
-  gli_cu_result (*host_function)(gli_cu_stream stream, void (*fn)(void *user),
-                                 void *user);
-  gli_cu_result (*copy)(gli_cu_address to, gli_cu_address from, size_t bytes,
-                        gli_cu_stream stream);
-} cu;
+  result (*init)(unsigned flags);
+  result (*device_count)(int *count);
+  result (*alloc)(void **memory, size_t bytes);
+  result (*alloc_managed)(void **memory, size_t bytes, unsigned flags);
+  result (*free)(void *memory);
+  result (*host_alloc)(void **memory, size_t bytes, unsigned flags);
+  result (*host_free)(void *memory);
+  result (*stream_create)(void **stream, unsigned flags);
+  result (*stream_destroy)(void *stream);
+  result (*stream_synchronize)(void *stream);
+  result (*host_function)(void *stream, void (*fn)(void *user), void *user);
+  /* CUDA */
+  result (*retain)(void **context, int device);
+  result (*push)(void *context);
+  result (*pop)(void **context);
+  result (*current)(void **context);
+  result (*copy)(void *to, const void *from, size_t bytes, void *stream);
+  /* HIP */
+  result (*get_device)(int *device);
+  result (*set_device)(int device);
+  result (*copy_hip)(void *to, const void *from, size_t bytes, int kind,
+                     void *stream);
+} gpu;
+
+typedef struct symbol {
+  const char *cuda, *hip; /* NULL: the other has it only */
+  void *function;
+} symbol;
+
+static const symbol symbols[] = {
+    {"cuInit", "hipInit", &gpu.init},
+    {"cuDeviceGetCount", "hipGetDeviceCount", &gpu.device_count},
+    {"cuMemAlloc_v2", "hipMalloc", &gpu.alloc},
+    {"cuMemAllocManaged", "hipMallocManaged", &gpu.alloc_managed},
+    {"cuMemFree_v2", "hipFree", &gpu.free},
+    {"cuMemHostAlloc", "hipHostMalloc", &gpu.host_alloc},
+    {"cuMemFreeHost", "hipHostFree", &gpu.host_free},
+    {"cuStreamCreate", "hipStreamCreateWithFlags", &gpu.stream_create},
+    {"cuStreamDestroy_v2", "hipStreamDestroy", &gpu.stream_destroy},
+    {"cuStreamSynchronize", "hipStreamSynchronize", &gpu.stream_synchronize},
+    {"cuLaunchHostFunc", "hipLaunchHostFunc", &gpu.host_function},
+    {"cuDevicePrimaryCtxRetain", NULL, &gpu.retain},
+    {"cuCtxPushCurrent_v2", NULL, &gpu.push},
+    {"cuCtxPopCurrent_v2", NULL, &gpu.pop},
+    {"cuCtxGetCurrent", NULL, &gpu.current},
+    {"cuMemcpyAsync", NULL, &gpu.copy},
+    {NULL, "hipGetDevice", &gpu.get_device},
+    {NULL, "hipSetDevice", &gpu.set_device},
+    {NULL, "hipMemcpyAsync", &gpu.copy_hip},
+};
 
 static void *library;
+static bool is_hip;
 static int devices;
-static gli_cu_context contexts[MOST_DEVICES];
+static void *contexts[MOST_DEVICES];
 
-static void must(gli_cu_result result, const char *what) {
-  if (result == GLI_CU_SUCCESS) return;
-  fprintf(stderr, "CUDA: %s: error %d\n", what, result);
+static void must(result r, const char *what) {
+  if (r == GLI_GPU_SUCCESS) return;
+  fprintf(stderr, "%s: %s: error %d\n", gpu_name(), what, r);
   abort();
 }
-#define MUST(call) must(cu.call, #call)
+#define MUST(call) must(gpu.call, #call)
+
+const char *gpu_name(void) {
+  return is_hip ? "HIP" : "CUDA";
+}
 
 void *gpu_symbol(const char *name) {
   return library != NULL ? dlsym(library, name) : NULL;
 }
 
 static const char *take_all(void) {
-  const struct symbol {
-    const char *name;
-    void *function;
-  } all[] = {
-      {"cuInit", &cu.init},
-      {"cuDeviceGetCount", &cu.device_count},
-      {"cuDeviceGet", &cu.device_get},
-      {"cuDevicePrimaryCtxRetain", &cu.retain},
-      {"cuCtxPushCurrent_v2", &cu.push},
-      {"cuCtxPopCurrent_v2", &cu.pop},
-      {"cuMemAlloc_v2", &cu.alloc},
-      {"cuMemAllocManaged", &cu.alloc_managed},
-      {"cuMemFree_v2", &cu.free},
-      {"cuMemHostAlloc", &cu.host_alloc},
-      {"cuMemFreeHost", &cu.host_free},
-      {"cuStreamCreate", &cu.stream_create},
-      {"cuStreamDestroy_v2", &cu.stream_destroy},
-      {"cuStreamSynchronize", &cu.stream_synchronize},
-      {"cuLaunchHostFunc", &cu.host_function},
-      {"cuMemcpyAsync", &cu.copy},
-  };
-  for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
-    void *symbol = dlsym(library, all[i].name);
-    if (symbol == NULL) return all[i].name;
-    memcpy(all[i].function, &symbol, sizeof symbol);
+  for (size_t i = 0; i < sizeof symbols / sizeof symbols[0]; i++) {
+    const char *name = is_hip ? symbols[i].hip : symbols[i].cuda;
+    void *found = name != NULL ? dlsym(library, name) : NULL;
+    if (name != NULL && found == NULL) return name;
+    memcpy(symbols[i].function, &found, sizeof found);
   }
   return NULL;
 }
@@ -80,19 +97,19 @@ static const char *take_all(void) {
 bool gpu_open(const char **why) {
   if (devices > 0) return true;
   library = dlopen("libcuda.so.1", RTLD_NOW);
-  *why = "there is no libcuda.so.1";
+  is_hip = library == NULL;
+  if (is_hip) library = dlopen("libamdhip64.so.7", RTLD_NOW);
+  if (library == NULL) library = dlopen("libamdhip64.so.6", RTLD_NOW);
+  *why = "there is no libcuda.so.1 and no libamdhip64.so";
   if (library == NULL) return false;
   *why = take_all();
   if (*why != NULL) return false;
-  *why = "there is no CUDA device";
-  if (cu.init(0) != GLI_CU_SUCCESS) return false;
-  if (cu.device_count(&devices) != GLI_CU_SUCCESS || devices == 0) return false;
+  *why = "there is no device";
+  if (gpu.init(0) != GLI_GPU_SUCCESS) return false;
+  if (gpu.device_count(&devices) != GLI_GPU_SUCCESS || devices == 0)
+    return false;
   if (devices > MOST_DEVICES) devices = MOST_DEVICES;
-  for (int i = 0; i < devices; i++) {
-    gli_cu_device device;
-    MUST(device_get(&device, i));
-    MUST(retain(&contexts[i], device));
-  }
+  for (int i = 0; i < devices && !is_hip; i++) MUST(retain(&contexts[i], i));
   return true;
 }
 
@@ -100,56 +117,74 @@ int gpu_devices(void) {
   return devices;
 }
 
-static void use(int device) {
-  MUST(push(contexts[device]));
+static _Thread_local int device_before;
+
+void gpu_use(int device) {
+  if (is_hip) {
+    MUST(get_device(&device_before));
+    MUST(set_device(device));
+  } else {
+    MUST(push(contexts[device]));
+  }
 }
 
-static void leave(void) {
-  gli_cu_context left;
-  MUST(pop(&left));
+void gpu_leave(void) {
+  void *left;
+  if (is_hip)
+    MUST(set_device(device_before));
+  else
+    MUST(pop(&left));
+}
+
+int gpu_current(void) {
+  int device = 0;
+  void *context;
+  if (is_hip) {
+    MUST(get_device(&device));
+    return device;
+  }
+  MUST(current(&context));
+  while (device < devices && contexts[device] != context) device++;
+  return device;
 }
 
 void *gpu_alloc(int device, gpu_kind kind, size_t bytes) {
-  gli_cu_address at = 0;
   void *memory = NULL;
   if (kind == GPU_HOST) return malloc(bytes);
-  use(device);
-  if (kind == GPU_PINNED) {
-    MUST(host_alloc(&memory, bytes, GLI_CU_HOST_PORTABLE));
-  } else if (kind == GPU_MANAGED) {
-    MUST(alloc_managed(&at, bytes, 1)); /* accessible from all devices */
-  } else {
-    MUST(alloc(&at, bytes));
-  }
-  leave();
-  return memory != NULL ? memory : (void *)(uintptr_t)at;
+  gpu_use(device);
+  if (kind == GPU_PINNED)
+    MUST(host_alloc(&memory, bytes, GLI_GPU_HOST_PORTABLE));
+  else if (kind == GPU_MANAGED)
+    MUST(alloc_managed(&memory, bytes, 1)); /* accessible from all devices */
+  else
+    MUST(alloc(&memory, bytes));
+  gpu_leave();
+  return memory;
 }
 
 void gpu_free(int device, gpu_kind kind, void *memory) {
-  if (memory == NULL) return;
-  if (kind != GPU_HOST) {
-    use(device);
-    if (kind == GPU_PINNED)
-      MUST(host_free(memory));
-    else
-      MUST(free((gli_cu_address)(uintptr_t)memory));
-    leave();
-  }
   if (kind == GPU_HOST) free(memory);
+  if (memory == NULL || kind == GPU_HOST) return;
+  gpu_use(device);
+  if (kind == GPU_PINNED)
+    MUST(host_free(memory));
+  else
+    MUST(free(memory));
+  gpu_leave();
 }
 
 gpu_stream gpu_stream_new(int device) {
   gpu_stream stream;
-  use(device);
-  MUST(stream_create(&stream, GLI_CU_STREAM_NON_BLOCKING));
-  leave();
+  gpu_use(device);
+  MUST(stream_create(&stream, GLI_GPU_STREAM_NON_BLOCKING));
+  gpu_leave();
   return stream;
 }
 
 void gpu_stream_free(int device, gpu_stream stream) {
-  use(device);
+  gpu_use(device);
   MUST(stream_destroy(stream));
-  leave();
+  gpu_leave();
 }
 
 static void nap(void *user) {
@@ -157,15 +192,11 @@ static void nap(void *user) {
   while (nanosleep(&t, &t) != 0) continue;
 }
 
-static gpu_stream or_legacy(gpu_stream stream) {
-  return stream != NULL ? stream : GLI_CU_STREAM_LEGACY;
-}
-
 void gpu_call(int device, gpu_stream stream, void (*function)(void *user),
               void *user) {
-  use(device);
-  MUST(host_function(or_legacy(stream), function, user));
-  leave();
+  gpu_use(device);
+  MUST(host_function(stream, function, user));
+  gpu_leave();
 }
 
 void gpu_delay(int device, gpu_stream stream, unsigned us) {
@@ -174,14 +205,16 @@ void gpu_delay(int device, gpu_stream stream, unsigned us) {
 
 void gpu_copy(int device, gpu_stream stream, void *to, const void *from,
               size_t bytes) {
-  use(device);
-  MUST(copy((gli_cu_address)(uintptr_t)to, (gli_cu_address)(uintptr_t)from,
-            bytes, or_legacy(stream)));
-  leave();
+  gpu_use(device);
+  if (is_hip)
+    MUST(copy_hip(to, from, bytes, COPY_ANY, stream));
+  else
+    MUST(copy(to, from, bytes, stream));
+  gpu_leave();
 }
 
 void gpu_sync(int device, gpu_stream stream) {
-  use(device);
-  MUST(stream_synchronize(or_legacy(stream)));
-  leave();
+  gpu_use(device);
+  MUST(stream_synchronize(stream));
+  gpu_leave();
 }

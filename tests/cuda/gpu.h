@@ -8,12 +8,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Loads the driver. Returns false if there is no driver or no device, and sets
+/* Loads the driver: CUDA's, or else HIP's. Returns false if there is no driver or no device, and sets
  * *why to the reason. */
 bool gpu_open(const char **why);
+const char *gpu_name(void); /* "CUDA" or "HIP" */
 int gpu_devices(void);
 /* Returns a function of the stand-in, or NULL. */
 void *gpu_symbol(const char *name);
+
+/* Makes a device current in this thread, and undoes that. */
+void gpu_use(int device);
+void gpu_leave(void);
+int gpu_current(void);
 
 typedef enum gpu_kind {
   GPU_HOST, /* pageable memory, from malloc */
@@ -26,7 +32,7 @@ typedef enum gpu_kind {
 void *gpu_alloc(int device, gpu_kind kind, size_t bytes);
 void gpu_free(int device, gpu_kind kind, void *memory); /* NULL is allowed */
 
-typedef struct CUstream_st *gpu_stream;
+typedef void *gpu_stream;
 
 gpu_stream gpu_stream_new(int device);
 void gpu_stream_free(int device, gpu_stream stream);

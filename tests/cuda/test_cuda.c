@@ -8,8 +8,7 @@
 
 #include "cuda/gpu.h"
 #include "cuda/sum.h"
-#include "memory/cuda.h"
-#include "memory/cuda_driver.h"
+#include "memory/gpu_api.h"
 #include "ranks/ranks.h"
 
 enum { RANKS = 2 };
@@ -30,6 +29,7 @@ static void host_programs_do_not_load_the_driver(void **state) {
   ranks_options o = {.transport = transport};
   ranks_run(RANKS, &o, add_on_the_host);
   assert_null(dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD));
+  assert_null(dlopen("libamdhip64.so.6", RTLD_NOW | RTLD_NOLOAD));
 }
 
 static void use_no_stream(rank_env *env) {
@@ -50,8 +50,8 @@ static void streams_need_cuda(void **state) {
 
 /* ---- failing driver calls ------------------------------------------------ */
 
-typedef void (*fail_fn)(const char *name, unsigned n, gli_cu_result result);
-typedef void (*break_fn)(gli_cu_result result);
+typedef void (*fail_fn)(const char *name, unsigned n, gli_gpu_result result);
+typedef void (*break_fn)(gli_gpu_result result);
 
 static fail_fn standin_fail;
 static break_fn standin_break;
@@ -84,7 +84,7 @@ enum { ENTRIES = sizeof entries / sizeof entries[0] };
 static struct failing {
   const char *name; /* NULL: every call, from then on */
   unsigned n;
-  gli_cu_result result;
+  gli_gpu_result result;
   unsigned seen; /* errors */
 } failing;
 
@@ -96,7 +96,7 @@ static void check_failure(rank_env *env, gloo_status status,
   bool others = cause == GLOO_ERR_PEER || cause == GLOO_ERR_ABORTED;
   bool known = cause == GLOO_ERR_IO || cause == GLOO_ERR_NO_MEMORY ||
                cause == GLOO_ERR_INVALID;
-  if (!others && !(known && strstr(error->message, "CUDA"))) {
+  if (!others && !(known && strstr(error->message, gpu_name()))) {
     fprintf(stderr, "# %s, call %u: %s: %s\n",
             failing.name != NULL ? failing.name : "all", failing.n,
             gloo_status_string(status), error->message);
@@ -117,7 +117,7 @@ static void add_and_fail(rank_env *env) {
   gloo_status status = sum_run(env, &s, &error);
   if (env->rank == 0) {
     if (failing.name != NULL) standin_fail(failing.name, 0, 0);
-    standin_break(GLI_CU_SUCCESS);
+    standin_break(GLI_GPU_SUCCESS);
   }
   if (status != GLOO_OK) {
     check_failure(env, status, &error);
@@ -138,7 +138,7 @@ static void each_call_may_fail(void **state) {
     for (unsigned n = 1; n <= 7; n++) {
       failing.name = entries[i];
       failing.n = n;
-      failing.result = n % 2 ? 700 : GLI_CU_OUT_OF_MEMORY;
+      failing.result = n % 2 ? 700 : GLI_GPU_OUT_OF_MEMORY;
       ranks_options o = {.transport = transport};
       ranks_run(1, &o, add_and_fail);
     }
@@ -370,13 +370,36 @@ static void buffers_are_on_several_devices(void **state) {
   ranks_run(RANKS, &o, add_from_all);
 }
 
+static void add_elsewhere(rank_env *env) {
+  sum s;
+  int current = gpu_devices() - 1;
+  sum_open(&s, 0);
+  gpu_use(current);
+  RANK_OK(env, sum_run(env, &s, NULL));
+  RANK_CHECK(env, gpu_current() == current);
+  gpu_leave();
+  sum_close(&s);
+}
+
+static void current_device_is_kept(void **state) {
+  (void)state;
+  need_gpus();
+  ranks_options o = {.transport = transport};
+  ranks_run(RANKS, &o, add_elsewhere);
+}
+
 static void what_is_found_is_described(void **state) {
   (void)state;
   need_gpus();
   char text[512];
-  gli_cuda_describe(text, sizeof text);
-  print_message("# CUDA: %s\n", text);
-  assert_non_null(strstr(text, "the driver of CUDA"));
+  const char *name;
+  size_t i = 0;
+  while ((name = gli_gpu_describe(i, text, sizeof text)) != NULL &&
+         strcmp(name, gpu_name()) != 0)
+    i++;
+  assert_non_null(name);
+  print_message("# %s: %s\n", name, text);
+  assert_non_null(strstr(text, "the driver of"));
 }
 
 /* A buffer must not span host and device memory even if the two are adjacent;
@@ -410,6 +433,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(later_jobs_go_well),
       cmocka_unit_test(buffers_are_on_several_devices),
       cmocka_unit_test(buffers_are_of_one_device),
+      cmocka_unit_test(current_device_is_kept),
       cmocka_unit_test(streams_wait_for_requests),
       cmocka_unit_test(messages_keep_their_order),
       cmocka_unit_test(streams_may_wait_for_nothing),

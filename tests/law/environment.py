@@ -13,7 +13,7 @@ ONE_PLACE = "src/core/environment.c"
 # Calls that read the variable that they are given by name, and the position of that argument.
 GETENV = r'\bgetenv\(\s*"(\w+)"'
 READERS = [r'(?:simple|port)_read_number\(\s*"(\w+)"', r'gli_environment_read\(\s*"(\w+)"', r'gli_switch_read\(\s*[^,]+,\s*"(\w+)"',
-           r'\bgli_seconds \w+ = \{\s*(?:\.name = )?"(\w+)"', r'launch_read_(?:number|text)\(\s*"(\w+)"', r'\bsetting\(\s*"(\w+)"']
+           r'\bgli_seconds \w+ = \{\s*(?:\.name = )?"(\w+)"', r'launch_read_(?:number|text)\(\s*"(\w+)"', r'\bsetting\(\s*"(\w+)"', r'\.variable = "(\w+)"']
 # Those of the Python package alone; others it only compares with the library's.
 OF_PYTHON = r'environ\.get\(\s*"(GLOO_C_\w+)"'
 # Names that these calls, and loops over lists of names, pass on. Any other one is a reader that

@@ -154,9 +154,9 @@ says 0 "Shows live activity of the ranks" top --help
 mkdir "$scratch/empty" && : > "$scratch/empty/libcuda.so.1"
 out=$(LD_LIBRARY_PATH="$scratch/empty${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" "$gloo" info 2>&1)
 case $out in
-  *"without CUDA"*) skipped "a missing NVIDIA driver is named" "built without CUDA" ;;
+  *"GPUs                 not built"*) skipped "a missing NVIDIA driver is named" "built without GPUs" ;;
   *)
-    has "$out" "no: no NVIDIA driver (" && has "$out" "libcuda.so.1: "
+    has "$out" "no: no CUDA driver (" && has "$out" "libcuda.so.1: "
     result "a missing NVIDIA driver is named"
     ;;
 esac

@@ -4,7 +4,7 @@
 #include "engine/engine.h"
 #include "engine/life/life.h"
 #include "engine/state/fail.h"
-#include "memory/cuda.h"
+#include "memory/gpu.h"
 
 /* Creates and begins an operation. A failure to begin is recorded as a refused
  * call. */

@@ -12,7 +12,7 @@
 #include "engine/rma/rma.h"
 #include "engine/state/fail.h"
 #include "kernels/custom_op.h"
-#include "memory/cuda.h"
+#include "memory/gpu.h"
 
 /* The polling interval for events that a transport does not announce. */
 #define UNTOLD_NS UINT64_C(100000)
@@ -264,7 +264,7 @@ static gloo_status windows_call(const char *function, gloo_window *window,
   if (error == NULL) error = &unread;
   const void *buffer = call->verb == GLI_RMA_PUT ? call->from : call->to;
   gloo_status status = GLOO_OK;
-  if (gli_cuda_is_watched()) status = gli_cuda_refuse(function, buffer, error);
+  if (gli_gpu_is_watched()) status = gli_gpu_refuse(function, buffer, error);
   if (status == GLOO_OK) status = windows_enter(function, window, rank, error);
   if (status != GLOO_OK) return status;
   call->rank = (uint32_t)rank;

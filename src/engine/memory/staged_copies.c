@@ -13,31 +13,31 @@
 
 /* Releases events that were reached, from the last one on. Returns
  * GLOO_IN_PROGRESS if others are left. */
-static gloo_status forget_reached(gli_cuda_event **events, size_t *n,
+static gloo_status forget_reached(gli_gpu_event **events, size_t *n,
                                   gloo_error *error) {
   while (*n > 0) {
-    gloo_status status = gli_cuda_reached(events[*n - 1], error);
+    gloo_status status = gli_gpu_reached(events[*n - 1], error);
     if (status != GLOO_OK) return status;
-    gli_cuda_forget(events[--*n]);
+    gli_gpu_forget(events[--*n]);
   }
   return GLOO_OK;
 }
 
 static void drop_events(gli_staged_copying *c) {
-  while (c->n_events > 0) gli_cuda_forget(c->events[--c->n_events]);
+  while (c->n_events > 0) gli_gpu_forget(c->events[--c->n_events]);
 }
 
 /* ---- the gate ------------------------------------------------------------ */
 
 static void drop_gates(gli_staged *s) {
-  while (s->n_gates > 0) gli_cuda_forget(s->gates[--s->n_gates]);
+  while (s->n_gates > 0) gli_gpu_forget(s->gates[--s->n_gates]);
 }
 
 static void mark_streams(gli_staged *s) {
   size_t n = s->marks != NULL ? 1 : s->n_gpus;
   for (size_t i = 0; i < n; i++) {
-    gli_cuda_gpu *gpu = s->marks != NULL ? s->marks : s->gpus[i];
-    if (gli_cuda_mark(gpu, s->stream, &s->gates[i], &s->error) != GLOO_OK)
+    gli_gpu *gpu = s->marks != NULL ? s->marks : s->gpus[i];
+    if (gli_gpu_mark(gpu, s->stream, &s->gates[i], &s->error) != GLOO_OK)
       return;
     s->n_gates++;
   }
@@ -74,11 +74,11 @@ static bool let_time_pass(gli_operation *op, uint64_t until_ns) {
 static gloo_status begin_fetch(gli_staged *s) {
   for (size_t i = 0; i < s->ins.n; i++) {
     const gli_staged_part *p = &s->ins.list[i];
-    gloo_status status = gli_cuda_copy(p->gpu, GLI_CUDA_TO_HOST, p->image,
-                                       p->memory, p->bytes, &s->error);
+    gloo_status status = gli_gpu_copy(p->gpu, GLI_GPU_TO_HOST, p->image,
+                                      p->memory, p->bytes, &s->error);
     if (status == GLOO_OK)
-      status = gli_cuda_mark_copies(p->gpu, GLI_CUDA_TO_HOST,
-                                    &s->gates[s->n_gates], &s->error);
+      status = gli_gpu_mark_copies(p->gpu, GLI_GPU_TO_HOST,
+                                   &s->gates[s->n_gates], &s->error);
     if (status != GLOO_OK) return status;
     s->n_gates++;
   }
@@ -114,7 +114,7 @@ void gli_staged_begin(gli_operation *op) {
   gli_staged *s = op->staged;
   gli_error_clear(&s->error);
   s->open = s->fetched = false;
-  for (int i = 0; i < GLI_CUDA_DIRECTIONS; i++)
+  for (int i = 0; i < GLI_GPU_DIRECTIONS; i++)
     s->lanes[i].first = s->lanes[i].end = 0;
   gli_staged_unlock(op->device); /* a full stream blocks the mark */
   mark_streams(s);
@@ -195,7 +195,7 @@ static stretch stretch_of(const gli_operation *op, const gli_step *s,
 
 /* Begins to copy the part of a stretch that is in `p`. */
 static gloo_status begin_part(gli_staged *s, const gli_staged_part *p,
-                              stretch t, gli_cuda_direction direction,
+                              stretch t, gli_gpu_direction direction,
                               gloo_error *error) {
   uintptr_t from = (uintptr_t)t.from, to = from + t.bytes;
   uintptr_t first = (uintptr_t)p->image, end = first + p->bytes;
@@ -203,7 +203,7 @@ static gloo_status begin_part(gli_staged *s, const gli_staged_part *p,
   if (to > end) to = end;
   if (from >= to) return GLOO_OK;
   void *image = p->image + (from - first), *memory = p->memory + (from - first);
-  bool in = direction == GLI_CUDA_TO_HOST;
+  bool in = direction == GLI_GPU_TO_HOST;
   if (p->gpu == NULL) {
     gli_copy_bytes(in ? image : memory, in ? memory : image, to - from);
     return GLOO_OK;
@@ -211,22 +211,22 @@ static gloo_status begin_part(gli_staged *s, const gli_staged_part *p,
   size_t i = 0;
   while (s->gpus[i] != p->gpu) i++;
   s->used[i] = true;
-  return gli_cuda_copy(p->gpu, direction, in ? image : memory,
-                       in ? memory : image, to - from, error);
+  return gli_gpu_copy(p->gpu, direction, in ? image : memory,
+                      in ? memory : image, to - from, error);
 }
 
 /* Begins to copy all parts of a step. `c` gets the events. */
 static gloo_status begin_step(gli_operation *op, gli_staged_copying *c,
-                              gli_cuda_direction direction, gloo_error *error) {
+                              gli_gpu_direction direction, gloo_error *error) {
   gli_staged *s = op->staged;
   const gli_step *step = &op->plan->steps[c->step];
   const gli_staged_side *side =
-      direction == GLI_CUDA_TO_HOST ? &s->ins : &s->outs;
+      direction == GLI_GPU_TO_HOST ? &s->ins : &s->outs;
   gloo_status status = GLOO_OK;
   size_t n = stretches_of(op, step);
   c->n_events = 0;
   for (size_t g = 0; g < s->n_gpus; g++) s->used[g] = false;
-  if (direction == GLI_CUDA_TO_DEVICE) finish_output(op, step);
+  if (direction == GLI_GPU_TO_DEVICE) finish_output(op, step);
   for (size_t k = 0; k < n; k++) {
     stretch t = stretch_of(op, step, k);
     for (size_t i = 0; i < side->n && status == GLOO_OK; i++)
@@ -234,8 +234,8 @@ static gloo_status begin_step(gli_operation *op, gli_staged_copying *c,
   }
   for (size_t g = 0; g < s->n_gpus && status == GLOO_OK; g++) {
     if (!s->used[g]) continue;
-    status = gli_cuda_mark_copies(s->gpus[g], direction,
-                                  &c->events[c->n_events], error);
+    status = gli_gpu_mark_copies(s->gpus[g], direction, &c->events[c->n_events],
+                                 error);
     if (status == GLOO_OK) c->n_events++;
   }
   return status;
@@ -243,12 +243,12 @@ static gloo_status begin_step(gli_operation *op, gli_staged_copying *c,
 
 /* ---- the steps of one direction ------------------------------------------ */
 
-static gli_cuda_direction direction_of(const gli_operation *op, uint32_t step) {
-  return op->plan->steps[step].kind == GLI_STEP_COPY_IN ? GLI_CUDA_TO_HOST
-                                                        : GLI_CUDA_TO_DEVICE;
+static gli_gpu_direction direction_of(const gli_operation *op, uint32_t step) {
+  return op->plan->steps[step].kind == GLI_STEP_COPY_IN ? GLI_GPU_TO_HOST
+                                                        : GLI_GPU_TO_DEVICE;
 }
 
-static gloo_status begin_waiting(gli_operation *op, gli_cuda_direction d,
+static gloo_status begin_waiting(gli_operation *op, gli_gpu_direction d,
                                  gloo_error *error) {
   gli_staged_lane *l = &op->staged->lanes[d];
   while (op->staged->open && l->first < l->end && l->n < GLI_STAGED_UNDER_WAY) {
@@ -267,7 +267,7 @@ static gloo_status begin_waiting(gli_operation *op, gli_cuda_direction d,
 }
 
 /* Ends the oldest copy. On GLOO_OK *step is done. */
-static gloo_status end_oldest(gli_operation *op, gli_cuda_direction d,
+static gloo_status end_oldest(gli_operation *op, gli_gpu_direction d,
                               uint32_t *step, gloo_error *error) {
   gli_staged_lane *l = &op->staged->lanes[d];
   if (l->n == 0) return GLOO_IN_PROGRESS;
@@ -277,7 +277,7 @@ static gloo_status end_oldest(gli_operation *op, gli_cuda_direction d,
   *step = c->step;
   l->oldest = (l->oldest + 1) % GLI_STAGED_UNDER_WAY;
   l->n--;
-  if (d == GLI_CUDA_TO_HOST) finish_input(op, &op->plan->steps[*step]);
+  if (d == GLI_GPU_TO_HOST) finish_input(op, &op->plan->steps[*step]);
   return GLOO_OK;
 }
 
@@ -291,7 +291,7 @@ static void staged_fail(gli_operation *op, const gloo_error *why) {
 }
 
 gli_outcome gli_staged_copy(gli_operation *op, uint32_t step) {
-  gli_cuda_direction d = direction_of(op, step);
+  gli_gpu_direction d = direction_of(op, step);
   gli_staged_lane *l = &op->staged->lanes[d];
   gloo_error error;
   if (op->staged->fetched) return GLI_DONE;
@@ -306,10 +306,10 @@ bool gli_staged_next_done(gli_operation *op, uint32_t *step) {
   gloo_error error = s->error;
   gloo_status status = error.status;
   if (status == GLOO_OK && !s->open) status = look_at_gates(s, &error);
-  for (int d = 0; d < GLI_CUDA_DIRECTIONS && s->open && status >= 0; d++) {
-    status = begin_waiting(op, (gli_cuda_direction)d, &error);
+  for (int d = 0; d < GLI_GPU_DIRECTIONS && s->open && status >= 0; d++) {
+    status = begin_waiting(op, (gli_gpu_direction)d, &error);
     if (status != GLOO_OK) break;
-    status = end_oldest(op, (gli_cuda_direction)d, step, &error);
+    status = end_oldest(op, (gli_gpu_direction)d, step, &error);
     if (status == GLOO_OK) return true;
   }
   if (status < 0) staged_fail(op, &error);
@@ -319,9 +319,9 @@ bool gli_staged_next_done(gli_operation *op, uint32_t *step) {
 static void staged_abandon(gli_staged *s) {
   drop_gates(s);
   if (s->open) {
-    for (size_t i = 0; i < s->n_gpus; i++) gli_cuda_await_copies(s->gpus[i]);
+    for (size_t i = 0; i < s->n_gpus; i++) gli_gpu_await_copies(s->gpus[i]);
   }
-  for (int d = 0; d < GLI_CUDA_DIRECTIONS; d++) {
+  for (int d = 0; d < GLI_GPU_DIRECTIONS; d++) {
     gli_staged_lane *l = &s->lanes[d];
     for (; l->n > 0; l->n--) {
       gli_staged_copying *c = &l->under_way[l->oldest];
@@ -336,7 +336,7 @@ static void staged_abandon(gli_staged *s) {
 static void raise_failed_flags(const gloo_device *device) {
   for (gli_operation *op = device->staged; op != NULL; op = op->staged->next) {
     if (op->staged->flag != NULL && gli_context_poisoned(op->context))
-      gli_cuda_flag_raise(op->staged->flag);
+      gli_gpu_flag_raise(op->staged->flag);
   }
 }
 
@@ -350,7 +350,7 @@ void gli_staged_end(gli_operation *op, bool well) {
     s->in_child = true;
     return;
   }
-  if (s->flag != NULL) gli_cuda_flag_raise(s->flag);
+  if (s->flag != NULL) gli_gpu_flag_raise(s->flag);
   if (!well) {
     raise_failed_flags(op->device);
     staged_abandon(s);
@@ -364,12 +364,11 @@ void gli_staged_end(gli_operation *op, bool well) {
 /* Makes the stream wait, or the default streams of all GPUs of the operation.
  * `gpu` is that of a named stream, or else NULL. */
 static gloo_status make_wait(const gli_staged *s, uint32_t value, void *stream,
-                             gli_cuda_gpu *gpu, gloo_error *error) {
-  if (gpu != NULL)
-    return gli_cuda_flag_wait(s->flag, value, gpu, stream, error);
+                             gli_gpu *gpu, gloo_error *error) {
+  if (gpu != NULL) return gli_gpu_flag_wait(s->flag, value, gpu, stream, error);
   gloo_status status = GLOO_OK;
   for (size_t i = 0; i < s->n_gpus && status == GLOO_OK; i++)
-    status = gli_cuda_flag_wait(s->flag, value, s->gpus[i], stream, error);
+    status = gli_gpu_flag_wait(s->flag, value, s->gpus[i], stream, error);
   return status;
 }
 
@@ -377,23 +376,23 @@ gloo_status gli_staged_hold_stream(gli_operation *op, void *stream,
                                    gloo_error *error) {
   gli_staged *s = op->staged;
   if (s->n_gpus == 0) return GLOO_OK; /* no buffer is in GPU memory */
-  gli_cuda_gpu *gpu = NULL;
-  gli_cuda_flag *flag = NULL;
+  gli_gpu *gpu = NULL;
+  gli_gpu_flag *flag = NULL;
   gloo_status status = GLOO_OK;
   gli_staged_unlock(op->device);
-  if (!gli_cuda_is_default_stream(stream))
-    status = gli_cuda_gpu_of_stream(stream, &gpu, error);
+  if (!gli_gpu_is_default_stream(stream))
+    status = gli_gpu_of_stream(stream, &gpu, error);
   if (status == GLOO_OK)
-    status = gli_cuda_flag_take(gpu != NULL ? gpu : s->gpus[0], &flag, error);
+    status = gli_gpu_flag_take(gpu != NULL ? gpu : s->gpus[0], &flag, error);
   gli_staged_relock(op->device);
   if (s->flag == NULL) {
     s->flag = flag;
   } else {
-    gli_cuda_flag_give(flag); /* that of an earlier call serves */
+    gli_gpu_flag_give(flag); /* that of an earlier call serves */
   }
   if (status != GLOO_OK || !gli_operation_is_running(op)) return status;
   uint32_t value;
-  if (!gli_cuda_flag_expect(s->flag, &value)) return GLOO_IN_PROGRESS;
+  if (!gli_gpu_flag_expect(s->flag, &value)) return GLOO_IN_PROGRESS;
   gli_staged_unlock(op->device); /* a full stream blocks this call */
   status = make_wait(s, value, stream, gpu, error);
   gli_staged_relock(op->device);

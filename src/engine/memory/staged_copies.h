@@ -18,7 +18,7 @@
 #define GLI_ENGINE_MEMORY_STAGED_COPIES_H
 
 #include "engine/memory/memory.h"
-#include "memory/cuda.h"
+#include "memory/gpu.h"
 
 /* Locates the buffers of a prepared operation, and gives the plan host images
  * of buffers that it cannot use directly. The device's lock is released

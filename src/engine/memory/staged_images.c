@@ -22,10 +22,10 @@ static size_t most_outs(const gli_call *call) {
 }
 
 static void count_copies(const gli_plan *plan, uint32_t n[]) {
-  n[GLI_CUDA_TO_HOST] = n[GLI_CUDA_TO_DEVICE] = 0;
+  n[GLI_GPU_TO_HOST] = n[GLI_GPU_TO_DEVICE] = 0;
   for (uint32_t i = 0; i < plan->n_steps; i++) {
-    n[GLI_CUDA_TO_HOST] += plan->steps[i].kind == GLI_STEP_COPY_IN;
-    n[GLI_CUDA_TO_DEVICE] += plan->steps[i].kind == GLI_STEP_COPY_OUT;
+    n[GLI_GPU_TO_HOST] += plan->steps[i].kind == GLI_STEP_COPY_IN;
+    n[GLI_GPU_TO_DEVICE] += plan->steps[i].kind == GLI_STEP_COPY_OUT;
   }
 }
 
@@ -33,7 +33,7 @@ static void count_copies(const gli_plan *plan, uint32_t n[]) {
 static gli_staged *staged_new(const gli_operation *op, const gli_call *call) {
   size_t ins = most_ins(call), outs = most_outs(call);
   size_t most = ins + outs; /* bound of the number of GPUs, and of images */
-  uint32_t copies[GLI_CUDA_DIRECTIONS];
+  uint32_t copies[GLI_GPU_DIRECTIONS];
   count_copies(op->plan, copies);
   gli_staged *s = calloc(1, sizeof *s);
   if (s == NULL) return NULL;
@@ -45,7 +45,7 @@ static gli_staged *staged_new(const gli_operation *op, const gli_call *call) {
   s->images = calloc(most + 1, sizeof(void *));
   bool ok = s->ins.list != NULL && s->outs.list != NULL && s->gpus != NULL &&
             s->used != NULL && s->gates != NULL && s->images != NULL;
-  for (int i = 0; i < GLI_CUDA_DIRECTIONS; i++) {
+  for (int i = 0; i < GLI_GPU_DIRECTIONS; i++) {
     s->lanes[i].waiting = calloc(copies[i] + 1, sizeof(uint32_t));
     ok = ok && s->lanes[i].waiting != NULL;
   }
@@ -58,8 +58,8 @@ void gli_staged_free(gli_staged *s) {
   if (s == NULL) return;
   for (size_t i = 0; i < s->n_images && !s->in_child; i++)
     gli_pinned_give(s->images[i]);
-  if (!s->in_child) gli_cuda_flag_give(s->flag);
-  for (int i = 0; i < GLI_CUDA_DIRECTIONS; i++) {
+  if (!s->in_child) gli_gpu_flag_give(s->flag);
+  for (int i = 0; i < GLI_GPU_DIRECTIONS; i++) {
     free(s->lanes[i].waiting);
     for (int k = 0; k < GLI_STAGED_UNDER_WAY; k++)
       free(s->lanes[i].under_way[k].events);
@@ -74,7 +74,7 @@ void gli_staged_free(gli_staged *s) {
 }
 
 static bool make_events(gli_staged *s) {
-  for (int i = 0; i < GLI_CUDA_DIRECTIONS; i++) {
+  for (int i = 0; i < GLI_GPU_DIRECTIONS; i++) {
     for (int k = 0; k < GLI_STAGED_UNDER_WAY; k++) {
       gli_staged_copying *c = &s->lanes[i].under_way[k];
       c->events = calloc(s->n_gpus, sizeof(void *));
@@ -86,14 +86,14 @@ static bool make_events(gli_staged *s) {
 
 /* ---- parts and images ---------------------------------------------------- */
 
-static gloo_status find_gpu(gli_staged *s, const void *memory,
-                            gli_cuda_gpu **gpu, gloo_error *error) {
-  gli_cuda_place place;
+static gloo_status find_gpu(gli_staged *s, const void *memory, gli_gpu **gpu,
+                            gloo_error *error) {
+  gli_gpu_place place;
   *gpu = NULL;
-  gloo_status status = gli_cuda_find(memory, &place, error);
-  if (status != GLOO_OK || !gli_cuda_copies(place.kind, s->stream))
+  gloo_status status = gli_gpu_find(memory, &place, error);
+  if (status != GLOO_OK || !gli_gpu_copies(place.kind, s->stream))
     return status;
-  status = gli_cuda_gpu_of(&place, gpu, error);
+  status = gli_gpu_of(&place, gpu, error);
   if (status != GLOO_OK) return status;
   size_t i = 0;
   while (i < s->n_gpus && s->gpus[i] != *gpu) i++;
@@ -103,11 +103,11 @@ static gloo_status find_gpu(gli_staged *s, const void *memory,
 }
 
 static void staged_add_part(gli_staged_side *p, void *memory, void *image,
-                            size_t bytes, gli_cuda_gpu *gpu) {
+                            size_t bytes, gli_gpu *gpu) {
   p->list[p->n++] = (gli_staged_part){memory, image, bytes, gpu};
 }
 
-static gloo_status new_image(gli_staged *s, gli_cuda_gpu *gpu, uint64_t bytes,
+static gloo_status new_image(gli_staged *s, gli_gpu *gpu, uint64_t bytes,
                              void **image, gloo_error *error) {
   gloo_status status = gli_pinned_take(gpu, (size_t)bytes, image, error);
   if (status == GLOO_OK) s->images[s->n_images++] = *image;
@@ -119,7 +119,7 @@ static gloo_status new_image(gli_staged *s, gli_cuda_gpu *gpu, uint64_t bytes,
 static gloo_status stage_buffer(gli_staged *s, void **place, uint64_t bytes,
                                 gli_staged_side *in, gli_staged_side *out,
                                 gloo_error *error) {
-  gli_cuda_gpu *gpu;
+  gli_gpu *gpu;
   void *memory = *place;
   if (bytes == 0 || memory == NULL) return GLOO_OK;
   gloo_status status = find_gpu(s, memory, &gpu, error);
@@ -137,7 +137,7 @@ static gloo_status stage_buffer(gli_staged *s, void **place, uint64_t bytes,
 static gloo_status stage_pieces(gli_staged *s, const gli_staging *staging,
                                 const void *joined, uint8_t *product,
                                 gloo_error *error) {
-  gli_cuda_gpu *gpu;
+  gli_gpu *gpu;
   for (size_t i = 0; i < staging->n_before + staging->n_after; i++) {
     const gli_piece *p = &staging->pieces[i];
     bool before = i < staging->n_before;
@@ -190,7 +190,7 @@ static gloo_status stage_base(gli_operation *op, gli_staged *s, int buffer,
  * buffer of the plan. */
 static gloo_status stage_scaled(gli_staged *s, const gli_call *call,
                                 uint8_t *product, gloo_error *error) {
-  gli_cuda_gpu *gpu;
+  gli_gpu *gpu;
   void *memory = (void *)(uintptr_t)call->unscaled;
   gloo_status status = find_gpu(s, memory, &gpu, error);
   if (status == GLOO_OK)
@@ -257,8 +257,8 @@ static gloo_status staged_prepare(gli_operation *op, const gli_call *call,
     op->ending &= (uint8_t)~GLI_ENDS_DIVIDED;
   op->ending |= GLI_ENDS_COPIED;
   gloo_status status = GLOO_OK;
-  if (!gli_cuda_is_default_stream(s->stream))
-    status = gli_cuda_gpu_of_stream(s->stream, &s->marks, error);
+  if (!gli_gpu_is_default_stream(s->stream))
+    status = gli_gpu_of_stream(s->stream, &s->marks, error);
   if (status == GLOO_OK) status = stage_buffers(op, s, call, error);
   if (status == GLOO_OK && !make_events(s))
     status = gli_fail(error, GLOO_ERR_NO_MEMORY, -1,

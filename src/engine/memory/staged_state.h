@@ -15,7 +15,7 @@ typedef struct gli_staged_part {
   uint8_t *memory;
   uint8_t *image;
   size_t bytes;
-  gli_cuda_gpu *gpu; /* NULL if they are in host memory */
+  gli_gpu *gpu; /* NULL if they are in host memory */
 } gli_staged_part;
 
 typedef struct gli_staged_side {
@@ -27,7 +27,7 @@ typedef struct gli_staged_side {
 typedef struct gli_staged_copying {
   uint32_t step;
   size_t n_events;
-  gli_cuda_event **events;
+  gli_gpu_event **events;
 } gli_staged_copying;
 
 /* The copy steps of one direction: those that wait, in the order in which they
@@ -42,21 +42,21 @@ typedef struct gli_staged_lane {
 struct gli_staged {
   gli_operation *next; /* in device->staged */
   void *stream;        /* the stream of the program */
-  gli_cuda_gpu **gpus; /* GPUs with a part */
+  gli_gpu **gpus;      /* GPUs with a part */
   size_t n_gpus;
-  bool *used;          /* [n_gpus], set while a copy begins */
-  gli_cuda_gpu *marks; /* GPU of the stream; NULL to mark it on each GPU */
-  gli_cuda_event **gates;
+  bool *used;     /* [n_gpus], set while a copy begins */
+  gli_gpu *marks; /* GPU of the stream; NULL to mark it on each GPU */
+  gli_gpu_event **gates;
   size_t n_gates;
   bool open;
   bool fetched;     /* a message to send: all of it is in its image */
   bool in_child;    /* in a forked child, which must not call the driver */
   gloo_error error; /* error of the begin of a run */
   gli_staged_side ins, outs;
-  gli_staged_lane lanes[GLI_CUDA_DIRECTIONS];
+  gli_staged_lane lanes[GLI_GPU_DIRECTIONS];
   void **images; /* pinned memory */
   size_t n_images;
-  gli_cuda_flag *flag; /* raised at the end for waiting streams; NULL if none */
+  gli_gpu_flag *flag; /* raised at the end for waiting streams; NULL if none */
 };
 
 /* Release the device's lock before driver calls that may wait for the program's

@@ -10,12 +10,12 @@ enum { MOST_NAMES = 64 };
 typedef struct entry {
   const char *name;
   unsigned left; /* calls until the failing one; 0: none fails */
-  gli_cu_result result;
+  gli_gpu_result result;
 } entry;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static entry entries[MOST_NAMES];
-static gli_cu_result broken;
+static gli_gpu_result broken;
 
 static entry *entry_of(const char *name) {
   int i = 0;
@@ -25,7 +25,7 @@ static entry *entry_of(const char *name) {
   return &entries[i];
 }
 
-void standin_fail(const char *name, unsigned n, gli_cu_result result) {
+void standin_fail(const char *name, unsigned n, gli_gpu_result result) {
   pthread_mutex_lock(&lock);
   entry *e = entry_of(name);
   e->left = n;
@@ -33,16 +33,16 @@ void standin_fail(const char *name, unsigned n, gli_cu_result result) {
   pthread_mutex_unlock(&lock);
 }
 
-void standin_break(gli_cu_result result) {
+void standin_break(gli_gpu_result result) {
   pthread_mutex_lock(&lock);
   broken = result;
   pthread_mutex_unlock(&lock);
 }
 
-gli_cu_result standin_enter(const char *name) {
+gli_gpu_result standin_enter(const char *name) {
   pthread_mutex_lock(&lock);
   entry *e = entry_of(name);
-  gli_cu_result result = broken;
+  gli_gpu_result result = broken;
   if (e->left > 0 && --e->left == 0) result = e->result;
   pthread_mutex_unlock(&lock);
   return result;

@@ -1,4 +1,6 @@
-/* A test double of libcuda.so.1 whose devices are threads of this process.
+/* A test double of libcuda.so.1 whose devices are threads of this process. The
+ * test double of HIP has the same body and other entry points (hip.c); tests
+ * inject faults into it by CUDA's names.
  *
  * Device memory is a range of addresses without access rights, backed by bytes
  * elsewhere: an access other than by a copy crashes. Each stream is a thread
@@ -32,9 +34,24 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "memory/cuda_driver.h"
+#include "memory/gpu_api.h"
 
 #define STANDIN_API __attribute__((visibility("default")))
+
+/* CUDA's types, and its attributes of pointers. */
+typedef int cu_device;
+typedef unsigned long long cu_address;
+typedef struct CUctx_st *cu_context;
+typedef struct CUstream_st *cu_stream;
+typedef struct CUevent_st *cu_event;
+enum {
+  CU_POINTER_CONTEXT = 1,
+  CU_POINTER_MEMORY_TYPE = 2,
+  CU_POINTER_IS_MANAGED = 8,
+  CU_POINTER_DEVICE_ORDINAL = 9,
+  CU_MEMORY_HOST = 1,
+  CU_MEMORY_DEVICE = 2
+};
 
 enum { STANDIN_MOST_DEVICES = 8, STANDIN_CAPTURE_UNSUPPORTED = 900 };
 
@@ -43,17 +60,17 @@ enum { STANDIN_MOST_DEVICES = 8, STANDIN_CAPTURE_UNSUPPORTED = 900 };
 /* Makes the n-th call of an entry point from now on fail once, with that
  * result; n = 0 cancels. */
 STANDIN_API void standin_fail(const char *name, unsigned n,
-                              gli_cu_result result);
+                              gli_gpu_result result);
 /* Makes every call fail with that result from now on, as after a fault in a
  * kernel; 0 cancels. */
-STANDIN_API void standin_break(gli_cu_result result);
+STANDIN_API void standin_break(gli_gpu_result result);
 
-/* Returns GLI_CU_SUCCESS if the call may continue. */
-gli_cu_result standin_enter(const char *name);
-#define ENTER()                                      \
-  do {                                               \
-    gli_cu_result failed_ = standin_enter(__func__); \
-    if (failed_ != GLI_CU_SUCCESS) return failed_;   \
+/* Returns GLI_GPU_SUCCESS if the call may continue. */
+gli_gpu_result standin_enter(const char *name);
+#define ENTER()                                       \
+  do {                                                \
+    gli_gpu_result failed_ = standin_enter(__func__); \
+    if (failed_ != GLI_GPU_SUCCESS) return failed_;   \
   } while (0)
 
 unsigned long standin_number(const char *name, unsigned long otherwise);
@@ -63,10 +80,11 @@ unsigned long standin_number(const char *name, unsigned long otherwise);
 struct CUctx_st {
   int device;
   bool alive; /* true after it was retained */
-  gli_cu_stream legacy;
+  cu_stream legacy;
 };
 
-gli_cu_context standin_current(void);
+cu_context standin_current(void);
+void standin_pop(void);
 int standin_devices(void);
 /* Returns true if a query fails for the lack of a current context. */
 bool standin_lacks_context(void);
@@ -75,19 +93,19 @@ bool standin_lacks_context(void);
 
 /* Returns the real location of the bytes at an address that the program knows.
  * Returns NULL if a part of them is not in any allocation. */
-void *standin_bytes(gli_cu_address address, size_t bytes);
+void *standin_bytes(cu_address address, size_t bytes);
 /* Returns false for pageable host memory. */
-bool standin_is_known(gli_cu_address address);
+bool standin_is_known(cu_address address);
 
 /* ---- streams.c ----------------------------------------------------------- */
 
-gli_cu_stream standin_stream_new(gli_cu_context context);
-void standin_stream_end(gli_cu_stream stream);
+cu_stream standin_stream_new(cu_context context);
+void standin_stream_end(cu_stream stream);
 /* Waits until no stream of the current context has work. */
 void standin_await_device(void);
 /* Returns the number of calls that wait for a stream or a device now. */
 STANDIN_API int standin_blocked(void);
 /* Begins (1) or ends (0) to capture a graph. */
-STANDIN_API void standin_capture(gli_cu_stream stream, int on);
+STANDIN_API void standin_capture(cu_stream stream, int on);
 
 #endif

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "standin.h"
+#include "entry.h"
 
 typedef struct work {
   void (*host)(void *user); /* called with `user`; NULL: no call */
@@ -14,9 +14,9 @@ typedef struct work {
   void *to; /* destination of a copy; NULL: no copy */
   const void *from;
   size_t bytes;
-  gli_cu_event event;     /* event to mark as reached; NULL: none */
+  cu_event event;         /* event to mark as reached; NULL: none */
   uint64_t record;        /* its number */
-  gli_cu_event awaited;   /* NULL: none */
+  cu_event awaited;       /* NULL: none */
   _Atomic uint32_t *word; /* word to set to `value`; NULL: none */
   uint32_t value;
   struct work *next;
@@ -25,11 +25,11 @@ typedef struct work {
 /* An event. It counts as reached if it was never recorded. */
 struct CUevent_st {
   atomic_uint_fast64_t recorded, reached;
-  gli_cu_context context; /* current one when it was made */
+  cu_context context; /* current one when it was made */
 };
 
 struct CUstream_st {
-  gli_cu_context context;
+  cu_context context;
   pthread_t thread;
   pthread_mutex_t lock;
   pthread_cond_t changed;
@@ -44,7 +44,7 @@ struct CUstream_st {
 
 /* All streams, for calls that wait for a whole device. */
 static pthread_mutex_t streams_lock = PTHREAD_MUTEX_INITIALIZER;
-static gli_cu_stream streams;
+static cu_stream streams;
 static unsigned long streams_made;
 
 enum { MOST_LANES = 32 };
@@ -55,32 +55,6 @@ static void lanes_make(void) {
 }
 
 static atomic_int blocked; /* calls that wait for a stream or a device */
-
-STANDIN_API gli_cu_result cuMemcpyAsync(gli_cu_address to, gli_cu_address from,
-                                        size_t bytes, gli_cu_stream stream);
-STANDIN_API gli_cu_result cuStreamCreate(gli_cu_stream *stream, unsigned flags);
-STANDIN_API gli_cu_result cuStreamDestroy_v2(gli_cu_stream stream);
-STANDIN_API gli_cu_result cuStreamSynchronize(gli_cu_stream stream);
-STANDIN_API gli_cu_result cuStreamGetCtx(gli_cu_stream stream,
-                                         gli_cu_context *context);
-STANDIN_API gli_cu_result cuStreamIsCapturing(gli_cu_stream stream,
-                                              int *status);
-STANDIN_API gli_cu_result cuThreadExchangeStreamCaptureMode(int *mode);
-STANDIN_API gli_cu_result cuStreamWaitEvent(gli_cu_stream stream,
-                                            gli_cu_event event, unsigned flags);
-STANDIN_API gli_cu_result cuStreamWaitValue32_v2(gli_cu_stream stream,
-                                                 gli_cu_address address,
-                                                 uint32_t value,
-                                                 unsigned flags);
-STANDIN_API gli_cu_result cuLaunchHostFunc(gli_cu_stream stream,
-                                           void (*host)(void *user),
-                                           void *user);
-STANDIN_API gli_cu_result cuEventCreate(gli_cu_event *event, unsigned flags);
-STANDIN_API gli_cu_result cuEventRecord(gli_cu_event event,
-                                        gli_cu_stream stream);
-STANDIN_API gli_cu_result cuEventQuery(gli_cu_event event);
-STANDIN_API gli_cu_result cuEventSynchronize(gli_cu_event event);
-STANDIN_API gli_cu_result cuEventDestroy_v2(gli_cu_event event);
 
 /* ---- the thread ---------------------------------------------------------- */
 
@@ -96,7 +70,7 @@ static uint64_t now_ns(void) {
 }
 
 /* Sleeps up to 300 us before a quarter of all work items. */
-static void delay(gli_cu_stream s) {
+static void delay(cu_stream s) {
   if (s->random == 0) return;
   s->random =
       s->random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
@@ -115,7 +89,7 @@ static void copy_slowly(const work *w, unsigned long mbps) {
 /* Does a piece of work. Copies and waits for words occupy the lane, because
  * drivers let streams share a channel, where a waiting stream stops the others.
  * Waits for events do not, because an event precedes them in the channel. */
-static void do_work(gli_cu_stream s, const work *w, unsigned long mbps) {
+static void do_work(cu_stream s, const work *w, unsigned long mbps) {
   if (w->host != NULL) w->host(w->user);
   while (w->awaited != NULL && atomic_load(&w->awaited->reached) < w->record)
     nap(20000);
@@ -132,7 +106,7 @@ static void do_work(gli_cu_stream s, const work *w, unsigned long mbps) {
 }
 
 static void *stream_main(void *argument) {
-  gli_cu_stream s = argument;
+  cu_stream s = argument;
   unsigned long mbps = standin_number("STANDIN_MBPS", 0);
   pthread_mutex_lock(&s->lock);
   while (!s->stop || s->first != NULL) {
@@ -156,9 +130,9 @@ static void *stream_main(void *argument) {
   return NULL;
 }
 
-gli_cu_stream standin_stream_new(gli_cu_context context) {
+cu_stream standin_stream_new(cu_context context) {
   unsigned long seed = standin_number("STANDIN_SEED", 1);
-  gli_cu_stream s = calloc(1, sizeof *s);
+  cu_stream s = calloc(1, sizeof *s);
   s->context = context;
   pthread_once(&lanes_once, lanes_make);
   pthread_mutex_init(&s->lock, NULL);
@@ -173,9 +147,9 @@ gli_cu_stream standin_stream_new(gli_cu_context context) {
   return s;
 }
 
-void standin_stream_end(gli_cu_stream s) {
+void standin_stream_end(cu_stream s) {
   pthread_mutex_lock(&streams_lock);
-  gli_cu_stream *at = &streams;
+  cu_stream *at = &streams;
   while (*at != s) at = &(*at)->next;
   *at = s->next;
   pthread_mutex_unlock(&streams_lock);
@@ -192,7 +166,7 @@ void standin_stream_end(gli_cu_stream s) {
 static bool is_idle(const struct CUctx_st *context) {
   bool idle = true;
   pthread_mutex_lock(&streams_lock);
-  for (gli_cu_stream s = streams; s != NULL; s = s->next) {
+  for (cu_stream s = streams; s != NULL; s = s->next) {
     pthread_mutex_lock(&s->lock);
     if (s->context == context && s->pending > 0) idle = false;
     pthread_mutex_unlock(&s->lock);
@@ -212,19 +186,19 @@ int standin_blocked(void) {
 }
 
 /* Returns the stream, or the current context's for a default stream. */
-static gli_cu_stream stream_of(gli_cu_stream stream) {
+static cu_stream stream_of(cu_stream stream) {
   if ((uintptr_t)stream > 2) return stream;
-  gli_cu_context context = standin_current();
+  cu_context context = standin_current();
   return context != NULL ? context->legacy : NULL;
 }
 
-static gli_cu_result put(gli_cu_stream stream, work w) {
-  gli_cu_stream s = stream_of(stream);
-  if (s == NULL || standin_current() == NULL) return GLI_CU_INVALID_CONTEXT;
-  if (!s->context->alive) return GLI_CU_CONTEXT_IS_DESTROYED;
+static gli_gpu_result put(cu_stream stream, work w) {
+  cu_stream s = stream_of(stream);
+  if (s == NULL || standin_current() == NULL) return GLI_GPU_INVALID_CONTEXT;
+  if (!s->context->alive) return GLI_GPU_CONTEXT_IS_DESTROYED;
   if (atomic_load(&s->capturing)) return STANDIN_CAPTURE_UNSUPPORTED;
   work *copy = malloc(sizeof *copy);
-  if (copy == NULL) return GLI_CU_OUT_OF_MEMORY;
+  if (copy == NULL) return GLI_GPU_OUT_OF_MEMORY;
   *copy = w;
   pthread_mutex_lock(&s->lock);
   unsigned long room = standin_number("STANDIN_QUEUE", 0);
@@ -242,136 +216,135 @@ static gli_cu_result put(gli_cu_stream stream, work w) {
   s->last = copy;
   pthread_cond_broadcast(&s->changed);
   pthread_mutex_unlock(&s->lock);
-  return GLI_CU_SUCCESS;
+  return GLI_GPU_SUCCESS;
 }
 
 /* ---- entry points -------------------------------------------------------- */
 
-gli_cu_result cuThreadExchangeStreamCaptureMode(int *mode) {
+gli_gpu_result cuThreadExchangeStreamCaptureMode(int *mode) {
   static _Thread_local int of_thread;
   ENTER();
   int last = of_thread;
   of_thread = *mode;
   *mode = last;
-  return GLI_CU_SUCCESS;
+  return GLI_GPU_SUCCESS;
 }
 
-gli_cu_result cuStreamCreate(gli_cu_stream *stream, unsigned flags) {
+gli_gpu_result cuStreamCreate(cu_stream *stream, unsigned flags) {
   ENTER();
   (void)flags;
-  if (standin_current() == NULL) return GLI_CU_INVALID_CONTEXT;
+  if (standin_current() == NULL) return GLI_GPU_INVALID_CONTEXT;
   *stream = standin_stream_new(standin_current());
-  return GLI_CU_SUCCESS;
+  return GLI_GPU_SUCCESS;
 }
 
-gli_cu_result cuStreamDestroy_v2(gli_cu_stream stream) {
+gli_gpu_result cuStreamDestroy_v2(cu_stream stream) {
   ENTER();
   standin_stream_end(stream);
-  return GLI_CU_SUCCESS;
+  return GLI_GPU_SUCCESS;
 }
 
-gli_cu_result cuStreamSynchronize(gli_cu_stream stream) {
+gli_gpu_result cuStreamSynchronize(cu_stream stream) {
   ENTER();
-  gli_cu_stream s = stream_of(stream);
-  if (s == NULL) return GLI_CU_INVALID_CONTEXT;
+  cu_stream s = stream_of(stream);
+  if (s == NULL) return GLI_GPU_INVALID_CONTEXT;
   pthread_mutex_lock(&s->lock);
   while (s->first != NULL || s->busy) pthread_cond_wait(&s->changed, &s->lock);
   pthread_mutex_unlock(&s->lock);
-  return GLI_CU_SUCCESS;
+  return GLI_GPU_SUCCESS;
 }
 
-gli_cu_result cuStreamGetCtx(gli_cu_stream stream, gli_cu_context *context) {
+gli_gpu_result cuStreamGetCtx(cu_stream stream, cu_context *context) {
   ENTER();
-  if (standin_lacks_context()) return GLI_CU_INVALID_CONTEXT;
+  if (standin_lacks_context()) return GLI_GPU_INVALID_CONTEXT;
   *context = stream_of(stream)->context;
-  return GLI_CU_SUCCESS;
+  return GLI_GPU_SUCCESS;
 }
 
-gli_cu_result cuStreamIsCapturing(gli_cu_stream stream, int *status) {
+gli_gpu_result cuStreamIsCapturing(cu_stream stream, int *status) {
   ENTER();
-  if (standin_lacks_context()) return GLI_CU_INVALID_CONTEXT;
+  if (standin_lacks_context()) return GLI_GPU_INVALID_CONTEXT;
   *status = atomic_load(&stream_of(stream)->capturing);
-  return GLI_CU_SUCCESS;
+  return GLI_GPU_SUCCESS;
 }
 
-void standin_capture(gli_cu_stream stream, int on) {
+void standin_capture(cu_stream stream, int on) {
   atomic_store(&stream->capturing, on != 0);
 }
 
-gli_cu_result cuMemcpyAsync(gli_cu_address to, gli_cu_address from,
-                            size_t bytes, gli_cu_stream stream) {
+gli_gpu_result cuMemcpyAsync(cu_address to, cu_address from, size_t bytes,
+                             cu_stream stream) {
   ENTER();
   work w = {.to = standin_bytes(to, bytes),
             .from = standin_bytes(from, bytes),
             .bytes = bytes};
-  if (w.to == NULL || w.from == NULL) return GLI_CU_INVALID_VALUE;
-  gli_cu_result result = put(stream, w);
+  if (w.to == NULL || w.from == NULL) return GLI_GPU_INVALID_VALUE;
+  gli_gpu_result result = put(stream, w);
   bool pageable = !standin_is_known(to) || !standin_is_known(from);
-  if (result == GLI_CU_SUCCESS && pageable &&
+  if (result == GLI_GPU_SUCCESS && pageable &&
       standin_number("STANDIN_PAGEABLE_SYNCS", 0))
     return cuStreamSynchronize(stream);
   return result;
 }
 
-gli_cu_result cuLaunchHostFunc(gli_cu_stream stream, void (*host)(void *user),
-                               void *user) {
+gli_gpu_result cuLaunchHostFunc(cu_stream stream, void (*host)(void *user),
+                                void *user) {
   ENTER();
   return put(stream, (work){.host = host, .user = user});
 }
 
-gli_cu_result cuStreamWaitEvent(gli_cu_stream stream, gli_cu_event event,
-                                unsigned flags) {
+gli_gpu_result cuStreamWaitEvent(cu_stream stream, cu_event event,
+                                 unsigned flags) {
   ENTER();
   (void)flags;
   return put(stream,
              (work){.awaited = event, .record = atomic_load(&event->recorded)});
 }
 
-gli_cu_result cuStreamWaitValue32_v2(gli_cu_stream stream,
-                                     gli_cu_address address, uint32_t value,
-                                     unsigned flags) {
+gli_gpu_result cuStreamWaitValue32_v2(cu_stream stream, cu_address address,
+                                      uint32_t value, unsigned flags) {
   ENTER();
-  if (flags != GLI_CU_WAIT_GEQ) return GLI_CU_INVALID_VALUE;
+  if (flags != GLI_GPU_WAIT_GEQ) return GLI_GPU_INVALID_VALUE;
   return put(stream, (work){.word = (_Atomic uint32_t *)(uintptr_t)address,
                             .value = value});
 }
 
-gli_cu_result cuEventCreate(gli_cu_event *event, unsigned flags) {
+gli_gpu_result cuEventCreate(cu_event *event, unsigned flags) {
   ENTER();
   (void)flags;
-  if (standin_current() == NULL) return GLI_CU_INVALID_CONTEXT;
+  if (standin_current() == NULL) return GLI_GPU_INVALID_CONTEXT;
   *event = calloc(1, sizeof **event);
-  if (*event == NULL) return GLI_CU_OUT_OF_MEMORY;
+  if (*event == NULL) return GLI_GPU_OUT_OF_MEMORY;
   (*event)->context = standin_current();
-  return GLI_CU_SUCCESS;
+  return GLI_GPU_SUCCESS;
 }
 
-gli_cu_result cuEventRecord(gli_cu_event event, gli_cu_stream stream) {
+gli_gpu_result cuEventRecord(cu_event event, cu_stream stream) {
   ENTER();
-  gli_cu_stream s = stream_of(stream);
-  if (s == NULL) return GLI_CU_INVALID_CONTEXT;
-  if (event->context != s->context) return GLI_CU_INVALID_HANDLE;
+  cu_stream s = stream_of(stream);
+  if (s == NULL) return GLI_GPU_INVALID_CONTEXT;
+  if (event->context != s->context) return GLI_GPU_INVALID_HANDLE;
   uint64_t record = atomic_fetch_add(&event->recorded, 1) + 1;
   return put(stream, (work){.event = event, .record = record});
 }
 
-static bool is_reached(gli_cu_event event) {
+static bool is_reached(cu_event event) {
   return atomic_load(&event->reached) >= atomic_load(&event->recorded);
 }
 
-gli_cu_result cuEventQuery(gli_cu_event event) {
+gli_gpu_result cuEventQuery(cu_event event) {
   ENTER();
-  return is_reached(event) ? GLI_CU_SUCCESS : GLI_CU_NOT_READY;
+  return is_reached(event) ? GLI_GPU_SUCCESS : GLI_GPU_NOT_READY;
 }
 
-gli_cu_result cuEventSynchronize(gli_cu_event event) {
+gli_gpu_result cuEventSynchronize(cu_event event) {
   ENTER();
   while (!is_reached(event)) nap(20000);
-  return GLI_CU_SUCCESS;
+  return GLI_GPU_SUCCESS;
 }
 
-gli_cu_result cuEventDestroy_v2(gli_cu_event event) {
+gli_gpu_result cuEventDestroy_v2(cu_event event) {
   ENTER();
   free(event);
-  return GLI_CU_SUCCESS;
+  return GLI_GPU_SUCCESS;
 }

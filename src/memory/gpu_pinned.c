@@ -6,7 +6,7 @@
 #include "core/environment.h"
 #include "core/error.h"
 #include "core/log.h"
-#include "memory/cuda_gpu.h"
+#include "memory/gpu_state.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -50,11 +50,11 @@ typedef struct block {
   void *memory;
   size_t bytes;
   block_kind kind;
-  gli_cuda_gpu *gpu; /* GPU whose context was current when it was pinned */
+  gli_gpu *gpu; /* GPU whose context was current when it was pinned */
   struct block *next;
 } block;
 
-enum { PINNED_FLAGS = GLI_CU_HOST_PORTABLE | GLI_CU_HOST_DEVICEMAP };
+enum { PINNED_FLAGS = GLI_GPU_HOST_PORTABLE | GLI_GPU_HOST_MAPPED };
 
 static block *used, *idle; /* both lists: newest first */
 static size_t idle_most = (size_t)256 << 20;
@@ -91,11 +91,11 @@ size_t gli_pinned_limit(void) {
 }
 
 static void free_block(block *b) {
-  if (b->kind != BLOCK_PAGEABLE && gli_cuda_enter(b->gpu, NULL) == GLOO_OK) {
-    const gli_cu_driver *driver = gli_cuda_driver();
+  if (b->kind != BLOCK_PAGEABLE && gli_gpu_enter(b->gpu, NULL) == GLOO_OK) {
+    const gli_gpu_driver *driver = b->gpu->api->driver;
     (void)(b->kind == BLOCK_REGISTERED ? driver->host_unregister(b->memory)
                                        : driver->host_free(b->memory));
-    gli_cuda_leave();
+    gli_gpu_leave(b->gpu);
   }
   if (b->kind != BLOCK_ALLOCATED) free(b->memory);
   free(b);
@@ -108,17 +108,17 @@ static gloo_status pinned_no_memory(size_t bytes, gloo_error *error) {
 }
 
 /* Allocates pinned memory where memory cannot be registered. */
-static void pin_otherwise(block *b, gli_cu_result refused) {
+static void pin_otherwise(block *b, gli_gpu_result refused) {
   static atomic_bool told;
   void *memory;
-  if (gli_cuda_driver()->host_alloc(&memory, b->bytes, PINNED_FLAGS) ==
-      GLI_CU_SUCCESS) {
+  if (b->gpu->api->driver->host_alloc(&memory, b->bytes, PINNED_FLAGS) ==
+      GLI_GPU_SUCCESS) {
     free(b->memory);
     b->memory = memory;
     b->kind = BLOCK_ALLOCATED;
   } else if (!atomic_exchange(&told, true)) {
     gloo_error why;
-    (void)gli_cuda_failed(refused, "pinning host memory", &why);
+    (void)gli_gpu_api_failed(b->gpu->api, refused, "pinning host memory", &why);
     gli_log(GLOO_LOG_WARN, "%s; copies use pageable memory, and are slower",
             why.message);
   }
@@ -126,20 +126,20 @@ static void pin_otherwise(block *b, gli_cu_result refused) {
 
 /* Pins the pageable memory of a block. */
 static gloo_status block_pin(block *b, gloo_error *error) {
-  gloo_status status = gli_cuda_enter(b->gpu, error);
+  gloo_status status = gli_gpu_enter(b->gpu, error);
   if (status != GLOO_OK) return status;
-  gli_cu_result result =
-      gli_cuda_driver()->host_register(b->memory, b->bytes, PINNED_FLAGS);
-  if (result == GLI_CU_SUCCESS) b->kind = BLOCK_REGISTERED;
+  gli_gpu_result result =
+      b->gpu->api->driver->host_register(b->memory, b->bytes, PINNED_FLAGS);
+  if (result == GLI_GPU_SUCCESS) b->kind = BLOCK_REGISTERED;
   bool refused =
-      result == GLI_CU_NOT_SUPPORTED || result == GLI_CU_NOT_PERMITTED;
+      result == GLI_GPU_NOT_SUPPORTED || result == GLI_GPU_NOT_PERMITTED;
   if (refused) pin_otherwise(b, result);
-  gli_cuda_leave();
-  if (result == GLI_CU_SUCCESS || refused) return GLOO_OK;
-  return gli_cuda_gpu_failed(b->gpu, result, "pinning staging memory", error);
+  gli_gpu_leave(b->gpu);
+  if (result == GLI_GPU_SUCCESS || refused) return GLOO_OK;
+  return gli_gpu_failed(b->gpu, result, "pinning staging memory", error);
 }
 
-static gloo_status new_block(gli_cuda_gpu *gpu, size_t bytes, block **out,
+static gloo_status new_block(gli_gpu *gpu, size_t bytes, block **out,
                              gloo_error *error) {
   block *b = malloc(sizeof *b);
   void *memory = aligned_alloc(UNIT, bytes);
@@ -163,11 +163,13 @@ static gloo_status new_block(gli_cuda_gpu *gpu, size_t bytes, block **out,
 }
 
 /* Takes the shortest idle block that is long enough, at most twice as long. */
-static block *take_idle(size_t bytes) {
+static block *take_idle(const gli_gpu *gpu, size_t bytes) {
   block **best = NULL;
   for (block **at = &idle; *at != NULL; at = &(*at)->next) {
     const block *b = *at;
-    if (b->bytes < bytes || b->bytes / 2 > bytes || b->gpu->lost) continue;
+    if (b->bytes < bytes || b->bytes / 2 > bytes || b->gpu->lost ||
+        b->gpu->api != gpu->api)
+      continue;
     if (best == NULL || b->bytes < (*best)->bytes) best = at;
   }
   if (best == NULL) return NULL;
@@ -176,13 +178,13 @@ static block *take_idle(size_t bytes) {
   return b;
 }
 
-gloo_status gli_pinned_take(gli_cuda_gpu *gpu, size_t bytes, void **memory,
+gloo_status gli_pinned_take(gli_gpu *gpu, size_t bytes, void **memory,
                             gloo_error *error) {
   if (bytes > SIZE_MAX - UNIT) return pinned_no_memory(bytes, error);
   bytes = (bytes + UNIT - 1) / UNIT * UNIT;
   if (bytes == 0) bytes = UNIT;
   pthread_mutex_lock(&lock);
-  block *b = take_idle(bytes);
+  block *b = take_idle(gpu, bytes);
   pthread_mutex_unlock(&lock);
   if (b == NULL) {
     gloo_status status = new_block(gpu, bytes, &b, error);
@@ -225,7 +227,7 @@ void gli_pinned_give(void *memory) {
 }
 
 void gli_pinned_trim(void) {
-  if (!gli_cuda_is_watched() || !pin_enter()) return;
+  if (!gli_gpu_is_watched() || !pin_enter()) return;
   pthread_mutex_lock(&lock);
   block *rest = idle_surplus();
   pthread_mutex_unlock(&lock);
@@ -241,33 +243,33 @@ void gli_pinned_trim(void) {
 
 /* Flag of a stream. Streams may wait for a flag long after its user has
  * finished, so flags are never freed, and their numbers never decrease. */
-struct gli_cuda_flag {
-  gli_cuda_gpu *gpu; /* GPU whose device reaches the word at `address` */
-  gli_cu_address address;
+struct gli_gpu_flag {
+  gli_gpu *gpu; /* GPU whose device reaches the word at `address` */
+  void *address;
   _Atomic uint32_t *word;
   bool awaited; /* counted in `awaited` */
-  gli_cuda_flag *next;
+  gli_gpu_flag *next;
 };
 
-static gli_cuda_flag *free_flags;
+static gli_gpu_flag *free_flags;
 
-static gloo_status device_address(gli_cuda_gpu *gpu, void *memory,
-                                  gli_cu_address *address, gloo_error *error) {
-  gloo_status status = gli_cuda_enter(gpu, error);
+static gloo_status device_address(gli_gpu *gpu, void *memory, void **address,
+                                  gloo_error *error) {
+  gloo_status status = gli_gpu_enter(gpu, error);
   if (status != GLOO_OK) return status;
-  gli_cu_result result =
-      gli_cuda_driver()->host_device_pointer(address, memory, 0);
-  gli_cuda_leave();
-  if (result == GLI_CU_SUCCESS) return GLOO_OK;
-  return gli_cuda_gpu_failed(gpu, result, "mapping host memory", error);
+  gli_gpu_result result =
+      gpu->api->driver->host_device_pointer(address, memory, 0);
+  gli_gpu_leave(gpu);
+  if (result == GLI_GPU_SUCCESS) return GLOO_OK;
+  return gli_gpu_failed(gpu, result, "mapping host memory", error);
 }
 
 /* Makes a block of flags, or none if memory cannot be pinned now. */
-static gloo_status make_flags(gli_cuda_gpu *gpu, gloo_error *error) {
+static gloo_status make_flags(gli_gpu *gpu, gloo_error *error) {
   enum { FLAGS = 1024 };
   block *b;
-  gli_cu_address address = 0;
-  gli_cuda_flag *flags = calloc(FLAGS, sizeof *flags);
+  void *address = NULL;
+  gli_gpu_flag *flags = calloc(FLAGS, sizeof *flags);
   if (flags == NULL) return pinned_no_memory(FLAGS * sizeof *flags, error);
   gloo_status status = new_block(gpu, UNIT, &b, error);
   if (status != GLOO_OK) {
@@ -285,10 +287,11 @@ static gloo_status make_flags(gli_cuda_gpu *gpu, gloo_error *error) {
   pthread_mutex_lock(&lock);
   for (size_t i = 0; i < FLAGS; i++) {
     atomic_init(&words[i], 0);
-    flags[i] = (gli_cuda_flag){.gpu = gpu,
-                               .address = address + i * sizeof words[i],
-                               .word = &words[i],
-                               .next = free_flags};
+    flags[i] =
+        (gli_gpu_flag){.gpu = gpu,
+                       .address = (uint8_t *)address + i * sizeof words[i],
+                       .word = &words[i],
+                       .next = free_flags};
     free_flags = &flags[i];
   }
   b->next = used; /* never given back */
@@ -297,22 +300,23 @@ static gloo_status make_flags(gli_cuda_gpu *gpu, gloo_error *error) {
   return GLOO_OK;
 }
 
-static gli_cuda_flag *take_flag(const gli_cuda_gpu *gpu) {
+static gli_gpu_flag *take_flag(const gli_gpu *gpu) {
   pthread_mutex_lock(&lock);
-  gli_cuda_flag **at = &free_flags;
+  gli_gpu_flag **at = &free_flags;
   while (*at != NULL && ((*at)->gpu != gpu || (*at)->gpu->lost))
     at = &(*at)->next;
-  gli_cuda_flag *flag = *at;
+  gli_gpu_flag *flag = *at;
   if (flag != NULL) *at = flag->next;
   pthread_mutex_unlock(&lock);
   return flag;
 }
 
-gloo_status gli_cuda_flag_take(gli_cuda_gpu *gpu, gli_cuda_flag **flag,
-                               gloo_error *error) {
+gloo_status gli_gpu_flag_take(gli_gpu *gpu, gli_gpu_flag **flag,
+                              gloo_error *error) {
   *flag = NULL;
   if (!atomic_load(&waits_in_memory) ||
-      gli_cuda_driver()->stream_wait_value == NULL)
+      gpu->api->driver->stream_wait_value == NULL ||
+      gpu->api->driver->host_device_pointer == NULL)
     return GLOO_OK;
   *flag = take_flag(gpu);
   if (*flag != NULL) return GLOO_OK;
@@ -321,7 +325,7 @@ gloo_status gli_cuda_flag_take(gli_cuda_gpu *gpu, gli_cuda_flag **flag,
   return status;
 }
 
-void gli_cuda_flag_give(gli_cuda_flag *flag) {
+void gli_gpu_flag_give(gli_gpu_flag *flag) {
   if (flag == NULL) return;
   pthread_mutex_lock(&lock);
   flag->next = free_flags;
@@ -329,7 +333,7 @@ void gli_cuda_flag_give(gli_cuda_flag *flag) {
   pthread_mutex_unlock(&lock);
 }
 
-bool gli_cuda_flag_expect(gli_cuda_flag *flag, uint32_t *value) {
+bool gli_gpu_flag_expect(gli_gpu_flag *flag, uint32_t *value) {
   if (flag == NULL) return false;
   pthread_mutex_lock(&lock);
   bool may = pinning == 0;
@@ -342,21 +346,19 @@ bool gli_cuda_flag_expect(gli_cuda_flag *flag, uint32_t *value) {
   return may;
 }
 
-gloo_status gli_cuda_flag_wait(gli_cuda_flag *flag, uint32_t value,
-                               gli_cuda_gpu *gpu, void *stream,
-                               gloo_error *error) {
-  gloo_status status = gli_cuda_enter(gpu, error);
+gloo_status gli_gpu_flag_wait(gli_gpu_flag *flag, uint32_t value, gli_gpu *gpu,
+                              void *stream, gloo_error *error) {
+  gloo_status status = gli_gpu_enter(gpu, error);
   if (status != GLOO_OK) return status;
-  gli_cu_result result = gli_cuda_driver()->stream_wait_value(
-      stream != NULL ? stream : GLI_CU_STREAM_LEGACY, flag->address, value,
-      GLI_CU_WAIT_GEQ);
-  gli_cuda_leave();
-  if (result == GLI_CU_SUCCESS) return GLOO_OK;
-  if (result == GLI_CU_NOT_SUPPORTED) return GLOO_IN_PROGRESS;
-  return gli_cuda_stream_failed(gpu, result, "making a stream wait", error);
+  gli_gpu_result result = gpu->api->driver->stream_wait_value(
+      stream, flag->address, value, GLI_GPU_WAIT_GEQ);
+  gli_gpu_leave(gpu);
+  if (result == GLI_GPU_SUCCESS) return GLOO_OK;
+  if (result == GLI_GPU_NOT_SUPPORTED) return GLOO_IN_PROGRESS;
+  return gli_gpu_stream_failed(gpu, result, "making a stream wait", error);
 }
 
-void gli_cuda_flag_raise(gli_cuda_flag *flag) {
+void gli_gpu_flag_raise(gli_gpu_flag *flag) {
   pthread_mutex_lock(&lock);
   awaited -= flag->awaited;
   flag->awaited = false;
