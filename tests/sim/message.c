@@ -85,9 +85,10 @@ static sim_flight *new_flight(sim_side *side, gli_send_request *request,
 }
 
 static sim_queue *pick_stream(sim_side *to, const gli_header *header) {
-  bool ordered = header->type != GLI_MESSAGE_DATA || header->slot == 0;
-  uint64_t streams = (uint64_t)to->world->options.streams;
-  return &to->streams[ordered ? 0 : sim_random(to->world, streams)];
+  bool has_slot =
+      header->type == GLI_MESSAGE_DATA || header->type == GLI_MESSAGE_RMA;
+  uint32_t streams = (uint32_t)to->world->options.streams;
+  return &to->streams[has_slot ? header->slot % streams : 0];
 }
 
 static sim_message *put_on_its_way(sim_side *side,
