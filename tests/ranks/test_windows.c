@@ -6,51 +6,7 @@
 #include <uv.h>
 
 #include "groups.h"
-
-static const char *transport = "auto";
-
-static void run_with(int size, ranks_options o, rank_body body) {
-  o.transport = transport;
-  ranks_run(size, &o, body);
-}
-static void run(int size, rank_body body) {
-  run_with(size, (ranks_options){0}, body);
-}
-
-/* ---- memory of every kind ------------------------------------------------ */
-
-enum kind { MALLOCED, SHARED, OF_THE_WINDOW, KINDS };
-
-/* Returns a block filled with `value`, or NULL if the window is to allocate
- * it. */
-static void *block_make(rank_env *env, enum kind kind, size_t bytes,
-                        int value) {
-  void *memory = NULL;
-  if (kind == MALLOCED) memory = malloc(bytes + 1);
-  if (kind == SHARED)
-    RANK_CHECK(env, gloo_alloc(bytes, &memory, NULL) == GLOO_OK);
-  if (kind != OF_THE_WINDOW && memory == NULL) abort();
-  if (memory) memset(memory, value, bytes);
-  return memory;
-}
-
-static void block_free(enum kind kind, void *memory) {
-  if (kind == MALLOCED) free(memory);
-  if (kind == SHARED) gloo_free(memory);
-}
-
-static gloo_window *window_new(rank_env *env, void *memory, size_t bytes) {
-  gloo_window *window = NULL;
-  gloo_error error;
-  gloo_status status =
-      gloo_window_create(env->context, memory, bytes, NULL, &window, &error);
-  if (status != GLOO_OK) rank_fail(env, __FILE__, __LINE__, error.message);
-  return window;
-}
-
-static uint8_t pattern(int from, int to, size_t i) {
-  return (uint8_t)(i * 31 + i / 251 + (size_t)from * 7 + (size_t)to * 13 + 1);
-}
+#include "windows.h"
 
 /* ---- put and get --------------------------------------------------------- */
 
@@ -58,27 +14,17 @@ static const size_t lengths[] = {0,    1,     7,     8,     64,     4095,
                                  8193, 16384, 32768, 65537, 262144, 1048579};
 enum { LENGTHS = sizeof lengths / sizeof lengths[0], MARGIN = 5 };
 
-static void fill(uint8_t *data, int from, int to, size_t bytes) {
-  for (size_t i = 0; i < bytes; i++) data[i] = pattern(from, to, i);
-}
-
-static bool is_filled(const uint8_t *data, int from, int to, size_t bytes) {
-  size_t i = 0;
-  while (i < bytes && data[i] == pattern(from, to, i)) i++;
-  return i == bytes;
-}
-
 /* Each rank's memory has a place for every rank, at unaligned addresses. */
 static void put_and_get_length(rank_env *env, enum kind kind, size_t bytes) {
   size_t place = bytes + MARGIN, whole = place * (size_t)env->size + MARGIN;
   enum kind buffers = kind == MALLOCED ? MALLOCED : SHARED;
-  uint8_t *own = block_make(env, kind, whole, 0);
-  uint8_t *data = block_make(env, buffers, whole, 0);
-  gloo_window *window = window_new(env, own, whole);
+  uint8_t *own = windows_block(env, kind, whole, 0);
+  uint8_t *data = windows_block(env, buffers, whole, 0);
+  gloo_window *window = windows_new(env, own, whole);
   if (!window) return;
   own = gloo_window_memory(window);
   for (int to = 0; to < env->size; to++)
-    fill(data + (size_t)to * place, env->rank, to, bytes);
+    windows_fill(data + (size_t)to * place, env->rank, to, bytes);
   RANK_OK(env, gloo_window_fence(window, NULL));
   for (int to = 0; to < env->size; to++)
     RANK_OK(env, gloo_window_put(window, to, (uint64_t)env->rank * place + 3,
@@ -87,7 +33,7 @@ static void put_and_get_length(rank_env *env, enum kind kind, size_t bytes) {
   RANK_CHECK(env, own[0] == 0 && own[2] == 0 && own[whole - 1] == 0);
   for (int from = 0; from < env->size; from++) {
     const uint8_t *at = own + (size_t)from * place + 3;
-    RANK_CHECK(env, is_filled(at, from, env->rank, bytes));
+    RANK_CHECK(env, windows_is_filled(at, from, env->rank, bytes));
     RANK_CHECK(env, at[bytes] == 0 && at[bytes + MARGIN - 1] == 0);
   }
   memset(data, 0, whole);
@@ -96,10 +42,11 @@ static void put_and_get_length(rank_env *env, enum kind kind, size_t bytes) {
                                  data + (size_t)at * place, bytes, NULL));
   RANK_OK(env, gloo_window_flush_all(window, NULL));
   for (int at = 0; at < env->size; at++)
-    RANK_CHECK(env, is_filled(data + (size_t)at * place, env->rank, at, bytes));
+    RANK_CHECK(env, windows_is_filled(data + (size_t)at * place, env->rank, at,
+                                      bytes));
   RANK_OK(env, gloo_window_destroy(window, NULL));
-  block_free(kind, own);
-  block_free(buffers, data);
+  windows_block_free(kind, own);
+  windows_block_free(buffers, data);
 }
 
 static void put_and_get(rank_env *env) {
@@ -110,13 +57,13 @@ static void put_and_get(rank_env *env) {
 
 static void puts_and_gets_of_all_lengths(void **state) {
   (void)state;
-  for (int size = 1; size <= 4; size++) run(size, put_and_get);
+  for (int size = 1; size <= 4; size++) windows_run(size, put_and_get);
 }
 
 /* Each rank has another length, one has none, and all know the lengths. */
 static void different(rank_env *env) {
   size_t bytes = (size_t)env->rank * 24;
-  gloo_window *window = window_new(env, NULL, bytes);
+  gloo_window *window = windows_new(env, NULL, bytes);
   if (!window) return;
   for (int i = 0; i < env->size; i++)
     RANK_CHECK(env, gloo_window_bytes(window, i) == (size_t)i * 24);
@@ -140,7 +87,7 @@ static void different(rank_env *env) {
 
 static void parts_have_different_lengths(void **state) {
   (void)state;
-  run(4, different);
+  windows_run(4, different);
 }
 
 /* Operations without a flush: more than the limit on pending ones. */
@@ -149,7 +96,7 @@ static void crowd(rank_env *env) {
   uint32_t *own = calloc(MANY, 8), *in = calloc(MANY, 4),
            *out = calloc(MANY, 4);
   if (!own || !in || !out) abort();
-  gloo_window *window = window_new(env, own, (size_t)MANY * 8);
+  gloo_window *window = windows_new(env, own, (size_t)MANY * 8);
   if (!window) return;
   int next = (env->rank + 1) % env->size;
   for (uint32_t i = 0; i < MANY; i++) in[i] = i * 3 + (uint32_t)env->rank;
@@ -170,8 +117,8 @@ static void crowd(rank_env *env) {
 
 static void many_without_a_flush(void **state) {
   (void)state;
-  run(2, crowd);
-  run(3, crowd);
+  windows_run(2, crowd);
+  windows_run(3, crowd);
 }
 
 /* ---- atomic operations --------------------------------------------------- */
@@ -181,8 +128,8 @@ enum { ADDS = 200 };
 /* Each value is fetched exactly once. */
 static void count(rank_env *env) {
   for (int kind = 0; kind < KINDS; kind++) {
-    void *own = block_make(env, (enum kind)kind, 64, 0);
-    gloo_window *window = window_new(env, own, 64);
+    void *own = windows_block(env, (enum kind)kind, 64, 0);
+    gloo_window *window = windows_new(env, own, 64);
     if (!window) return;
     size_t n = (size_t)ADDS * (size_t)env->size;
     uint64_t before[ADDS], *all = calloc(n, 8);
@@ -205,7 +152,7 @@ static void count(rank_env *env) {
       if (right) seen[all[i] / 3] = 1;
     }
     RANK_OK(env, gloo_window_destroy(window, NULL));
-    block_free((enum kind)kind, own);
+    windows_block_free((enum kind)kind, own);
     free(all);
     free(seen);
   }
@@ -213,15 +160,15 @@ static void count(rank_env *env) {
 
 static void every_rank_adds(void **state) {
   (void)state;
-  for (int size = 1; size <= 4; size++) run(size, count);
+  for (int size = 1; size <= 4; size++) windows_run(size, count);
 }
 
 /* A lock built on compare and swap protects a nonatomic update. */
 enum { ROUNDS = 40 };
 static void take_turns(rank_env *env) {
   for (int kind = 0; kind < KINDS; kind++) {
-    void *own = block_make(env, (enum kind)kind, 64, 0);
-    gloo_window *window = window_new(env, own, 64);
+    void *own = windows_block(env, (enum kind)kind, 64, 0);
+    gloo_window *window = windows_new(env, own, 64);
     if (!window) return;
     RANK_OK(env, gloo_window_fence(window, NULL));
     for (int i = 0; i < ROUNDS; i++) {
@@ -249,13 +196,13 @@ static void take_turns(rank_env *env) {
     RANK_OK(env, gloo_window_flush_all(window, NULL));
     RANK_CHECK(env, sum == (uint64_t)ROUNDS * (uint64_t)env->size);
     RANK_OK(env, gloo_window_destroy(window, NULL));
-    block_free((enum kind)kind, own);
+    windows_block_free((enum kind)kind, own);
   }
 }
 
 static void a_lock_keeps_others_out(void **state) {
   (void)state;
-  run(3, take_turns);
+  windows_run(3, take_turns);
 }
 
 /* ---- progress ------------------------------------------------------------ */
@@ -268,7 +215,7 @@ static void passive(rank_env *env) {
   size_t bytes = 8 + (size_t)env->size * PLACE;
   uint8_t *own = calloc(1, bytes), *data = calloc(1, PLACE);
   if (!own || !data) abort();
-  gloo_window *window = window_new(env, own, bytes);
+  gloo_window *window = windows_new(env, own, bytes);
   if (!window) return;
   if (env->rank == 0) {
     uint64_t until = uv_hrtime() + UINT64_C(60000000000);
@@ -277,14 +224,14 @@ static void passive(rank_env *env) {
     RANK_CHECK(env, atomic_load(&served) == env->size - 1);
   } else {
     uint64_t at = 8 + (uint64_t)env->rank * PLACE, before = 42;
-    fill(data, env->rank, 0, PLACE);
+    windows_fill(data, env->rank, 0, PLACE);
     RANK_OK(env, gloo_window_put(window, 0, at, data, PLACE, NULL));
     RANK_OK(env, gloo_window_fetch_add(window, 0, 0, 1, &before, NULL));
     RANK_OK(env, gloo_window_flush(window, 0, NULL));
     memset(data, 0, PLACE);
     RANK_OK(env, gloo_window_get(window, 0, at, data, PLACE, NULL));
     RANK_OK(env, gloo_window_flush(window, 0, NULL));
-    RANK_CHECK(env, is_filled(data, env->rank, 0, PLACE));
+    RANK_CHECK(env, windows_is_filled(data, env->rank, 0, PLACE));
     RANK_CHECK(env, before < (uint64_t)env->size - 1);
     atomic_fetch_add(&served, 1);
   }
@@ -296,16 +243,16 @@ static void passive(rank_env *env) {
 static void an_owner_that_computes_is_served(void **state) {
   (void)state;
   atomic_store(&served, 0);
-  run(3, passive);
+  windows_run(3, passive);
 }
 
 /* If memory is mapped, or a device accesses it, the owner needs no helper
  * thread. */
 static void without_owner(rank_env *env) {
   enum { BYTES = 100000 };
-  void *own = block_make(env, SHARED, BYTES, 0);
-  uint8_t *data = block_make(env, SHARED, BYTES, 0);
-  gloo_window *window = window_new(env, own, BYTES);
+  void *own = windows_block(env, SHARED, BYTES, 0);
+  uint8_t *data = windows_block(env, SHARED, BYTES, 0);
+  gloo_window *window = windows_new(env, own, BYTES);
   if (!window) return;
   if (env->rank == 1)
     RANK_OK(env, gloo_window_get(window, 0, 0, data, 1, NULL));
@@ -317,33 +264,34 @@ static void without_owner(rank_env *env) {
   } else {
     size_t lengths_here[] = {8, 5000, BYTES};
     for (int i = 0; i < 3; i++) {
-      fill(data, 1, i, lengths_here[i]);
+      windows_fill(data, 1, i, lengths_here[i]);
       RANK_OK(env, gloo_window_put(window, 0, 0, data, lengths_here[i], NULL));
       RANK_OK(env, gloo_window_flush(window, 0, NULL));
       memset(data, 0, lengths_here[i]);
       RANK_OK(env, gloo_window_get(window, 0, 0, data, lengths_here[i], NULL));
       RANK_OK(env, gloo_window_flush(window, 0, NULL));
-      RANK_CHECK(env, is_filled(data, 1, i, lengths_here[i]));
+      RANK_CHECK(env, windows_is_filled(data, 1, i, lengths_here[i]));
     }
     atomic_store(&served, 1);
   }
   RANK_OK(env, gloo_window_destroy(window, NULL));
-  block_free(SHARED, own);
-  block_free(SHARED, data);
+  windows_block_free(SHARED, own);
+  windows_block_free(SHARED, data);
 }
 
 static void some_owners_need_not_help(void **state) {
   (void)state;
-  bool direct = strcmp(transport, "shm") == 0 || strcmp(transport, "ibv") == 0;
+  bool direct = strcmp(windows_transport, "shm") == 0 ||
+                strcmp(windows_transport, "ibv") == 0;
   if (!direct || getenv("GLOO_CHECKSUM") != NULL) skip();
   atomic_store(&served, 0);
-  run_with(2, (ranks_options){.no_helper = 1}, without_owner);
+  windows_run_with(2, (ranks_options){.no_helper = 1}, without_owner);
 }
 
 /* Interleaves collectives and messages, without a helper thread. */
 static void among_others(rank_env *env) {
   uint64_t own[64] = {0};
-  gloo_window *window = window_new(env, own, sizeof own);
+  gloo_window *window = windows_new(env, own, sizeof own);
   if (!window) return;
   for (int round = 0; round < 30; round++) {
     int32_t sum = 1;
@@ -365,9 +313,9 @@ static void among_others(rank_env *env) {
 
 static void windows_among_collectives(void **state) {
   (void)state;
-  run(3, among_others);
-  run_with(3, (ranks_options){.no_helper = 1}, among_others);
-  run_with(2, (ranks_options){.streams = 4}, among_others);
+  windows_run(3, among_others);
+  windows_run_with(3, (ranks_options){.no_helper = 1}, among_others);
+  windows_run_with(2, (ranks_options){.streams = 4}, among_others);
 }
 
 static void with_streams(rank_env *env) {
@@ -378,7 +326,7 @@ static void with_streams(rank_env *env) {
 
 static void several_streams(void **state) {
   (void)state;
-  run_with(2, (ranks_options){.streams = 3}, with_streams);
+  windows_run_with(2, (ranks_options){.streams = 3}, with_streams);
 }
 
 /* ---- several threads, several windows ------------------------------------ */
@@ -408,7 +356,7 @@ static void work(void *argument) {
 
 static void threads(rank_env *env) {
   enum { THREADS = 3 };
-  gloo_window *window = window_new(env, NULL, 1024);
+  gloo_window *window = windows_new(env, NULL, 1024);
   if (!window) return;
   worker workers[THREADS];
   uv_thread_t ids[THREADS];
@@ -429,8 +377,8 @@ static void threads(rank_env *env) {
 
 static void several_threads_of_a_rank(void **state) {
   (void)state;
-  run(2, threads);
-  run(3, threads);
+  windows_run(2, threads);
+  windows_run(3, threads);
 }
 
 /* A thread with constant traffic must not delay another one's flush. */
@@ -443,7 +391,7 @@ static void go_on_putting(void *argument) {
 
 static void flush_meanwhile(rank_env *env) {
   enum { STREAMERS = 3 };
-  gloo_window *window = window_new(env, NULL, 64);
+  gloo_window *window = windows_new(env, NULL, 64);
   if (!window) return;
   if (env->rank == 0) {
     worker workers[STREAMERS];
@@ -470,9 +418,9 @@ static void flush_meanwhile(rank_env *env) {
 static void a_flush_does_not_wait_for_later_puts(void **state) {
   (void)state;
   atomic_store(&away, 0);
-  run(2, flush_meanwhile);
+  windows_run(2, flush_meanwhile);
   atomic_store(&away, 0);
-  run_with(2, (ranks_options){.streams = 3}, flush_meanwhile);
+  windows_run_with(2, (ranks_options){.streams = 3}, flush_meanwhile);
 }
 
 /* Puts to rank 2 while another thread waits for rank 1, and then for all. */
@@ -484,7 +432,7 @@ static void put_once_more(void *argument) {
 }
 
 static void flush_all_meanwhile(rank_env *env) {
-  gloo_window *window = window_new(env, NULL, 64);
+  gloo_window *window = windows_new(env, NULL, 64);
   if (!window) return;
   if (env->rank == 0) {
     uint64_t got;
@@ -503,7 +451,7 @@ static void flush_all_meanwhile(rank_env *env) {
 
 static void a_flush_of_all_asks_all(void **state) {
   (void)state;
-  run_with(3, (ranks_options){.no_helper = 1}, flush_all_meanwhile);
+  windows_run_with(3, (ranks_options){.no_helper = 1}, flush_all_meanwhile);
 }
 
 /* Windows of two contexts with memory in one region: if one context fails, its
@@ -517,7 +465,7 @@ static void share_a_region(rank_env *env) {
   uint64_t value = 7;
   RANK_OK(env, gloo_context_create(env->rank, env->size, store_of_other,
                                    env->device, &c, &other, &error));
-  gloo_window *failing = window_new(env, NULL, 64), *good = NULL;
+  gloo_window *failing = windows_new(env, NULL, 64), *good = NULL;
   RANK_OK(env, gloo_window_create(other, NULL, 64, NULL, &good, NULL));
   if (!other || !failing || !good) return;
   for (int round = 0; round < 2; round++) {
@@ -540,7 +488,7 @@ static void share_a_region(rank_env *env) {
 static void windows_fail_with_their_own_context(void **state) {
   (void)state;
   assert_int_equal(gloo_store_memory_create(&store_of_other, NULL), GLOO_OK);
-  run(2, share_a_region);
+  windows_run(2, share_a_region);
   gloo_store_destroy(store_of_other);
 }
 
@@ -549,7 +497,7 @@ static void two_windows(rank_env *env) {
   gloo_context *group =
       group_split(env, env->context, env->rank % 2, env->rank);
   if (!group) return;
-  gloo_window *all = window_new(env, NULL, 64), *some = NULL;
+  gloo_window *all = windows_new(env, NULL, 64), *some = NULL;
   RANK_OK(env, gloo_window_create(group, NULL, 64, NULL, &some, NULL));
   if (!all || !some) return;
   uint64_t value = 7;
@@ -569,7 +517,7 @@ static void two_windows(rank_env *env) {
 
 static void windows_of_context_and_group(void **state) {
   (void)state;
-  run(4, two_windows);
+  windows_run(4, two_windows);
 }
 
 /* ---- invalid calls, and failures ----------------------------------------- */
@@ -588,7 +536,7 @@ static void refused(rank_env *env) {
                       gloo_window_create(env->context, (char *)own + 4, 8, NULL,
                                          &window, &error),
                       &error, "not a multiple of 8");
-  window = window_new(env, own, sizeof own);
+  window = windows_new(env, own, sizeof own);
   if (!window) return;
   RANK_CHECK(env, gloo_window_memory(window) == own);
   RANK_CHECK(env, gloo_window_memory(NULL) == NULL);
@@ -622,7 +570,7 @@ static void refused(rank_env *env) {
 
 static void bad_arguments_are_refused(void **state) {
   (void)state;
-  run(2, refused);
+  windows_run(2, refused);
 }
 
 /* One rank aborts; the others report it in whichever call they are. */
@@ -631,7 +579,7 @@ static void one_gives_up(rank_env *env) {
   uint8_t *own = NULL, *data = malloc(BYTES), *from = calloc(1, BYTES);
   if (!data || !from) abort();
   RANK_CHECK(env, gloo_alloc(BYTES, (void **)&own, NULL) == GLOO_OK);
-  gloo_window *window = window_new(env, own, BYTES);
+  gloo_window *window = windows_new(env, own, BYTES);
   if (!window) return;
   /* Some ranks may still be in the fence when the error arrives. */
   gloo_error error;
@@ -669,8 +617,8 @@ static void one_gives_up(rank_env *env) {
 
 static void a_rank_gives_up(void **state) {
   (void)state;
-  run(2, one_gives_up);
-  run(3, one_gives_up);
+  windows_run(2, one_gives_up);
+  windows_run(3, one_gives_up);
 }
 
 /* An owner that makes no progress is named at the deadline. */
@@ -700,12 +648,13 @@ static void a_late_owner_is_named(void **state) {
   (void)state;
   atomic_store(&served, 0);
   atomic_store(&away, 0);
-  run_with(2, (ranks_options){.no_helper = 1, .timeout_ns = INT64_C(300000000)},
-           late);
+  windows_run_with(
+      2, (ranks_options){.no_helper = 1, .timeout_ns = INT64_C(300000000)},
+      late);
 }
 
 int main(int argc, char **argv) {
-  if (argc > 1) transport = argv[1];
+  if (argc > 1) windows_transport = argv[1];
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(puts_and_gets_of_all_lengths),
       cmocka_unit_test(parts_have_different_lengths),
