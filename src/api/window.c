@@ -97,6 +97,46 @@ gloo_status gloo_window_create(gloo_context *context, void *memory,
   return status;
 }
 
+/* ---- flushes ------------------------------------------------------------- */
+
+static gloo_status window_flush_start(const char *function, gloo_window *window,
+                                      int64_t rank, gloo_request **request,
+                                      gloo_error *error) {
+  gloo_error unread;
+  if (error == NULL) error = &unread;
+  if (window == NULL || request == NULL)
+    return gli_fail(error, GLOO_ERR_INVALID, -1, "%s: `%s` must not be NULL",
+                    function, window == NULL ? "window" : "request");
+  if (gli_custom_op_inside()) return gli_custom_op_refuse(function, error);
+  gloo_context *group = gli_window_context(window);
+  gloo_request *made;
+  gloo_status status =
+      gloo_sendrecv_init(group, NULL, 0, GLOO_NO_RANK, NULL, 0, GLOO_NO_RANK,
+                         GLOO_UINT8, NULL, &made, error);
+  if (status != GLOO_OK) return status;
+  status = gli_window_flush(function, window, rank, made, error);
+  if (status == GLOO_OK)
+    *request = made;
+  else
+    gloo_request_destroy(made);
+  return status;
+}
+
+gloo_status gloo_window_flush_start(gloo_window *window, int rank,
+                                    gloo_request **request, gloo_error *error) {
+  return window_flush_start("gloo_window_flush_start", window, rank, request,
+                            error);
+}
+
+gloo_status gloo_window_flush_all_start(gloo_window *window,
+                                        gloo_request **request,
+                                        gloo_error *error) {
+  return window_flush_start("gloo_window_flush_all_start", window,
+                            GLI_WINDOW_ALL, request, error);
+}
+
+/* ---- the end ------------------------------------------------------------- */
+
 /* Checks that other ranks still write to this memory. A failure elsewhere in
  * the process may have made it private, so that their data is not here. */
 static gloo_status window_check_shared(gloo_window *window, gloo_error *error) {

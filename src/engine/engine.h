@@ -158,6 +158,12 @@ gloo_context *gli_window_context(const gloo_window *window);
 /* Returns true if ranks that have mapped the memory of the window still see the
  * same memory. */
 bool gli_window_is_shared(const gloo_window *window);
+/* Begins a flush of a rank, or of all, that ends `request`, which was made for
+ * the group and has no steps. */
+#define GLI_WINDOW_ALL INT64_MAX
+gloo_status gli_window_flush(const char *function, gloo_window *window,
+                             int64_t rank, gli_operation *request,
+                             gloo_error *error);
 /* Closes a window and returns `ours`. The caller destroys the group. */
 void *gli_window_close(gloo_window *window);
 
@@ -171,6 +177,8 @@ gloo_status gli_operation_prepare(gloo_context *context, const gli_call *call,
  * gli_operation_settle. *owner points to `op` until then, and becomes NULL when
  * `op` is freed. */
 void gli_operation_hold(gli_operation *op, gli_operation **owner);
+/* Does so with the lock held. The deadline of the operation counts. */
+void gli_operation_hold_locked(gli_operation *op, gli_operation **owner);
 /* Ends a held request with `error`, or with success if that is NULL, and then
  * sets *place to `value`. Returns false, and stores nothing, if the request was
  * freed or had failed with its context. */

@@ -141,18 +141,39 @@ static gloo_status exchange_lists(const work *w, size_t count) {
                             NULL, NULL);
 }
 
-/* Puts into the next rank's part of the window; the output is the block put by
- * the previous rank. */
+/* Puts every other element once more, and flushes by a request. */
+static gloo_status put_some_again(const work *w, gloo_window *window,
+                                  size_t count) {
+  gloo_request *request;
+  size_t element = sizeof *w->in;
+  gloo_status status = gloo_window_put_strided(
+      window, (w->rank + 1) % w->size, 8, 2 * element, w->in, 2 * element,
+      element, (count + 1) / 2, NULL);
+  if (status == GLOO_OK)
+    status = gloo_window_flush_all_start(window, &request, NULL);
+  if (status != GLOO_OK) return status;
+  status = gloo_request_wait(request, 0, NULL);
+  gloo_request_destroy(request);
+  return status;
+}
+
+/* Puts into the next rank's part of the window, behind a word that signals it;
+ * the output is the block put by the previous rank. */
 static gloo_status use_window(const work *w, size_t count) {
   gloo_window *window;
   size_t bytes = count * sizeof *w->out;
   gloo_status status =
-      gloo_window_create(w->context, NULL, bytes, NULL, &window, NULL);
+      gloo_window_create(w->context, NULL, 8 + bytes, NULL, &window, NULL);
   if (status != GLOO_OK) return status;
-  status =
-      gloo_window_put(window, (w->rank + 1) % w->size, 0, w->in, bytes, NULL);
+  status = gloo_window_put_signal(window, (w->rank + 1) % w->size, 8, w->in,
+                                  bytes, 0, GLOO_SIGNAL_ADD, 1, NULL);
+  if (status == GLOO_OK)
+    status =
+        gloo_window_wait_until(window, 0, GLOO_COMPARE_EQ, 1, 0, NULL, NULL);
+  if (status == GLOO_OK)
+    memcpy(w->out, (const char *)gloo_window_memory(window) + 8, bytes);
+  if (status == GLOO_OK) status = put_some_again(w, window, count);
   if (status == GLOO_OK) status = gloo_window_fence(window, NULL);
-  if (status == GLOO_OK) memcpy(w->out, gloo_window_memory(window), bytes);
   gloo_status end = gloo_window_destroy(window, NULL);
   return status != GLOO_OK ? status : end;
 }

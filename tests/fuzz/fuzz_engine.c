@@ -134,7 +134,7 @@ static void engine_use_window(engine_scene *s, uint8_t what) {
   gloo_status status;
   int rank = what & 3;
   if (s->window == NULL) return;
-  switch (what >> 2 & 3) {
+  switch (what >> 2 & 7) {
     case 0:
       status = gloo_window_put(s->window, rank, what, s->theirs, 24, &error);
       break;
@@ -144,11 +144,27 @@ static void engine_use_window(engine_scene *s, uint8_t what) {
     case 2:
       status = gloo_window_fetch_add(s->window, rank, 8, 1, s->theirs, &error);
       break;
-    default:
+    case 3:
       status = gloo_window_compare_swap(s->window, rank, 0, 0, what, s->theirs,
                                         &error);
+      break;
+    case 4:
+      status = gloo_window_put_strided(s->window, rank, 8, 12, s->theirs, 9, 8,
+                                       4, &error);
+      break;
+    case 5:
+      status = gloo_window_get_strided(s->window, rank, 4, 20, s->theirs, 24,
+                                       20, 2, &error);
+      break;
+    case 6:
+      status = gloo_window_put_signal(s->window, rank, 0, s->theirs, what % 64u,
+                                      56, what >> 7, what, &error);
+      break;
+    default:
+      status = gloo_window_wait_until(s->window, 8, GLOO_COMPARE_GE, what,
+                                      GLOO_TIMEOUT_NOW, NULL, &error);
   }
-  fuzz_check_error(status, &error);
+  if (status != GLOO_IN_PROGRESS) fuzz_check_error(status, &error);
 }
 
 /* ---- messages ------------------------------------------------------------ */
@@ -220,7 +236,10 @@ static void engine_message(engine_scene *s, fuzz_input *input, bool echo) {
     s->header.type = GLI_MESSAGE_RMA;
     s->header.op = what >> 3 & 7;
     s->header.operation = gli_window_key(s->window);
-    s->header.length = s->header.op == 6 ? 0 : s->header.op == 4 ? 16 : 8;
+    static const uint8_t lengths[] = {0, 16, 40, 16, 8, 8, 4, 0};
+    s->header.length = lengths[s->header.op];
+    s->header.dtype = 8;
+    s->header.root = 1;
   }
   for (int i = what >> 5; i > 0; i--) {
     uint8_t field = fuzz_take_u8(input);

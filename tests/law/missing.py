@@ -31,6 +31,8 @@ FEATURES = [
     ("groups", r"Comm_?[Ss]plit\b|sub-?groups", "gloo_c.map", "gloo_context_split;", "| `MPI_Comm_split` | – | |"),
     ("one-sided", r"[Oo]ne-sided|MPI_(?:Put|Get|Win_create)`|ncclPutSignal", "gloo_c.map", "gloo_window_put;",
      "One-sided operations are not implemented."),
+    ("signals", r"[Pp]uts? with (?:a )?signals?|shmem_putmem_signal|nccl(?:Wait)?Signal", "gloo_c.map", "gloo_window_put_signal;",
+     "| `ncclWaitSignal` | planned |"),
     ("registration", r"`?(?:ncclCommRegister|gloo_memory_register)`?", "gloo_c.map", "gloo_memory_register;",
      "| `ncclCommRegister` | – | |"),
     ("metrics", r"\b[Mm]etrics\b|MPI_T_|NCCL_RAS_", "gloo_c.map", "gloo_context_metrics;", "| `MPI_T_…` | not planned |"),

@@ -219,8 +219,17 @@ static gloo_status make_and_destroy(const work *w) {
   return status;
 }
 
-/* Transfers bytes to and from the next rank's window, and a word of rank
- * 0's. */
+static gloo_status flush_by_request(gloo_window *window) {
+  gloo_request *request;
+  gloo_status status = gloo_window_flush_all_start(window, &request, NULL);
+  if (status != GLOO_OK) return status;
+  status = gloo_request_wait(request, 0, NULL);
+  gloo_request_destroy(request);
+  return status;
+}
+
+/* Transfers bytes to and from the next rank's window, and a word of rank 0's;
+ * waits for the signal of the rank before, in one of two ways for a flush. */
 static gloo_status use_window(const work *w, unsigned *random) {
   gloo_window *window;
   size_t bytes = any_bytes(random);
@@ -231,10 +240,17 @@ static gloo_status use_window(const work *w, unsigned *random) {
   if (status != GLOO_OK) return status;
   int next = (w->rank + 1) % w->ranks;
   for (int i = 0; i < 4 && status == GLOO_OK; i++) {
-    status = gloo_window_put(window, next, 64, w->out, bytes, NULL);
+    status = gloo_window_put_signal(window, next, 64, w->out, bytes, 8,
+                                    GLOO_SIGNAL_SET, (uint64_t)i + 1, NULL);
     if (status == GLOO_OK)
       status = gloo_window_fetch_add(window, 0, 0, 1, NULL, NULL);
-    if (status == GLOO_OK) status = gloo_window_flush_all(window, NULL);
+    if (status == GLOO_OK)
+      status = gloo_window_wait_until(window, 8, GLOO_COMPARE_EQ,
+                                      (uint64_t)i + 1, 0, NULL, NULL);
+    if (status == GLOO_OK && i % 2 == 0)
+      status = gloo_window_flush_all(window, NULL);
+    else if (status == GLOO_OK)
+      status = flush_by_request(window);
     if (status == GLOO_OK)
       status = gloo_window_get(window, next, 64, w->out, bytes, NULL);
     if (status == GLOO_OK) status = gloo_window_fence(window, NULL);

@@ -67,6 +67,8 @@ void gli_context_finish_teardown(gloo_context *context) {
   gli_send_request request;
   uint8_t payload[GLI_ABORT_MAX];
   make_abort(&context->cause, &request, payload);
+  for (gloo_context *g = family->groups; g != NULL; g = g->next)
+    if (g->window != NULL) gli_rma_await_copies(g->window);
   close_links(context, &request);
   gli_group_drop_links(family);
   if (tell != NULL) tell(family->on_failure_user, snapshot);

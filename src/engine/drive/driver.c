@@ -11,6 +11,7 @@
 #include "engine/failure/council.h"
 #include "engine/failure/failure.h"
 #include "engine/memory/staged_copies.h"
+#include "engine/rma/rma.h"
 #include "engine/run/in_order.h"
 #include "engine/state/fail.h"
 #include "engine/wire/wire.h"
@@ -207,6 +208,7 @@ GLI_COLD static int poll_leftovers(gloo_device *device) {
   int events = 0;
   if (device->self_queue.first != NULL) events += device_poll_self(device);
   if (device->pending_links != NULL) events += gli_wire_retry(device);
+  if (device->flushes > 0) gli_rma_look_around(device);
   if (device->staged != NULL) events += device_poll_copies(device);
   if (device->deferred != NULL) {
     gli_device_start_deferred(device);

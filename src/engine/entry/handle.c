@@ -6,6 +6,7 @@
 #include "engine/engine.h"
 #include "engine/life/life.h"
 #include "engine/memory/staged_copies.h"
+#include "engine/rma/rma.h"
 #include "engine/run/run.h"
 #include "engine/state/deadline.h"
 #include "engine/state/fail.h"
@@ -157,6 +158,12 @@ GLI_COLD static gloo_status start_odd(gli_operation *op, gloo_error *error) {
                     "the request was cancelled and is being destroyed: its "
                     "callback cannot start it again");
   if (gli_operation_any_running(op)) return refuse_running(op, error);
+  for (const gli_operation *o = op; o != NULL; o = o->also) {
+    if (o->odd & GLI_ODD_FLUSH)
+      return gli_fail(error, GLOO_ERR_INVALID, -1,
+                      "a flush cannot be started again: call "
+                      "gloo_window_flush_start");
+  }
   if (op->odd & GLI_ODD_ORPHANED) return refuse_orphan(op, error);
   gloo_error why;
   gli_error_clear(&why);
@@ -343,6 +350,10 @@ gloo_status gloo_request_error(const gli_operation *op, gloo_error *error) {
 /* ---- cancelling ---------------------------------------------------------- */
 
 static void handle_cancel(gli_operation *op) {
+  if (op->odd & GLI_ODD_FLUSH) {
+    gli_rma_flush_cancel(op);
+    return;
+  }
   bool held = op->odd & GLI_ODD_NOTHING;
   if (!held && gli_operation_is_private(op)) {
     gli_operation_withdraw(op);

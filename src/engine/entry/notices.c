@@ -127,20 +127,24 @@ gloo_status gloo_request_on_done(gli_operation *op, gloo_request_fn function,
 
 /* ---- held requests ------------------------------------------------------- */
 
-void gli_operation_hold(gli_operation *op, gli_operation **owner) {
+void gli_operation_hold_locked(gli_operation *op, gli_operation **owner) {
   gloo_device *device = op->device;
-  gli_device_lock(device);
   op->owner = owner;
   *owner = op;
   gli_error_clear(&op->error);
   gli_operation_becomes(op, GLI_OPERATION_RUNNING);
   op->started = gli_ticks();
   op->steps_todo = 1; /* until it is settled */
-  op->deadline.timeout_ns = 0;
   gli_deadline_arm(op);
   device->outstanding++;
   gli_operation_list_add(&op->context->family->active, op);
-  gli_device_unlock(device);
+}
+
+void gli_operation_hold(gli_operation *op, gli_operation **owner) {
+  gli_device_lock(op->device);
+  op->deadline.timeout_ns = 0;
+  gli_operation_hold_locked(op, owner);
+  gli_device_unlock(op->device);
 }
 
 bool gli_operation_settle(gloo_device *device, gli_operation **owner,

@@ -130,6 +130,10 @@ void gli_describe_timeout(const gli_operation *op, gloo_error *error) {
   enum { ROOM = 64 };
   char call[GLI_TEXT_BYTES], who[160] = "any rank";
   uint32_t ranks[ROOM];
+  if (op->odd & GLI_ODD_FLUSH) {
+    gli_rma_flush_fail_late(op, error);
+    return;
+  }
   if (describe_lack(op, error)) return;
   /* A rank that waits for this one in another call does so whether or not a
    * third rank is late. */

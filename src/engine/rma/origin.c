@@ -17,8 +17,8 @@ static gloo_status rma_no_memory(const gli_link *link, gloo_error *error) {
                   "out of memory for a message to rank %" PRIu32, link->rank);
 }
 
-static gli_transfer *new_message(gli_link *link, gli_rma_verb verb,
-                                 uint64_t offset) {
+gli_transfer *gli_rma_new_message(gli_link *link, gli_rma_verb verb,
+                                  uint64_t offset) {
   gli_rma_target *target = &link->context->window->targets[link->local];
   gli_transfer *t = gli_transfer_new(link);
   if (t == NULL) return NULL;
@@ -46,6 +46,8 @@ static gli_rma_request *new_request(gli_link *link, gli_rma_verb verb,
   if (call != NULL) {
     r->to = call->to;
     r->bytes = call->bytes;
+    r->blocks = call->blocks;
+    r->buffer_stride = call->buffer_stride;
   }
   if (target->first != NULL)
     target->last->next = r;
@@ -71,9 +73,8 @@ static void drop_request(gli_rma_request *r) {
   window->spare = r;
 }
 
-/* Sends a request that the owner answers; the payload is in `rkey`. */
-static gloo_status send_request(gli_link *link, gli_transfer *t, uint64_t bytes,
-                                const gli_rma_call *call, gloo_error *error) {
+gloo_status gli_rma_ask(gli_link *link, gli_transfer *t, uint64_t bytes,
+                        const gli_rma_call *call, gloo_error *error) {
   gli_rma_request *r =
       new_request(link, (gli_rma_verb)t->request.header.op, call);
   if (r == NULL) {
@@ -88,34 +89,79 @@ static gloo_status send_request(gli_link *link, gli_transfer *t, uint64_t bytes,
   return GLOO_OK;
 }
 
-static gloo_status send_put(gli_link *link, const gli_rma_call *call,
-                            gloo_error *error) {
+bool gli_rma_allocate(gli_transfer *t, uint64_t bytes) {
+  t->note = malloc((size_t)bytes);
+  if (t->note == NULL) return false;
+  t->errand = true;
+  t->link->context->device->owed++;
+  return true;
+}
+
+/* Sends a message that counts as a put of the epoch. */
+static void post_put(gli_link *link, gli_transfer *t, const void *payload,
+                     uint64_t bytes) {
   gli_rma_target *target = &link->context->window->targets[link->local];
-  gli_transfer *t = new_message(link, GLI_RMA_PUT, call->offset);
-  if (t == NULL) return rma_no_memory(link, error);
   t->unsent = &target->unsent[target->epoch % 2];
   (*t->unsent)++;
   target->puts++;
   t->request.header.root = target->epoch;
-  t->request.payload = call->from;
-  t->request.header.length = call->bytes;
+  t->request.payload = payload;
+  t->request.header.length = bytes;
   gli_wire_post(t);
+}
+
+static gloo_status send_put(gli_link *link, const gli_rma_call *call,
+                            gloo_error *error) {
+  bool several = call->blocks > 1;
+  gli_transfer *t = gli_rma_new_message(
+      link, several ? GLI_RMA_PUT_BLOCKS : GLI_RMA_PUT, call->offset);
+  if (t == NULL) return rma_no_memory(link, error);
+  if (!several) {
+    post_put(link, t, call->from, call->bytes);
+    return GLOO_OK;
+  }
+  uint64_t bytes = GLI_RMA_BLOCKS_HEAD + call->blocks * call->bytes;
+  if (!gli_rma_allocate(t, bytes)) {
+    gli_transfer_free(t);
+    return rma_no_memory(link, error);
+  }
+  gli_put_u64(t->note, call->bytes);
+  gli_put_u64(t->note + 8, call->stride);
+  gli_rma_copy_blocks(t->note + GLI_RMA_BLOCKS_HEAD, call->bytes, call->from,
+                      call->buffer_stride, call->bytes, call->blocks);
+  post_put(link, t, t->note, bytes);
+  return GLOO_OK;
+}
+
+/* Sends a signal, behind the last message if that is its put. */
+static gloo_status send_signal(gli_link *link, const gli_rma_call *signal,
+                               bool follows, gloo_error *error) {
+  gli_transfer *t = gli_rma_new_message(link, GLI_RMA_SIGNAL, signal->offset);
+  if (t == NULL) return rma_no_memory(link, error);
+  if (follows) t->request.header.slot--;
+  t->request.header.algorithm = signal->change;
+  t->request.header.dtype = (uint8_t)signal->bytes;
+  gli_put_u64(t->rkey, signal->operands[0]);
+  post_put(link, t, t->rkey, 8);
   return GLOO_OK;
 }
 
 static gloo_status send_question(gli_link *link, const gli_rma_call *call,
                                  gloo_error *error) {
-  gli_transfer *t = new_message(link, call->verb, call->offset);
+  gli_transfer *t = gli_rma_new_message(link, call->verb, call->offset);
   if (t == NULL) return rma_no_memory(link, error);
   if (call->verb == GLI_RMA_GET) {
+    t->request.header.root = (uint32_t)call->blocks;
     gli_put_u64(t->rkey, call->bytes);
-    return send_request(link, t, 8, call, error);
+    gli_put_u64(t->rkey + 8, call->stride);
+    return gli_rma_ask(link, t, 16, call, error);
   }
-  const uint64_t *operands = call->from;
-  gli_put_u64(t->rkey, operands[0]);
-  if (call->verb == GLI_RMA_ADD) return send_request(link, t, 8, call, error);
-  gli_put_u64(t->rkey + 8, operands[1]);
-  return send_request(link, t, 16, call, error);
+  t->request.header.algorithm = call->change;
+  t->request.header.dtype = (uint8_t)call->bytes;
+  gli_put_u64(t->rkey, call->operands[0]);
+  gli_put_u64(t->rkey + 8, call->operands[1]);
+  return gli_rma_ask(link, t, call->change == GLI_RMA_COMPARE_SWAP ? 16 : 8,
+                     call, error);
 }
 
 /* Asks whether the owner's memory can be mapped. Later calls use the answer. */
@@ -126,39 +172,77 @@ static gloo_status ask_reach(gli_link *link, gloo_error *error) {
     target->reach = GLI_RMA_MESSAGES;
     return GLOO_OK;
   }
-  gli_transfer *t = new_message(link, GLI_RMA_REACH, 0);
+  gli_transfer *t = gli_rma_new_message(link, GLI_RMA_REACH, 0);
   if (t == NULL) return rma_no_memory(link, error);
   target->reach = GLI_RMA_ASKED;
-  return send_request(link, t, 0, NULL, error);
+  return gli_rma_ask(link, t, 0, NULL, error);
 }
 
 /* ---- without messages ---------------------------------------------------- */
 
-static void do_here(const gli_rma_call *call, uint8_t *at) {
-  if (call->verb == GLI_RMA_PUT) {
-    gli_move_bytes(at, call->from, (size_t)call->bytes);
-  } else if (call->verb == GLI_RMA_GET) {
-    gli_move_bytes(call->to, at, (size_t)call->bytes);
-  } else {
-    uint64_t before = gli_rma_atomic(call->verb, at, call->from);
-    if (call->to != NULL) memcpy(call->to, &before, sizeof before);
-  }
+void gli_rma_copy_blocks(void *to, uint64_t to_stride, const void *from,
+                         uint64_t from_stride, uint64_t bytes,
+                         uint64_t blocks) {
+  for (uint64_t i = 0; i < blocks; i++)
+    gli_move_bytes((uint8_t *)to + i * to_stride,
+                   (const uint8_t *)from + i * from_stride, (size_t)bytes);
 }
 
-/* Accesses mapped memory. Returns false if the owner has revoked it, because
- * its context has failed or ended: what was read is then not valid. */
-static bool do_mapped(gli_pair *pair, const gli_rma_target *target,
+void gli_rma_copy(const gli_rma_call *call, uint8_t *place) {
+  if (call->verb == GLI_RMA_PUT)
+    gli_rma_copy_blocks(place, call->stride, call->from, call->buffer_stride,
+                        call->bytes, call->blocks);
+  else
+    gli_rma_copy_blocks(call->to, call->buffer_stride, place, call->stride,
+                        call->bytes, call->blocks);
+}
+
+uint8_t *gli_rma_place(gloo_window *window, const gli_rma_call *call) {
+  const gli_rma_target *target = &window->targets[call->rank];
+  if (call->rank == window->context->rank) return window->memory + call->offset;
+  return target->reach == GLI_RMA_MAPPED ? target->mapped + call->offset : NULL;
+}
+
+/* Stores the old value of a word, as long as the word. */
+static void give_before(void *to, uint64_t bytes, uint64_t before) {
+  uint32_t half = (uint32_t)before;
+  if (to == NULL) return;
+  memcpy(to, bytes == 4 ? (const void *)&half : &before, (size_t)bytes);
+}
+
+static void do_here(const gli_rma_call *call, uint8_t *place) {
+  if (call->verb != GLI_RMA_ATOMIC)
+    gli_rma_copy(call, place);
+  else
+    give_before(
+        call->to, call->bytes,
+        gli_rma_atomic(call->change, call->bytes, place, call->operands));
+}
+
+/* Accesses mapped memory. Returns false if it is not mapped, or if the owner
+ * has revoked it, because its context has failed or ended: what was read is
+ * then not valid, and messages find out why. */
+static bool do_mapped(gloo_window *window, gli_pair *pair,
                       const gli_rma_call *call) {
-  do_here(call, target->mapped + call->offset);
-  return pair != NULL && !pair->ops->revoked(pair);
+  gli_rma_target *target = &window->targets[call->rank];
+  uint8_t *place = gli_rma_place(window, call);
+  if (place == NULL ||
+      (call->verb == GLI_RMA_ATOMIC && !target->mapped_atomics))
+    return false;
+  do_here(call, place);
+  if (pair != NULL && !pair->ops->revoked(pair)) return true;
+  target->reach = GLI_RMA_MESSAGES;
+  return false;
 }
 
 /* Hands a put or a get to the device. Returns false if a message is better, or
- * if out of memory. */
+ * if out of memory. Messages are not ordered with it, so a put with a signal is
+ * one. */
 static bool do_by_device(gli_link *link, const gli_rma_target *target,
                          const gli_rma_call *call) {
   gli_pair *pair = link->pair;
-  if (pair == NULL || (call->verb != GLI_RMA_PUT && call->verb != GLI_RMA_GET))
+  if (pair == NULL || call->verb == GLI_RMA_ATOMIC || call->blocks > 1 ||
+      call->signal != NULL)
     return false;
   gli_rma_request *r = new_request(link, call->verb, NULL);
   if (r == NULL) return false;
@@ -174,26 +258,13 @@ static bool do_by_device(gli_link *link, const gli_rma_target *target,
   return false;
 }
 
-gloo_status gli_rma_begin(gloo_window *window, const gli_rma_call *call,
-                          gloo_error *error) {
-  gloo_context *context = window->context;
+/* ---- calls --------------------------------------------------------------- */
+
+static gloo_status begin_elsewhere(gloo_window *window, gli_link *link,
+                                   const gli_rma_call *call,
+                                   gloo_error *error) {
   gli_rma_target *target = &window->targets[call->rank];
-  if (call->rank == context->rank) {
-    do_here(call, window->memory + call->offset);
-    return GLOO_OK;
-  }
-  gli_link *link = gli_context_link(context, call->rank, error);
-  if (link == NULL) return error->status;
-  if (link->leaving.departed)
-    return gli_fail(error, GLOO_ERR_PEER, (int)link->rank,
-                    "rank %" PRIu32
-                    " has left (destroyed its window or its context)",
-                    link->rank);
-  bool atomic = call->verb == GLI_RMA_ADD || call->verb == GLI_RMA_SWAP;
-  if (target->reach == GLI_RMA_MAPPED && (!atomic || target->mapped_atomics)) {
-    if (do_mapped(link->pair, target, call)) return GLOO_OK;
-    target->reach = GLI_RMA_MESSAGES; /* messages find out why */
-  }
+  if (do_mapped(window, link->pair, call)) return GLOO_OK;
   if (target->reach == GLI_RMA_DEVICE && do_by_device(link, target, call))
     return GLOO_OK;
   if (target->reach == GLI_RMA_UNKNOWN) {
@@ -204,81 +275,37 @@ gloo_status gli_rma_begin(gloo_window *window, const gli_rma_call *call,
                                    : send_question(link, call, error);
 }
 
-/* ---- flush --------------------------------------------------------------- */
-
-/* Returns the goal of a flush. An epoch without puts needs no FLUSH. */
-gli_rma_goal gli_rma_goal_now(const gloo_window *window, uint32_t rank) {
-  const gli_rma_target *target = &window->targets[rank];
-  return (gli_rma_goal){.epoch = target->epoch - (target->puts == 0 ? 1u : 0u),
-                        .begun = target->begun};
-}
-
-/* Returns true if an epoch was flushed: of past epochs, only the last may lack
- * its answer. */
-static bool epoch_is_flushed(const gli_rma_target *target, uint32_t epoch) {
-  uint32_t ago = target->epoch - epoch;
-  return ago != 0 && (ago != 1 || !target->flushing);
-}
-
-bool gli_rma_waits_untold(const gloo_window *window, uint32_t rank) {
-  const gli_rma_target *target = &window->targets[rank];
-  return target->unsent[0] > 0 || target->unsent[1] > 0;
-}
-
-bool gli_rma_reached(const gloo_window *window, uint32_t rank,
-                     const gli_rma_goal *goal) {
-  const gli_rma_target *target = &window->targets[rank];
-  if (target->first != NULL && target->first->begun < goal->begun) return false;
-  if (!epoch_is_flushed(target, goal->epoch)) return false;
-  /* Two epochs later its slot belongs to another epoch, which could begin only
-   * once these puts were sent. */
-  return target->epoch - goal->epoch > 1 ||
-         target->unsent[goal->epoch % 2] == 0;
-}
-
-gloo_status gli_rma_pursue(gloo_window *window, uint32_t rank,
-                           const gli_rma_goal *goal, gloo_error *error) {
-  gli_rma_target *target = &window->targets[rank];
-  if (target->epoch != goal->epoch || target->flushing ||
-      target->unsent[(target->epoch + 1) % 2] > 0)
+gloo_status gli_rma_begin(gloo_window *window, const gli_rma_call *call,
+                          gloo_error *error) {
+  gloo_context *context = window->context;
+  gli_rma_target *target = &window->targets[call->rank];
+  if (call->rank == context->rank) {
+    do_here(call, window->memory + call->offset);
+    if (call->signal != NULL)
+      do_here(call->signal, window->memory + call->signal->offset);
+    gli_rma_look_at_words(window);
     return GLOO_OK;
-  gli_link *link = gli_context_link(window->context, rank, error);
-  if (link == NULL) return error->status;
-  gli_transfer *t = new_message(link, GLI_RMA_FLUSH, 0);
-  if (t == NULL) return rma_no_memory(link, error);
-  t->request.header.root = target->epoch;
-  gli_put_u32(t->rkey, target->puts);
-  target->flushing = true;
-  target->epoch++;
-  target->puts = 0;
-  return send_request(link, t, 4, NULL, error);
-}
-
-/* Ends the waits that are complete, and continues others. */
-static gloo_status look_at_waits(gloo_window *window, uint32_t rank,
-                                 gloo_error *error) {
-  gli_rma_wait **at = &window->waits;
-  gloo_status status = GLOO_OK;
-  while (*at != NULL && status == GLOO_OK) {
-    gli_rma_wait *wait = *at;
-    if (wait->rank == rank && gli_rma_reached(window, rank, &wait->goal)) {
-      *at = wait->next;
-      wait->over = true;
-      window->context->device->completed++;
-      continue;
-    }
-    if (wait->rank == rank)
-      status = gli_rma_pursue(window, rank, &wait->goal, error);
-    at = &wait->next;
   }
-  return status;
+  gli_link *link = gli_context_link(context, call->rank, error);
+  if (link == NULL) return error->status;
+  if (link->leaving.departed)
+    return gli_fail(error, GLOO_ERR_PEER, (int)link->rank,
+                    "rank %" PRIu32
+                    " has left (destroyed its window or its context)",
+                    link->rank);
+  uint32_t numbers = target->numbers;
+  gloo_status status = GLOO_OK;
+  if (call->blocks > 0) status = begin_elsewhere(window, link, call, error);
+  if (status != GLOO_OK || call->signal == NULL) return status;
+  return send_signal(link, call->signal, target->numbers != numbers, error);
 }
 
 bool gli_rma_needs(const gli_link *link) {
   const gloo_window *window = link->context->window;
   if (window == NULL || link->local == GLI_NO_RANK) return false;
   const gli_rma_target *target = &window->targets[link->local];
-  return target->first != NULL || target->puts > 0 || target->flushing;
+  return target->first != NULL || target->puts > 0 || target->flushing ||
+         window->watches != NULL;
 }
 
 /* ---- answers ------------------------------------------------------------- */
@@ -293,9 +320,8 @@ static gloo_status fail_answer(const gli_link *link, gloo_error *error) {
 static uint64_t answer_bytes(const gli_rma_request *r) {
   switch (r->verb) {
     case GLI_RMA_GET:
-      return r->bytes;
-    case GLI_RMA_ADD:
-    case GLI_RMA_SWAP:
+      return r->bytes * r->blocks;
+    case GLI_RMA_ATOMIC:
       return 8;
     case GLI_RMA_REACH:
       return 2 * GLI_RKEY_BYTES;
@@ -351,12 +377,14 @@ static gloo_status end_request(gli_link *link, gli_rma_request *r,
     target->flushing = false;
   } else if (r->verb == GLI_RMA_REACH) {
     status = learn_reach(link, target, answer, error);
-  } else if (r->verb != GLI_RMA_GET && r->to != NULL) {
-    uint64_t before = gli_get_u64(answer);
-    memcpy(r->to, &before, sizeof before);
+  } else if (r->verb == GLI_RMA_ATOMIC) {
+    give_before(r->to, r->bytes, gli_get_u64(answer));
+  } else if (r->blocks > 1) {
+    gli_rma_copy_blocks(r->to, r->buffer_stride, answer, r->bytes, r->bytes,
+                        r->blocks);
   }
   drop_request(r);
-  return status == GLOO_OK ? look_at_waits(window, link->local, error) : status;
+  return status == GLOO_OK ? gli_rma_look(window, link->local, error) : status;
 }
 
 gloo_status gli_rma_device_done(gli_rma_work *work, gloo_error *error) {
@@ -364,7 +392,7 @@ gloo_status gli_rma_device_done(gli_rma_work *work, gloo_error *error) {
   gloo_window *window = r->link->context->window;
   uint32_t rank = r->link->local;
   drop_request(r);
-  return look_at_waits(window, rank, error);
+  return gli_rma_look(window, rank, error);
 }
 
 gloo_status gli_rma_answered(gli_link *link, const gli_header *h,
@@ -377,12 +405,19 @@ gloo_status gli_rma_answered(gli_link *link, const gli_header *h,
   if (h->length == 0) return end_request(link, r, NULL, error);
   gli_transfer *t = gli_transfer_new(link);
   if (t == NULL) return rma_no_memory(link, error);
+  void *place = r->verb == GLI_RMA_GET ? r->to : t->rkey;
+  if (r->blocks > 1) {
+    if (!gli_rma_allocate(t, h->length)) {
+      gli_transfer_free(t);
+      return rma_no_memory(link, error);
+    }
+    place = t->note;
+  }
   r->answered = true;
   t->window = window;
   t->request.header = *h;
   gli_transfer_list_add(&link->arriving, t);
-  *sink =
-      (gli_sink){.dst = r->verb == GLI_RMA_GET ? r->to : t->rkey, .token = t};
+  *sink = (gli_sink){.dst = place, .token = t};
   return GLOO_OK;
 }
 
@@ -390,5 +425,5 @@ gloo_status gli_rma_took_answer(gli_transfer *t, gloo_error *error) {
   const gli_link *link = t->link;
   gli_rma_request *r = find_request(
       &link->context->window->targets[link->local], t->request.header.slot);
-  return end_request(t->link, r, t->rkey, error);
+  return end_request(t->link, r, r->blocks > 1 ? t->note : t->rkey, error);
 }

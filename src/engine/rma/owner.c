@@ -2,10 +2,10 @@
  * message is trusted: the key must be the window's, and the range must lie
  * within it. */
 #include <inttypes.h>
-#include <stdatomic.h>
 #include <string.h>
 
 #include "core/bytes.h"
+#include "core/cpu.h"
 #include "core/error.h"
 #include "engine/rma/rma.h"
 #include "engine/state/device.h"
@@ -13,32 +13,13 @@
 #include "engine/wire/wire.h"
 #include "memory/region.h"
 
-/* ---- atomic operations --------------------------------------------------- */
-
-/* Returns true if atomic operations are lock-free: other processes do not see a
- * lock that the compiler adds. */
-bool gli_rma_atomics_are_shared(void) {
-  return ATOMIC_LLONG_LOCK_FREE == 2;
-}
-
-uint64_t gli_rma_atomic(gli_rma_verb verb, void *at,
-                        const uint64_t operands[2]) {
-#if ATOMIC_LLONG_LOCK_FREE == 2
-  _Atomic uint64_t *word = at;
-  if (verb == GLI_RMA_ADD) return atomic_fetch_add(word, operands[0]);
-  uint64_t before = operands[0];
-  (void)atomic_compare_exchange_strong(word, &before, operands[1]);
-  return before;
-#else
-  uint64_t *word = at;
-  uint64_t before = *word;
-  if (verb == GLI_RMA_ADD) *word = before + operands[0];
-  if (verb == GLI_RMA_SWAP && before == operands[0]) *word = operands[1];
-  return before;
-#endif
-}
-
 /* ---- answers ------------------------------------------------------------- */
+
+static gloo_status rma_no_room(const gli_link *link, gloo_error *error) {
+  return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
+                  "out of memory for a message to or from rank %" PRIu32,
+                  link->rank);
+}
 
 static gli_transfer *new_answer(gli_link *link, uint32_t number,
                                 gloo_error *error) {
@@ -51,8 +32,7 @@ static gli_transfer *new_answer(gli_link *link, uint32_t number,
   }
   gli_transfer *t = gli_transfer_new(link);
   if (t == NULL) {
-    gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
-             "out of memory for a reply to rank %" PRIu32, link->rank);
+    (void)rma_no_room(link, error);
     return NULL;
   }
   t->unsent = &from->answers;
@@ -102,6 +82,7 @@ static void find_reach(gli_link *link, gli_rma_target *from,
       flags = GLI_RMA_IS_DEVICE;
   }
   if (flags != 0) from->exposed = true;
+  if (flags != 0) gli_rma_stir(link->context->window);
   char why[GLI_WHY_BYTES];
   if (flags == 0 && pair != NULL && pair->ops->route != NULL &&
       pair->ops->route(pair, why) == NULL)
@@ -124,29 +105,72 @@ static gloo_status answer_atomic(gli_link *link, const gli_header *h,
                                  const uint8_t *payload, gloo_error *error) {
   const gloo_window *window = link->context->window;
   uint64_t operands[2] = {gli_get_u64(payload), 0};
-  if (h->op == GLI_RMA_SWAP) operands[1] = gli_get_u64(payload + 8);
+  if (h->length == 16) operands[1] = gli_get_u64(payload + 8);
   gli_transfer *t = new_answer(link, h->slot, error);
   if (t == NULL) return error->status;
-  gli_put_u64(t->rkey, gli_rma_atomic((gli_rma_verb)h->op,
+  gli_put_u64(t->rkey, gli_rma_atomic(h->algorithm, h->dtype,
                                       window->memory + h->count, operands));
   send_answer(t, t->rkey, 8);
   return GLOO_OK;
 }
 
+bool gli_rma_blocks_fit(uint64_t offset, uint64_t bytes, uint64_t stride,
+                        uint64_t blocks, uint64_t size) {
+  if (bytes == 0 || blocks == 0 || !gli_in_bounds(offset, bytes, size))
+    return false;
+  if (blocks == 1) return true;
+  return stride >= bytes && blocks - 1 <= (size - offset - bytes) / stride;
+}
+
+static gloo_status rma_beyond_end(const gli_link *link, const char *what,
+                                  gloo_error *error) {
+  return gli_fail(error, GLOO_ERR_PROTOCOL, (int)link->rank,
+                  "rank %" PRIu32
+                  " requested a %s beyond the end of this rank's part of a "
+                  "window",
+                  link->rank, what);
+}
+
 static gloo_status answer_get(gli_link *link, const gli_header *h,
-                              uint64_t bytes, gloo_error *error) {
+                              const uint8_t *payload, gloo_error *error) {
   const gloo_window *window = link->context->window;
-  if (!gli_in_bounds(h->count, bytes, window->bytes))
-    return gli_fail(
-        error, GLOO_ERR_PROTOCOL, (int)link->rank,
-        "rank %" PRIu32
-        " requested a read beyond the end of this rank's part of a window",
-        link->rank);
+  uint64_t bytes = gli_get_u64(payload), stride = gli_get_u64(payload + 8);
+  uint64_t blocks = h->root;
+  if (!gli_rma_blocks_fit(h->count, bytes, stride, blocks, window->bytes) ||
+      (blocks > 1 && bytes > GLI_RMA_PACK_MAX / blocks))
+    return rma_beyond_end(link, "read", error);
   gli_transfer *t = new_answer(link, h->slot, error);
   if (t == NULL) return error->status;
   const uint8_t *memory = window->memory + h->count;
-  if (bytes <= GLI_RMA_WORDS) memory = memcpy(t->rkey, memory, (size_t)bytes);
-  send_answer(t, memory, bytes);
+  uint64_t length = bytes * blocks;
+  if (length > GLI_RMA_WORDS && blocks == 1) {
+    send_answer(t, memory, bytes);
+    return GLOO_OK;
+  }
+  uint8_t *packed = t->rkey;
+  if (length > GLI_RMA_WORDS) {
+    if (!gli_rma_allocate(t, length)) {
+      gli_wire_finish(t);
+      return rma_no_room(link, error);
+    }
+    packed = t->note;
+  }
+  gli_rma_copy_blocks(packed, bytes, memory, stride, bytes, blocks);
+  send_answer(t, packed, length);
+  return GLOO_OK;
+}
+
+/* Stores the blocks of a message, whose length was checked. */
+static gloo_status take_blocks(const gli_link *link, const gli_header *h,
+                               const uint8_t *payload, gloo_error *error) {
+  const gloo_window *window = link->context->window;
+  uint64_t bytes = gli_get_u64(payload), stride = gli_get_u64(payload + 8);
+  uint64_t all = h->length - GLI_RMA_BLOCKS_HEAD;
+  if (bytes == 0 || all % bytes != 0 ||
+      !gli_rma_blocks_fit(h->count, bytes, stride, all / bytes, window->bytes))
+    return rma_beyond_end(link, "write", error);
+  gli_rma_copy_blocks(window->memory + h->count, stride,
+                      payload + GLI_RMA_BLOCKS_HEAD, bytes, bytes, all / bytes);
   return GLOO_OK;
 }
 
@@ -158,11 +182,15 @@ static bool has_length_of_its_verb(const gli_header *h) {
   switch ((gli_rma_verb)h->op) {
     case GLI_RMA_PUT:
       return h->length > 0;
+    case GLI_RMA_PUT_BLOCKS:
+      return h->length > GLI_RMA_BLOCKS_HEAD &&
+             h->length <= GLI_RMA_BLOCKS_HEAD + GLI_RMA_PACK_MAX;
     case GLI_RMA_GET:
-    case GLI_RMA_ADD:
-      return h->length == 8;
-    case GLI_RMA_SWAP:
       return h->length == 16;
+    case GLI_RMA_ATOMIC:
+      return h->length == (h->algorithm == GLI_RMA_COMPARE_SWAP ? 16 : 8);
+    case GLI_RMA_SIGNAL:
+      return h->length == 8;
     case GLI_RMA_FLUSH:
       return h->length == 4;
     case GLI_RMA_REACH:
@@ -173,13 +201,20 @@ static bool has_length_of_its_verb(const gli_header *h) {
   return false;
 }
 
-/* Checks the range of a request, which PUT and atomic operations have in the
- * header. */
+static bool rma_has_change(const gli_header *h) {
+  if (h->op == GLI_RMA_SIGNAL)
+    return h->dtype == 8 && (h->algorithm == GLOO_ATOMIC_ADD ||
+                             h->algorithm == GLOO_ATOMIC_SWAP);
+  return (h->dtype == 4 || h->dtype == 8) && h->algorithm < GLI_RMA_CHANGES;
+}
+
+/* Checks what PUT, ATOMIC and SIGNAL have in the header. */
 static bool rma_is_within(const gloo_window *window, const gli_header *h) {
   if (h->op == GLI_RMA_PUT)
     return gli_in_bounds(h->count, h->length, window->bytes);
-  if (h->op == GLI_RMA_ADD || h->op == GLI_RMA_SWAP)
-    return h->count % 8 == 0 && gli_in_bounds(h->count, 8, window->bytes);
+  if (h->op == GLI_RMA_ATOMIC || h->op == GLI_RMA_SIGNAL)
+    return rma_has_change(h) && h->count % h->dtype == 0 &&
+           gli_in_bounds(h->count, h->dtype, window->bytes);
   return true;
 }
 
@@ -207,55 +242,96 @@ gloo_status gli_rma_arrives(gli_link *link, const gli_header *h, gli_sink *sink,
   if (h->op == GLI_RMA_REACH)
     return answer_reach(link, &window->targets[link->local], h->slot, error);
   gli_transfer *t = gli_transfer_new(link);
-  if (t == NULL)
-    return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
-                    "out of memory for a message from rank %" PRIu32,
-                    link->rank);
+  if (t == NULL) return rma_no_room(link, error);
+  uint8_t *place = t->rkey;
+  if (h->op == GLI_RMA_PUT && h->length > GLI_RMA_WORDS)
+    place = window->memory + h->count;
+  if (h->op == GLI_RMA_PUT_BLOCKS) {
+    if (!gli_rma_allocate(t, h->length)) {
+      gli_transfer_free(t);
+      return rma_no_room(link, error);
+    }
+    place = t->note;
+  }
   t->window = window;
   t->request.header = *h;
   gli_transfer_list_add(&link->arriving, t);
-  bool there = h->op == GLI_RMA_PUT && h->length > GLI_RMA_WORDS;
-  *sink = (gli_sink){.dst = there ? window->memory + h->count : t->rkey,
-                     .token = t};
+  *sink = (gli_sink){.dst = place, .token = t};
   return GLOO_OK;
 }
 
-static gloo_status came_for_owner(gli_link *link, const gli_header *h,
-                                  const uint8_t *payload, gloo_error *error) {
+static gloo_status came_for_owner(gli_transfer *t, gloo_error *error) {
+  gli_link *link = t->link;
+  const gli_header *h = &t->request.header;
   const gloo_window *window = link->context->window;
   gli_rma_target *from = &window->targets[link->local];
+  gloo_status status = GLOO_OK;
   switch ((gli_rma_verb)h->op) {
     case GLI_RMA_PUT:
       if (h->length <= GLI_RMA_WORDS)
-        memcpy(window->memory + h->count, payload, (size_t)h->length);
-      from->came[h->root % 2]++;
-      return answer_flush(link, from, error);
+        memcpy(window->memory + h->count, t->rkey, (size_t)h->length);
+      break;
+    case GLI_RMA_PUT_BLOCKS:
+      status = take_blocks(link, h, t->note, error);
+      break;
+    case GLI_RMA_SIGNAL: {
+      uint64_t operands[2] = {gli_get_u64(t->rkey), 0};
+      (void)gli_rma_atomic(h->algorithm, h->dtype, window->memory + h->count,
+                           operands);
+      break;
+    }
     case GLI_RMA_GET:
-      return answer_get(link, h, gli_get_u64(payload), error);
-    case GLI_RMA_ADD:
-    case GLI_RMA_SWAP:
-      return answer_atomic(link, h, payload, error);
+      return answer_get(link, h, t->rkey, error);
+    case GLI_RMA_ATOMIC:
+      return answer_atomic(link, h, t->rkey, error);
     case GLI_RMA_FLUSH:
       from->owes_flush = true;
       from->owed_number = h->slot;
       from->owed_epoch = h->root;
-      from->owed_puts = gli_get_u32(payload);
+      from->owed_puts = gli_get_u32(t->rkey);
       return answer_flush(link, from, error);
     case GLI_RMA_REACH:
     case GLI_RMA_REPLY:
-      break;
+      return GLOO_OK;
   }
-  return GLOO_OK;
+  if (status != GLOO_OK) return status;
+  from->came[h->root % 2]++;
+  return answer_flush(link, from, error);
+}
+
+/* Returns an arriving message with that verb and number; NULL if none. */
+static gli_transfer *find_arriving(const gli_link *link, gli_rma_verb verb,
+                                   uint32_t number, bool held) {
+  gli_transfer *t = link->arriving.first;
+  while (t != NULL && (t->window == NULL || t->request.header.op != verb ||
+                       t->request.header.slot != number || t->held != held))
+    t = t->next;
+  return t;
 }
 
 gloo_status gli_rma_arrived(gli_transfer *t, gloo_error *error) {
   gli_link *link = t->link;
+  gloo_window *window = link->context->window;
+  const uint8_t verb = t->request.header.op;
+  const uint32_t number = t->request.header.slot;
+  if (verb == GLI_RMA_SIGNAL && !t->held &&
+      find_arriving(link, GLI_RMA_PUT, number, false) != NULL) {
+    if (find_arriving(link, GLI_RMA_SIGNAL, number, true) != NULL)
+      return gli_fail(error, GLOO_ERR_PROTOCOL, (int)link->rank,
+                      "rank %" PRIu32 " sent two signals behind one put",
+                      link->rank);
+    t->held = true;
+    return GLOO_OK;
+  }
   gli_transfer_list_remove(&link->arriving, t);
-  gloo_status status =
-      t->request.header.op == GLI_RMA_REPLY
-          ? gli_rma_took_answer(t, error)
-          : came_for_owner(link, &t->request.header, t->rkey, error);
+  gloo_status status = verb == GLI_RMA_REPLY ? gli_rma_took_answer(t, error)
+                                             : came_for_owner(t, error);
   gli_transfer_free(t);
+  t = verb == GLI_RMA_PUT && status == GLOO_OK
+          ? find_arriving(link, GLI_RMA_SIGNAL, number, true)
+          : NULL;
+  if (t != NULL) return gli_rma_arrived(t, error);
+  gli_rma_look_at_words(window);
   return status;
 }
 
@@ -279,25 +355,35 @@ uint32_t gli_rma_user(const gloo_window *window) {
   return GLI_NO_RANK;
 }
 
-static bool rma_is_exposed(const gloo_window *window) {
+bool gli_rma_is_exposed(const gloo_window *window) {
   for (uint32_t i = 0; i < window->context->size; i++)
     if (window->targets[i].exposed) return true;
   return false;
 }
 
 bool gli_rma_is_shared(const gloo_window *window) {
-  return !rma_is_exposed(window) ||
+  return !gli_rma_is_exposed(window) ||
          gli_region_is_intact(window->memory, (size_t)window->bytes);
+}
+
+void gli_rma_await_copies(gloo_window *window) {
+  /* In a forked child the threads that copy do not exist. */
+  if (window->context->device->fork.child) return;
+  while (atomic_load(&window->copying) > 0) gli_cpu_yield();
 }
 
 /* Ends all waits. In a forked child there are no waiting threads, so their
  * stacks must not be touched. */
 void gli_rma_fail(gloo_window *window) {
   gloo_device *device = window->context->device;
-  gli_rma_wait *waits = device->fork.child ? NULL : window->waits;
+  bool child = device->fork.child;
+  for (gli_rma_wait *w = window->waits; w != NULL && !child; w = w->next)
+    w->over = true;
+  if (!child) gli_rma_stir(window);
   window->waits = NULL;
-  for (gli_rma_wait *w = waits; w != NULL; w = w->next) w->over = true;
+  window->watches = NULL;
+  gli_rma_flush_drop(window);
   device->completed++;
-  if (rma_is_exposed(window) && !device->fork.child)
+  if (gli_rma_is_exposed(window) && !child)
     (void)gli_region_detach(window->memory, (size_t)window->bytes);
 }

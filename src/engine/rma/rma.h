@@ -8,50 +8,76 @@
  *
  *   header.op      count     slot      payload
  *   PUT            offset    number    the bytes
- *   GET            offset    number    8: number of bytes
- *   ADD, SWAP      offset    number    8 or 16: the operands
+ *   PUT_BLOCKS     offset    number    16: length and stride; the blocks
+ *   GET            offset    number    16: length and stride of `root` blocks
+ *   ATOMIC         offset    number    8 or 16: the operands
+ *   SIGNAL         offset    number    8: the operand
  *   FLUSH          -         number    4: number of puts in the epoch
  *   REACH          -         number    -
  *   REPLY          -         number    the answer
  *
  * `operation` of all of them is the key of the owner's part of the window. The
- * origin chooses the numbers.
+ * origin chooses the numbers. `algorithm` of ATOMIC and SIGNAL is the
+ * gli_rma_change, and `dtype` the length of the word.
  *
- * Epochs. `root` of a PUT is the epoch of its origin at that owner, which ends
- * with a FLUSH. The owner answers the FLUSH once the stated number of puts has
- * arrived, because messages of several streams overtake each other. The next
- * FLUSH is sent when the last one has been answered: so an owner sees two
- * epochs at a time, and puts of other threads in the meantime delay no
- * flush. */
+ * Signals. A SIGNAL changes a word once the PUT with the same number is
+ * complete. Its header comes after that of the PUT, because messages with equal
+ * slots stay in order, but its payload may arrive earlier: then it is held.
+ *
+ * Epochs. `root` of PUT, PUT_BLOCKS and SIGNAL is the epoch of its origin at
+ * that owner, which ends with a FLUSH. The owner answers the FLUSH once the
+ * stated number of them has arrived, because messages of several streams
+ * overtake each other. The next FLUSH is sent when the last one has been
+ * answered: so an owner sees two epochs at a time, and puts of other threads in
+ * the meantime delay no flush. */
 #ifndef GLI_ENGINE_RMA_RMA_H
 #define GLI_ENGINE_RMA_RMA_H
+
+#include <stdatomic.h>
 
 #include "engine/state/context.h"
 #include "gloo_c/window.h"
 
 typedef enum gli_rma_verb {
   GLI_RMA_PUT = 1,
+  GLI_RMA_PUT_BLOCKS,
   GLI_RMA_GET,
-  GLI_RMA_ADD,
-  GLI_RMA_SWAP,
+  GLI_RMA_ATOMIC,
+  GLI_RMA_SIGNAL,
   GLI_RMA_FLUSH,
   GLI_RMA_REACH,
   GLI_RMA_REPLY
 } gli_rma_verb;
+
+/* The change of an atomic operation: those of gloo_atomic, and one more. */
+typedef enum gli_rma_change {
+  GLI_RMA_COMPARE_SWAP = GLOO_ATOMIC_SWAP + 1,
+  GLI_RMA_CHANGES
+} gli_rma_change;
 
 /* The maximum number of requests pending from one rank to another; further ones
  * wait until none is pending. An owner has more answers pending if its
  * transport reports sends late. */
 enum { GLI_RMA_UNDER_WAY_MAX = 1024, GLI_RMA_ANSWERS_MAX = 16384 };
 
+/* The length of the blocks that one message holds; longer ones are put and got
+ * one by one. */
+enum { GLI_RMA_PACK_MAX = 16384, GLI_RMA_BLOCKS_HEAD = 16 };
+
 /* A call of the program. */
 typedef struct gli_rma_call {
-  gli_rma_verb verb;
+  gli_rma_verb verb; /* PUT, GET or ATOMIC */
+  uint8_t change;    /* ATOMIC: gloo_atomic or gli_rma_change */
   uint32_t rank;
   uint64_t offset;
-  const void *from; /* PUT; operands of ADD and SWAP */
-  void *to;       /* GET; the old value for ADD and SWAP, NULL if not wanted */
-  uint64_t bytes; /* PUT, GET */
+  const void *from; /* PUT */
+  void *to;         /* GET; ATOMIC: the old value, NULL if not wanted */
+  uint64_t bytes;   /* PUT, GET: of a block; ATOMIC: of the word, 4 or 8 */
+  /* PUT, GET: the number of blocks, and from the start of one to the next, in
+   * the window and in the buffer. */
+  uint64_t blocks, stride, buffer_stride;
+  uint64_t operands[2];              /* ATOMIC */
+  const struct gli_rma_call *signal; /* PUT: ATOMIC to execute behind it */
 } gli_rma_call;
 
 /* A request that the owner must answer, or its device must execute. */
@@ -65,7 +91,7 @@ typedef struct gli_rma_request {
   gli_rma_verb verb;
   bool answered; /* the payload of the answer is arriving */
   void *to;
-  uint64_t bytes;
+  uint64_t bytes, blocks, buffer_stride; /* see gli_rma_call */
 } gli_rma_request;
 
 typedef enum gli_rma_reach {
@@ -122,13 +148,31 @@ typedef struct gli_rma_goal {
   uint64_t begun;
 } gli_rma_goal;
 
-/* A thread that waits for a goal. */
+/* A wait for a goal: of a thread, or part of a flush. */
 typedef struct gli_rma_wait {
   uint32_t rank;
   gli_rma_goal goal;
   bool over;
-  struct gli_rma_wait *next;
+  struct gli_rma_wait *next; /* of threads */
 } gli_rma_wait;
+
+/* A flush that is a request. */
+typedef struct gli_rma_flush {
+  gli_operation *request; /* NULL once it has ended */
+  struct gli_rma_flush *next;
+  uint32_t n, left; /* number of waits, and of pending ones */
+  gli_rma_wait wait[];
+} gli_rma_flush;
+
+/* A thread that waits for a word of this rank's part, until it is `stirred` to
+ * look at it. The thread unlists itself. */
+typedef struct gli_rma_watch {
+  const void *word;
+  gloo_compare compare;
+  uint64_t value, found;
+  bool stirred;
+  struct gli_rma_watch *next;
+} gli_rma_watch;
 
 struct gloo_window {
   gloo_context *context; /* the group */
@@ -137,15 +181,47 @@ struct gloo_window {
   void *ours; /* memory to be freed with it, or NULL */
   gli_rma_target *targets;
   gli_rma_wait *waits;
+  gli_rma_flush *flushes;
+  gli_rma_watch *watches;
   gli_rma_request *spare;
-  bool closing; /* no call may use it any more */
+  bool closing;     /* no call may use it any more */
+  uint32_t callers; /* number of threads in a call: it is not freed */
+  /* Number of threads that copy without the lock: pairs stay open. */
+  atomic_uint copying;
 };
 
 /* ---- the origin (origin.c) ----------------------------------------------- */
 
-/* Begins a call whose arguments are within bounds. */
+/* Begins a call whose arguments are within bounds; several blocks are at most
+ * as long as one message can be. */
 gloo_status gli_rma_begin(gloo_window *window, const gli_rma_call *call,
                           gloo_error *error);
+/* Returns the address of a PUT or GET that is a copy; NULL if it is not. */
+uint8_t *gli_rma_place(gloo_window *window, const gli_rma_call *call);
+void gli_rma_copy_blocks(void *to, uint64_t to_stride, const void *from,
+                         uint64_t from_stride, uint64_t bytes, uint64_t blocks);
+/* Copies the blocks of a PUT or GET. Needs no lock. */
+void gli_rma_copy(const gli_rma_call *call, uint8_t *place);
+gloo_status gli_rma_answered(gli_link *link, const gli_header *header,
+                             gli_sink *sink, gloo_error *error);
+gloo_status gli_rma_took_answer(gli_transfer *t, gloo_error *error);
+/* Takes a work that the transport has completed. */
+gloo_status gli_rma_device_done(gli_rma_work *work, gloo_error *error);
+/* Returns true if requests to a rank that has left are pending, or a thread
+ * waits for a word that it might have changed. */
+bool gli_rma_needs(const gli_link *link);
+/* Returns a new message to the owner; NULL if out of memory. */
+gli_transfer *gli_rma_new_message(gli_link *link, gli_rma_verb verb,
+                                  uint64_t offset);
+/* Sends a request that the owner answers; the payload is in `rkey`. `call` may
+ * be NULL. */
+gloo_status gli_rma_ask(gli_link *link, gli_transfer *t, uint64_t bytes,
+                        const gli_rma_call *call, gloo_error *error);
+/* Gives a transfer memory that is freed with it; false if out of memory. */
+bool gli_rma_allocate(gli_transfer *t, uint64_t bytes);
+
+/* ---- flushes (flush.c) --------------------------------------------------- */
+
 /* Returns the goal of all calls to that rank so far. */
 gli_rma_goal gli_rma_goal_now(const gloo_window *window, uint32_t rank);
 bool gli_rma_reached(const gloo_window *window, uint32_t rank,
@@ -156,16 +232,43 @@ gloo_status gli_rma_pursue(gloo_window *window, uint32_t rank,
 /* Returns true if only a report of the transport is missing, which no message
  * will announce. */
 bool gli_rma_waits_untold(const gloo_window *window, uint32_t rank);
-gloo_status gli_rma_answered(gli_link *link, const gli_header *header,
-                             gli_sink *sink, gloo_error *error);
-gloo_status gli_rma_took_answer(gli_transfer *t, gloo_error *error);
-/* Takes a work that the transport has completed. */
-gloo_status gli_rma_device_done(gli_rma_work *work, gloo_error *error);
-/* Returns true if requests to a rank that has left are pending. */
-bool gli_rma_needs(const gli_link *link);
+/* Ends the waits for a rank that are complete, and continues others. */
+gloo_status gli_rma_look(gloo_window *window, uint32_t rank, gloo_error *error);
+/* Does that for all windows of a device and all ranks, after sends were
+ * reported. */
+void gli_rma_look_around(gloo_device *device);
+/* Begins a flush of `rank`, or of all (GLI_NO_RANK), whose request is not set.
+ * *flush is NULL if all is complete. */
+gloo_status gli_rma_flush_begin(gloo_window *window, uint32_t rank,
+                                gli_rma_flush **flush, gloo_error *error);
+/* Ends the request of a flush without failing the context. */
+void gli_rma_flush_cancel(gli_operation *request);
+/* Ends the requests of a window that is closed or has failed. */
+void gli_rma_flush_drop(gloo_window *window);
+/* Fill in the error for a rank that did not answer in time: to a thread, or to
+ * a request. */
+gloo_status gli_rma_fail_late(const gloo_window *window, uint32_t rank,
+                              gloo_error *error);
+void gli_rma_flush_fail_late(const gli_operation *request, gloo_error *error);
+
+/* ---- words (atomic.c) ---------------------------------------------------- */
+
+/* Executes an atomic operation on a word of 4 or 8 bytes, in memory that
+ * several processes may access. Returns the old value. */
+uint64_t gli_rma_atomic(unsigned change, uint64_t bytes, void *at,
+                        const uint64_t operands[2]);
+bool gli_rma_atomics_are_shared(void);
+/* Returns true if the word compares as wanted, and sets `found`. */
+bool gli_rma_watch_ends(gli_rma_watch *watch);
+/* Stirs the threads whose words have changed as wanted, or all. */
+void gli_rma_look_at_words(gloo_window *window);
+void gli_rma_stir(gloo_window *window);
 
 /* ---- the owner (owner.c) ------------------------------------------------- */
 
+/* Returns true if the blocks lie within `size` bytes and do not overlap. */
+bool gli_rma_blocks_fit(uint64_t offset, uint64_t bytes, uint64_t stride,
+                        uint64_t blocks, uint64_t size);
 /* Takes the header of a message for a window, and returns the place of its
  * payload. */
 gloo_status gli_rma_arrives(gli_link *link, const gli_header *header,
@@ -175,15 +278,15 @@ gloo_status gli_rma_arrived(gli_transfer *t, gloo_error *error);
 /* Returns a rank with pending messages that use the window's memory, in either
  * direction; GLI_NO_RANK if none. */
 uint32_t gli_rma_user(const gloo_window *window);
+/* Returns true if another rank can access the memory directly. */
+bool gli_rma_is_exposed(const gloo_window *window);
 /* Returns true if the memory is still what other ranks see. */
 bool gli_rma_is_shared(const gloo_window *window);
+/* Waits for the threads that copy without the lock, in a window whose context
+ * has failed. */
+void gli_rma_await_copies(gloo_window *window);
 /* Ends all access of other ranks to the memory of a window whose context has
  * failed. */
 void gli_rma_fail(gloo_window *window);
-
-/* Executes an atomic operation, on memory that several processes may access. */
-uint64_t gli_rma_atomic(gli_rma_verb verb, void *at,
-                        const uint64_t operands[2]);
-bool gli_rma_atomics_are_shared(void);
 
 #endif

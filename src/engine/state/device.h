@@ -83,8 +83,8 @@ struct gloo_device {
   atomic_bool oversubscribed; /* needs no lock */
   gli_waiting wait;
   gloo_context *contexts;
-  /* Set if pending_links, staged, self_queue or deferred may have entries,
-   * which polls handle. */
+  /* Set if pending_links, staged, self_queue or deferred may have entries, or
+   * flushes may continue, which polls handle. */
   bool leftovers;
   bool suspects; /* a context has lost a connection, and waits for the cause */
   bool asked;    /* a link has an unanswered question (PROBE) */
@@ -106,6 +106,7 @@ struct gloo_device {
   size_t outstanding;      /* number of operations posted or running */
   uint64_t timers_ns;      /* no timer is due before this (deadline.h) */
   uint32_t windows;  /* windows, which other ranks may use at any time: poll */
+  uint32_t flushes;  /* pending flushes of windows that are requests */
   uint32_t attended; /* attended contexts, which need polling as well */
   uint32_t owners;   /* contexts that own the device; it ends with the last */
   unsigned unpolled; /* number of times without a poll since the last one */

@@ -34,6 +34,7 @@ typedef struct gli_transfer {
   bool answer;   /* counted in link->answers */
   bool errand;   /* counted in device->owed */
   bool exposed;  /* sent as an rkey: completes when the peer sends READ_DONE */
+  bool held;     /* a signal (engine/rma) whose put is still arriving */
   uint8_t form;  /* gli_form of an arriving message */
   /* Holds the rkey of a message, or an RMA request or short reply
    * (engine/rma). */
@@ -42,8 +43,8 @@ typedef struct gli_transfer {
                                  NULL */
   uint32_t *unsent; /* RMA: counter of unsent transfers, decremented once this
                        one is sent; else NULL */
-  uint8_t *note; /* payload of a control message, released with free(); not set
-                    in others */
+  uint8_t *note;    /* payload of an errand, or memory for it, released with
+                    free(); not set in others */
   struct gli_transfer *prev, *next;
   /* Blocked: the next message of the same run and peer. `keyed` is the entry of
    * a blocked point-to-point message in context->blocked. */

@@ -184,7 +184,8 @@ enum {
   GLI_ODD_ORPHANED = 8, /* its context is destroyed */
   GLI_ODD_TELLING = 16, /* its function runs (state/callback.h); without a
                            context it may stay set after the return */
-  GLI_ODD_ENDING = 32   /* it is being destroyed */
+  GLI_ODD_ENDING = 32,  /* it is being destroyed */
+  GLI_ODD_FLUSH = 64    /* it is a flush of a window (engine/rma) */
 };
 
 /* Entry of a waiting thread in the list of a request. The thread owns the entry

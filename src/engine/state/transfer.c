@@ -45,7 +45,7 @@ gli_transfer *gli_transfer_new(gli_link *link) {
   t->operation = NULL;
   t->early = NULL;
   t->step = t->peer = 0;
-  t->answer = t->errand = t->exposed = false;
+  t->answer = t->errand = t->exposed = t->held = false;
   t->form = GLI_FORM_BYTES;
   t->window = NULL;
   t->unsent = NULL;

@@ -11,7 +11,11 @@
 void gli_wire_finish(gli_transfer *t) {
   gli_operation *op = t->operation;
   if (op == NULL) {
-    if (t->unsent != NULL) (*t->unsent)--;
+    if (t->unsent != NULL) {
+      gloo_device *device = t->link->context->device;
+      (*t->unsent)--;
+      if (device->flushes > 0) device->leftovers = true;
+    }
     gli_transfer_free(t);
     return;
   }

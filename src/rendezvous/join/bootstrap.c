@@ -24,7 +24,7 @@
  * usable cores, transport (16 bytes, zero-padded), tuning, agreement, mask of
  * cores and address, and a tag if the rank has a secret. */
 enum {
-  RECORD_VERSION = 10,
+  RECORD_VERSION = 11,
   RECORD_TRANSPORT_BYTES = 16,
   RECORD_MASK = 4 + 8 + 8 + 8 + 4 + RECORD_TRANSPORT_BYTES + 8 + 4,
   RECORD_HEAD_BYTES = RECORD_MASK + GLI_CPU_MASK_BYTES,
