@@ -191,6 +191,35 @@ static void race(rank_env *env) {
   }
 }
 
+/* Ranks flip their own bit of two words as fast as they can, an odd number of
+ * times. */
+static void flip(rank_env *env) {
+  int turns = windows_are_mapped() ? 100001 : 1001;
+  gloo_window *window = windows_new(env, NULL, 16);
+  if (!window) return;
+  find_memory(env, window, 0);
+  for (int i = 0; i < turns && !env->failure[0]; i++) {
+    RANK_OK(env, gloo_window_fetch_op(window, 0, 0, GLOO_ATOMIC_XOR,
+                                      UINT64_C(1) << env->rank, NULL, NULL));
+    RANK_OK(env, gloo_window_fetch_op32(window, 0, 8, GLOO_ATOMIC_XOR,
+                                        UINT32_C(1) << env->rank, NULL, NULL));
+  }
+  RANK_OK(env, gloo_window_fence(window, NULL));
+  const uint32_t *words = gloo_window_memory(window);
+  uint32_t all = (UINT32_C(1) << env->size) - 1;
+  uint64_t word;
+  memcpy(&word, words, sizeof word);
+  if (env->rank == 0) RANK_CHECK(env, word == all && words[2] == all);
+  RANK_CHECK(env, words[3] == 0);
+  RANK_OK(env, gloo_window_destroy(window, NULL));
+}
+
+static void no_flip_is_lost(void **state) {
+  (void)state;
+  windows_run(2, flip);
+  windows_run(4, flip);
+}
+
 static void no_change_is_lost(void **state) {
   (void)state;
   for (int size = 1; size <= 4; size++) windows_run(size, race);
@@ -566,6 +595,7 @@ int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(words_change_as_an_oracle_says),
       cmocka_unit_test(no_change_is_lost),
+      cmocka_unit_test(no_flip_is_lost),
       cmocka_unit_test(blocks_are_put_and_got),
       cmocka_unit_test(bad_arguments_are_refused),
       cmocka_unit_test(long_copies_arrive_whole),

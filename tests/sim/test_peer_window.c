@@ -379,6 +379,36 @@ static void answers_are_bounded(void **state) {
   scene_end(&s);
 }
 
+/* Blocks are copied for the answer, so one request may not want many. */
+static void blocks_of_an_answer_are_bounded(void **state) {
+  (void)state;
+  enum { BLOCK = GLI_RMA_PACK_MAX / 4, ROOM = 5 * BLOCK };
+  window_scene s;
+  gloo_error error;
+  uint8_t wanted[16], *memory = calloc(1, ROOM);
+  assert_non_null(memory);
+  memset(&s, 0, sizeof s);
+  peer_set_up(&s.two, 0, -1);
+  assert_int_equal(
+      gli_window_open(s.two.context, memory, ROOM, NULL, &s.window, NULL),
+      GLOO_OK);
+  gli_put_u64(wanted, BLOCK);
+  gli_put_u64(wanted + 8, BLOCK);
+  gli_header h = rma(&s, GLI_RMA_GET, 0, 16);
+  h.root = 4;
+  peer_post(&s.two, &h, wanted);
+  peer_run_both(&s.two);
+  assert_int_equal(s.two.last[GLI_MESSAGE_RMA].length, GLI_RMA_PACK_MAX);
+  h.root = 5;
+  peer_post(&s.two, &h, wanted);
+  peer_run_engine(&s.two);
+  assert_int_equal(gloo_context_error(s.two.context, &error),
+                   GLOO_ERR_PROTOCOL);
+  assert_int_equal(error.rank, 1);
+  scene_end(&s);
+  free(memory);
+}
+
 /* A pending window operation fails, and the error names the peer that left. */
 static void one_who_leaves_is_named(void **state) {
   (void)state;
@@ -397,6 +427,63 @@ static void one_who_leaves_is_named(void **state) {
   scene_end(&s);
 }
 
+/* The rank may be the one whose signal a thread waits for. */
+static void one_who_leaves_ends_a_wait(void **state) {
+  (void)state;
+  window_scene s;
+  gloo_error error;
+  scene_begin(&s);
+  rma_say(&s, GLI_RMA_SIGNAL, 56, (const uint8_t[8]){1}, 8);
+  gli_rma_watch watch = {.word = &s.memory[8], .compare = GLOO_COMPARE_EQ};
+  s.window->watches = &watch;
+  gli_header h = {0};
+  peer_say(&s.two, GLI_MESSAGE_BYE, &h, 0);
+  peer_run_engine(&s.two);
+  assert_int_equal(gloo_context_error(s.two.context, &error), GLOO_ERR_PEER);
+  assert_int_equal(error.rank, 1);
+  s.window->watches = NULL;
+  scene_end(&s);
+}
+
+/* The transport may report that a put was sent after its flush was answered:
+ * the request ends with the report. */
+static void a_flush_ends_with_the_last_report(void **state) {
+  (void)state;
+  window_scene s;
+  static const uint8_t data[24];
+  memset(&s, 0, sizeof s);
+  peer_set_up(&s.two, 100, -1);
+  assert_int_equal(
+      gli_window_open(s.two.context, &s.memory[1], PART, NULL, &s.window, NULL),
+      GLOO_OK);
+  gli_window_learn(s.window, 1, THEIR_KEY, THEIR_PART);
+  s.window->targets[1].reach = GLI_RMA_MESSAGES;
+  for (int round = 0; round < 200; round++) {
+    gloo_request *request;
+    bool answered = false;
+    assert_int_equal(gloo_window_put(s.window, 1, 0, data, sizeof data, NULL),
+                     GLOO_OK);
+    assert_int_equal(gloo_window_flush_start(s.window, 1, &request, NULL),
+                     GLOO_OK);
+    do {
+      gli_device_progress(s.two.device);
+      sim_transport.poll(s.two.peer);
+      const gli_header *last = &s.two.last[GLI_MESSAGE_RMA];
+      if (answered || last->op != GLI_RMA_FLUSH) continue;
+      gli_header h = rma(&s, GLI_RMA_REPLY, 0, 0);
+      h.operation = THEIR_KEY;
+      h.slot = last->slot;
+      peer_post(&s.two, &h, NULL);
+      answered = true;
+      s.two.last[GLI_MESSAGE_RMA].op = 0;
+    } while (sim_step(s.two.world));
+    assert_true(answered);
+    assert_int_equal(gloo_request_test(request, NULL), GLOO_OK);
+    gloo_request_destroy(request);
+  }
+  scene_end(&s);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(what_is_asked_is_answered),
@@ -408,7 +495,10 @@ int main(void) {
       cmocka_unit_test(no_window_takes_nothing),
       cmocka_unit_test(wrong_answers_are_cut_off),
       cmocka_unit_test(answers_are_bounded),
+      cmocka_unit_test(blocks_of_an_answer_are_bounded),
       cmocka_unit_test(one_who_leaves_is_named),
+      cmocka_unit_test(one_who_leaves_ends_a_wait),
+      cmocka_unit_test(a_flush_ends_with_the_last_report),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

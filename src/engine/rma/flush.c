@@ -146,6 +146,7 @@ static void window_look_around(gloo_context *context) {
 
 void gli_rma_look_around(gloo_device *device) {
   for (gloo_context *c = device->contexts; c != NULL; c = c->next) {
+    window_look_around(c);
     for (gloo_context *g = c->family->groups; g != NULL; g = g->next)
       window_look_around(g);
   }
