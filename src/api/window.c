@@ -113,7 +113,10 @@ static gloo_status window_flush_start(const char *function, gloo_window *window,
   gloo_status status =
       gloo_sendrecv_init(group, NULL, 0, GLOO_NO_RANK, NULL, 0, GLOO_NO_RANK,
                          GLOO_UINT8, NULL, &made, error);
-  if (status != GLOO_OK) return status;
+  if (status != GLOO_OK) {
+    (void)gli_context_fail(group, error);
+    return status;
+  }
   status = gli_window_flush(function, window, rank, made, error);
   if (status == GLOO_OK)
     *request = made;
