@@ -125,6 +125,22 @@ GLOO_API gloo_status gloo_memory_register(void *memory, size_t bytes,
  * Cost: unlocking its pages, once for each device. */
 GLOO_API gloo_status gloo_memory_deregister(void *memory, gloo_error *error);
 
+/* ---- GPU memory ---------------------------------------------------------- */
+
+/* Gets the number of the GPU that has the byte at `memory`. Calls access all
+ * other memory with the processor, so a binding checks that the library knows
+ * the memory that its program says is on a GPU.
+ *
+ * Shape: any address. *gpu is -1 for host memory, also pinned, and for all
+ * memory if the library does not use the GPU (GLOO_CUDA=0, GLOO_HIP=0, a build
+ * without them, a driver that is not loaded) or the process has not made a
+ * device or context.
+ * Errors: GLOO_ERR_INVALID if `gpu` is NULL. GLOO_ERR_IO, GLOO_ERR_NO_MEMORY:
+ * the driver fails, and the host cannot read the byte.
+ * Threads: any. Ownership: the memory stays the caller's. */
+GLOO_API gloo_status gloo_memory_locate(const void *memory, int *gpu,
+                                        gloo_error *error);
+
 #ifdef __cplusplus
 }
 #endif

@@ -4,6 +4,7 @@
 
 #include "api/call_read.h"
 #include "core/error.h"
+#include "gloo_c/memory.h"
 #include "memory/gpu.h"
 #include "plan/lists.h"
 
@@ -121,4 +122,17 @@ gloo_status gli_places_read(const gli_arguments *a, const gloo_options *o,
   call->params.staged = staged_flags(call, in.staged, out.staged);
   call->stream = o->stream;
   return GLOO_OK;
+}
+
+gloo_status gloo_memory_locate(const void *memory, int *gpu,
+                               gloo_error *error) {
+  gli_gpu_place place = {.kind = GLI_MEMORY_HOST};
+  gloo_status status = GLOO_OK;
+  if (gpu == NULL)
+    return gli_fail(error, GLOO_ERR_INVALID, -1,
+                    "gloo_memory_locate: `gpu` must not be NULL");
+  if (gli_gpu_is_watched()) status = gli_gpu_find(memory, &place, error);
+  if (status == GLOO_OK)
+    *gpu = gli_gpu_copies(place.kind, NULL) ? place.device : -1;
+  return status;
 }

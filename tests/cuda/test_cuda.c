@@ -8,6 +8,7 @@
 
 #include "cuda/gpu.h"
 #include "cuda/sum.h"
+#include "gloo_c/memory.h"
 #include "memory/gpu_api.h"
 #include "ranks/ranks.h"
 
@@ -388,6 +389,35 @@ static void current_device_is_kept(void **state) {
   ranks_run(RANKS, &o, add_elsewhere);
 }
 
+/* Only memory that calls access through copies belongs to a GPU. */
+static void memory_is_located(void **state) {
+  enum { BYTES = 10000 };
+  (void)state;
+  need_gpus();
+  int last = gpu_devices() - 1;
+  gloo_error error;
+  for (int kind = 0; kind < GPU_KINDS; kind++) {
+    uint8_t *memory = gpu_alloc(last, (gpu_kind)kind, BYTES);
+    int gpu = -2;
+    assert_int_equal(gloo_memory_locate(memory + BYTES - 1, &gpu, &error),
+                     GLOO_OK);
+    assert_int_equal(gpu,
+                     kind == GPU_MANAGED || kind == GPU_DEVICE ? last : -1);
+    gpu_free(last, (gpu_kind)kind, memory);
+  }
+  assert_int_equal(gloo_memory_locate(&last, NULL, &error), GLOO_ERR_INVALID);
+  assert_non_null(strstr(error.message, "`gpu` must not be NULL"));
+  if (standin_break == NULL) return;
+  int gpu = -2;
+  void *memory = gpu_alloc(last, GPU_DEVICE, BYTES);
+  standin_break(GLI_GPU_OUT_OF_MEMORY);
+  gloo_status status = gloo_memory_locate(memory, &gpu, &error);
+  standin_break(GLI_GPU_SUCCESS);
+  gpu_free(last, GPU_DEVICE, memory);
+  assert_int_equal(status, GLOO_ERR_NO_MEMORY);
+  assert_int_equal(gpu, -2);
+}
+
 static void what_is_found_is_described(void **state) {
   (void)state;
   need_gpus();
@@ -431,6 +461,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(what_is_found_is_described),
       cmocka_unit_test(each_call_may_fail),
       cmocka_unit_test(later_jobs_go_well),
+      cmocka_unit_test(memory_is_located),
       cmocka_unit_test(buffers_are_on_several_devices),
       cmocka_unit_test(buffers_are_of_one_device),
       cmocka_unit_test(current_device_is_kept),
