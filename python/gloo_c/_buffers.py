@@ -6,11 +6,13 @@ the object that must stay alive as long as an operation uses the memory."""
 from __future__ import annotations
 
 import operator
+import sys
 from typing import Any, Callable, Iterable, NamedTuple, Sequence, Tuple
 
 from ._binding import ffi, lib
 from ._convert import integer, integers, wrong
 from ._errors import text
+from ._gpu import GPUS, HOST, check_known, check_stream, exchanged, no_access
 
 Memory = Tuple[Any, int, int, Any]
 Reader = Callable[[Any, bool], Memory]
@@ -82,9 +84,9 @@ def _scattered(thing: Any) -> ValueError:
 
 
 def _no_array(thing: Any) -> TypeError:
-    return TypeError(f"cannot use {_kind(thing)} {thing!r:.40}: expected an array (numpy, torch CPU tensor, "
-                     "buffer such as array.array or bytearray, DLPack); convert numbers with "
-                     "numpy.array(numbers, dtype=\"float32\")")
+    return TypeError(f"cannot use {_kind(thing)} {thing!r:.40}: expected an array (numpy, torch tensor, "
+                     "buffer such as array.array or bytearray, DLPack, __cuda_array_interface__); convert "
+                     "numbers with numpy.array(numbers, dtype=\"float32\")")
 
 
 def _no_dtype(thing: Any, name: str) -> TypeError:
@@ -178,18 +180,21 @@ def _torch(tensor: Any, writable: bool) -> Memory:
         if name not in DTYPES:
             raise _no_dtype(tensor, name)
         dtype = _torch_dtypes[tensor.dtype] = DTYPES[name]
-    if tensor.device.type != "cpu":
-        raise TypeError(f"this tensor is on {tensor.device}; the library reads only CPU "
-                        "memory")
+    if tensor.device.type not in ("cpu", "cuda"):
+        raise TypeError(f"this tensor is on {tensor.device}, whose memory the library cannot access; pass "
+                        "tensor.cpu()")
     if str(tensor.layout) != "torch.strided" or not tensor.is_contiguous():
         raise _scattered(tensor)
     if tensor.is_conj() or tensor.is_neg():
         raise ValueError("this tensor is a lazy view; resolve it first "
                          "(resolve_conj, resolve_neg)")
+    if tensor.device.type == "cuda":  # also ROCm
+        with sys.modules["torch"].cuda.device(tensor.device):  # its __dlpack__ refuses other devices
+            return _dlpack(tensor.detach(), writable)
     return ffi.cast(_VOID, tensor.data_ptr()), tensor.numel(), dtype, tensor
 
 
-# ---- __array_interface__ and DLPack ------------------------------------------------------------
+# ---- array interfaces and DLPack ---------------------------------------------------------------
 
 def _dense(shape: Sequence[int], strides: Sequence[int] | None, unit: int) -> bool:
     """Returns true if an array is contiguous in C order. Strides are in units of `unit`."""
@@ -213,7 +218,22 @@ def _product(shape: Iterable[int]) -> int:
 
 
 def _array_interface(thing: Any, writable: bool) -> Memory:
-    told = thing.__array_interface__
+    return _interface(thing, thing.__array_interface__, writable)
+
+
+def _cuda_array_interface(thing: Any, writable: bool) -> Memory:
+    told = thing.__cuda_array_interface__
+    if told.get("mask") is not None:
+        raise TypeError("a masked array cannot be used; pass its data")
+    if not isinstance(told.get("data"), tuple):
+        raise TypeError(f"the __cuda_array_interface__ of this {_kind(thing)} has no address")
+    check_stream(_kind(thing), told.get("stream"))
+    found = _interface(thing, told, writable)
+    check_known(_kind(thing), found[0], found[1])
+    return found
+
+
+def _interface(thing: Any, told: Any, writable: bool) -> Memory:
     order, kind, each = told["typestr"][:1], told["typestr"][1:2], int(told["typestr"][2:])
     family = {"b": "bool", "i": "int", "u": "uint", "f": "float", "c": "complex"}.get(kind, "?")
     dtype = DTYPES.get(family if family == "bool" else f"{family}{8 * each}")
@@ -270,15 +290,15 @@ def _dl_types() -> Any:
 
 
 def _dlpack(thing: Any, writable: bool) -> Memory:
-    device = thing.__dlpack_device__()
-    if device[0] not in (1, 3, 11):  # CPU memory, including memory that a GPU can access
-        raise TypeError(f"this {_kind(thing)} is not in CPU memory; copy it there "
-                        "first")
+    device = operator.index(thing.__dlpack_device__()[0])
+    if device not in HOST and device not in GPUS:
+        raise no_access(_kind(thing), device)
     Tensor, Versioned, pointer, valid = _dl_types()
+    stream = exchanged(device)
     try:
-        capsule = thing.__dlpack__(max_version=(1, 0))
+        capsule = thing.__dlpack__(max_version=(1, 0), **stream)
     except TypeError:
-        capsule = thing.__dlpack__()
+        capsule = thing.__dlpack__(**stream)
     # The capsule is not consumed: when it is destroyed, it releases the memory.
     if valid(capsule, b"dltensor_versioned"):
         managed = Versioned.from_address(pointer(capsule, b"dltensor_versioned"))
@@ -302,8 +322,10 @@ def _dlpack(thing: Any, writable: bool) -> Memory:
     strides = tensor.strides[:tensor.ndim] if tensor.ndim and tensor.strides else None
     if not _dense(shape, strides, 1):
         raise _scattered(thing)
-    address = (tensor.data or 0) + tensor.byte_offset
-    return ffi.cast(_VOID, address), _product(shape), dtype, capsule
+    address, count = ffi.cast(_VOID, (tensor.data or 0) + tensor.byte_offset), _product(shape)
+    if device in GPUS:
+        check_known(_kind(thing), address, count)
+    return address, count, dtype, capsule
 
 
 # ---- lists of numbers --------------------------------------------------------------------------
@@ -423,6 +445,8 @@ def _find_reader(thing: Any) -> Reader:
         return _buffer
     if hasattr(thing, "__dlpack__") and hasattr(thing, "__dlpack_device__"):
         return _dlpack
+    if hasattr(thing, "__cuda_array_interface__"):
+        return _cuda_array_interface
     if hasattr(thing, "__array_interface__"):
         return _array_interface
     raise _no_array(thing)

@@ -11,6 +11,7 @@ from ._binding import ffi, lib
 from ._convert import integer, nanoseconds, string, wrong
 from ._custom import CustomOp
 from ._errors import text
+from ._gpu import calls_in, handle_of
 from ._requests import Request
 
 if TYPE_CHECKING:
@@ -37,6 +38,9 @@ class Options(TypedDict, total=False):
     ordered: combine inputs in rank order, so that the bits of the result do not depend on the
         algorithm.
     factor: factor of this rank's input for op="scaled_sum".
+    stream: CUDA stream whose earlier work on arrays in GPU memory the call follows: a handle, or an
+        object with `__cuda_stream__` or `cuda_stream`; None: the legacy default stream. The result is
+        ready for every stream when the call returns, or its request has completed.
     matched_by_init: match persistent requests in the order of their creation; see gloo_options of
         the C interface."""
 
@@ -45,6 +49,7 @@ class Options(TypedDict, total=False):
     algorithm: str | None
     ordered: bool
     factor: float
+    stream: Any
     matched_by_init: bool
 
 
@@ -95,6 +100,9 @@ def options_of(call: Call) -> tuple[Any, Any]:
             except TypeError:
                 raise wrong("factor", value, "a number") from None
             options.factor = kept[-1]
+        elif name == "stream":
+            if value is not None:
+                options.stream = ffi.cast("void *", handle_of(value))
         elif name == "matched_by_init":
             options.matched_by_init = bool(value)
         else:
@@ -105,6 +113,15 @@ def options_of(call: Call) -> tuple[Any, Any]:
             raise ValueError("this operation was closed")
         options.custom, options.custom_element_bytes = custom._pointer, call.opaque_bytes
     return options, kept
+
+
+def _in_stream(prepare: Any, self: Any, args: Any, kwargs: Any) -> Call:
+    """Prepares a call that names a stream."""
+    if kwargs["stream"] is not None:
+        kwargs["stream"] = handle_of(kwargs["stream"])
+    with calls_in(kwargs["stream"] or 0):
+        made: Call = prepare(self, *args, **kwargs)
+        return made
 
 
 def clear(call: Call, problem: Exception) -> Exception:
@@ -142,19 +159,24 @@ def forms(prepare: Callable[Concatenate[C, P], Call]) -> tuple[
 
     @wraps(prepare)
     def blocking(self: C, *args: P.args, **kwargs: P.kwargs) -> Any:
+        if "stream" in kwargs:
+            return self._run(_in_stream(prepare, self, args, kwargs))
         return self._run(prepare(self, *args, **kwargs))
+
+    def prepared(self: C, args: Any, kwargs: Any) -> Call:
+        return _in_stream(prepare, self, args, kwargs) if "stream" in kwargs else prepare(self, *args, **kwargs)
 
     @wraps(prepare)
     def start(self: C, *args: P.args, **kwargs: P.kwargs) -> Request:
-        return self._begin(prepare(self, *args, **kwargs), "_start")
+        return self._begin(prepared(self, args, kwargs), "_start")
 
     @wraps(prepare)
     def in_asyncio(self: C, *args: P.args, **kwargs: P.kwargs) -> asyncio.Future[Any]:
-        return self._future(prepare(self, *args, **kwargs))
+        return self._future(prepared(self, args, kwargs))
 
     @wraps(prepare)
     def init(self: C, *args: P.args, **kwargs: P.kwargs) -> Request:
-        return self._begin(prepare(self, *args, **kwargs), "_init")
+        return self._begin(prepared(self, args, kwargs), "_init")
 
     for form, ending, how in (
             (blocking, "", "Blocks until this rank is done, and returns the output."),

@@ -90,8 +90,8 @@ def test_the_argument_is_named(context, call, given, expected):
     ids=["allreduce", "broadcast", "allgather", "send", "scan", "reduce_scatterv", "typed",
          "alltoall"])
 def test_what_is_no_array_is_refused_with_how_to_convert_it(context, call, thing):
-    with pytest.raises(TypeError, match=r"cannot use .*: expected an array \(numpy, torch CPU tensor, "
-                                        r"buffer .*DLPack\); convert numbers with numpy\.array\("):
+    with pytest.raises(TypeError, match=r"cannot use .*: expected an array \(numpy, torch tensor, buffer .*"
+                                        r"DLPack, __cuda_array_interface__\); convert numbers with numpy\.array\("):
         call(context, thing)
 
 
