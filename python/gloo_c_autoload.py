@@ -8,13 +8,26 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any
+from typing import Any, Callable
+
+# Devices whose tensors a group takes.
+DEVICES = ["cpu", "cuda", "xpu", "mps", "hpu", "npu"]
 
 
 def make(options: Any, pg_options: Any = None) -> Any:
     """Creates a group, as gloo_c.torch does."""
     from gloo_c.torch._group import make as create
     return create(options, pg_options)
+
+
+def add(backend: Any, create: Callable[..., Any]) -> None:
+    """Registers the backend with PyTorch's class Backend. That makes it the default of devices without
+    one, such as npu, and the package for that device, which is imported later, would not replace it."""
+    defaults: dict[str, str] = backend.default_device_backend_map
+    before = dict(defaults)
+    backend.register_backend("gloo_c", create, extended_api=True, devices=list(DEVICES))
+    defaults.clear()
+    defaults.update(before)
 
 
 def register() -> None:
@@ -24,7 +37,7 @@ def register() -> None:
         if c10d is None:  # PyTorch without torch.distributed
             return
         if os.environ.get("GLOO_C_REPLACE_GLOO", "0") in ("", "0"):
-            c10d.Backend.register_backend("gloo_c", make, extended_api=True, devices=["cpu", "cuda"])
+            add(c10d.Backend, make)
         else:
             import gloo_c.torch  # noqa: F401 # it registers the backend, and replaces gloo
     except Exception as error:

@@ -22,7 +22,7 @@ FEATURES = [
      "| `NCCL_IB_…` | – | |"),
     ("CUDA memory", r"(?:CUDA|GPU|device) (?:memory|buffers?)", "meson_options.txt", "option('cuda'", "No RDMA or CUDA memory."),
     ("streams", r"\bCUDA streams\b", "include/gloo_c/request.h", "gloo_request_wait_stream", "There are no CUDA streams."),
-    ("PyTorch backend", r"PyTorch backend|backend (?:for|of) PyTorch", "python/gloo_c/torch", "register_backend",
+    ("PyTorch backend", r"PyTorch backend|backend (?:for|of) PyTorch", "python/gloo_c_autoload.py", "register_backend",
      "| a backend for PyTorch | planned |"),
     ("JAX", r"\bJAX\b", "python/gloo_c/jax", "def ", "JAX is not supported."),
     ("Python", r"\bPython\b|other bindings", "meson_options.txt", "option('python'", "No Python package."),

@@ -2,6 +2,8 @@
 tensors per rank, exceptions, and what barriers and shutdown wait for."""
 
 import gc
+import subprocess
+import sys
 import threading
 import time
 from datetime import timedelta
@@ -479,3 +481,21 @@ def test_checks_know_every_collective():
     operations = {function.__name__ for name in dir(Group)
                   if hasattr(function := getattr(Group, name), "__wrapped__")}
     assert operations - {"allreduce_sparse"} == set(_KINDS)
+
+
+# ---- devices ---------------------------------------------------------------------------------------
+
+def test_the_backend_is_for_all_devices_and_the_default_of_none():
+    done = subprocess.run([sys.executable, "-c", """
+import torch.distributed as dist
+from torch.distributed.distributed_c10d import BackendConfig
+before = dict(dist.Backend.default_device_backend_map)  # registered by `import torch`
+import gloo_c.torch
+assert dist.Backend.default_device_backend_map == before and "gloo_c" not in before.values(), before
+devices = BackendConfig(dist.Backend("gloo_c")).get_device_backend_map()
+assert devices == dict.fromkeys(["cpu", "cuda", "xpu", "mps", "hpu", "npu"], "gloo_c"), devices
+dist.Backend.register_backend("theirs", lambda *_: None, devices=["npu"])
+assert dist.Backend.default_device_backend_map["npu"] == "theirs"
+print("as expected")
+"""], capture_output=True, text=True, timeout=100, check=False)
+    assert done.returncode == 0 and done.stdout.split() == ["as", "expected"], done.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 import sys
@@ -25,7 +26,14 @@ from ._moves import Moves
 from ._reductions import Reductions
 
 BackendConfig: Any = dist.distributed_c10d.BackendConfig
+_autoload: Any = importlib.import_module("gloo_c_autoload")  # without types, beside the package
 _LONGEST = timedelta(days=100 * 365)  # the longest that PyTorch's options accept
+
+
+def _is_available(device: str) -> bool:
+    """Returns true if a module of PyTorch, or of another package, finds such a device."""
+    module: Any = getattr(torch, device, None)
+    return device == "cpu" or (hasattr(module, "is_available") and bool(module.is_available()))
 
 
 class Operations(Reductions, Moves):
@@ -74,10 +82,7 @@ class Operations(Reductions, Moves):
 
     @property
     def _device_types(self) -> list[torch.device]:
-        types = [torch.device("cpu")]
-        if torch.cuda.is_available():
-            types.append(torch.device("cuda"))
-        return types
+        return [torch.device(name) for name in _autoload.DEVICES if _is_available(name)]
 
     def _get_backend(self, _device: torch.device) -> Operations:
         return self
@@ -258,4 +263,4 @@ def _timeout_from_environment(given: timedelta) -> timedelta:
 
 def register() -> None:
     """Registers the backend. Importing gloo_c.torch does so; gloo_c_autoload may have done it before."""
-    dist.Backend.register_backend(BACKEND, make, extended_api=True, devices=["cpu", "cuda"])
+    _autoload.add(dist.Backend, make)
