@@ -26,7 +26,7 @@ from ._checks import Checks
 from ._errors import ArgumentError, TensorTypeError, backend_error
 from ._meeting import Meeting
 from ._profiler import profiled, shown
-from ._tensors import DTYPES, NULL, After, all_of
+from ._tensors import DTYPES, NULL, After, all_of, ordered
 from ._works import Deferred, Ended, Started
 
 BACKEND = "gloo_c"
@@ -145,35 +145,40 @@ class Caller:
         give_back(error)
 
     @staticmethod
-    def _options(timeout: timedelta | None, tag: int, factor: float | None) -> tuple[Any, Any]:
+    def _options(timeout: timedelta | None, tag: int, factor: float | None,
+                 stream: int) -> tuple[Any, Any]:
         limit = limit_of(timeout)
-        if limit == _UNSET and tag == 0 and factor is None:
+        if limit == _UNSET and tag == 0 and factor is None and stream == 0:
             return NULL, None
         options, kept = ffi.new(_OPTIONS), None
         lib.py_gloo_options_init(options)
         options.timeout_ns, options.tag = limit, tag
         if factor is not None:
             options.factor = kept = ffi.new("double *", factor)
+        if stream:
+            options.stream = ffi.cast("void *", stream)
         return options, kept
 
     def _call(self, name: str, arguments: tuple[Any, ...], result: Any, keep: Any, opts: Any,
               after: After | None = None, factor: float | None = None) -> Any:
         """Runs a collective: blocking if it is synchronous, else started."""
         self._sequence += 1
+        stream, after = ordered(keep, result, after)
         if not opts.asyncOp:
-            self._run(name, arguments, opts.timeout, factor)
+            self._run(name, arguments, opts.timeout, factor, stream)
             if after is not None:
                 after()
             return Ended(result)
         if self._deferred is not None:
             self._deferred.wait_begun()
-        pointer = self._begin(name, arguments, opts.timeout, factor)
+        pointer = self._begin(name, arguments, opts.timeout, factor, stream)
         return self._started(pointer, result, keep, after)
 
     def _message(self, name: str, arguments: tuple[Any, ...], tensors: Any, keep: Any,
                  after: After | None, tag: int) -> Started:
         self._sequence += 1
-        work = self._work(self._begin(name, arguments, tag=tag), tensors, keep, after)
+        stream, after = ordered(keep, tensors, after)
+        work = self._work(self._begin(name, arguments, stream=stream, tag=tag), tensors, keep, after)
         self._messages.append(work)
         if len(self._messages) > self._messages_kept:
             self._messages = [each for each in self._messages if not each.is_completed()]
@@ -214,11 +219,11 @@ class Caller:
         return [work for work in list(self._live) if not work.is_completed()]
 
     def _run(self, name: str, arguments: tuple[Any, ...], timeout: timedelta | None = None,
-             factor: float | None = None) -> None:
+             factor: float | None = None, stream: int = 0) -> None:
         if self._deferred is not None:
             self._deferred.wait_begun()
         handle = self._held()
-        options, _kept = self._options(timeout, 0, factor)
+        options, _kept = self._options(timeout, 0, factor, stream)
         function, error = _function(name), new_error()
         if profiled():
             function = shown(name, function)
@@ -228,9 +233,9 @@ class Caller:
         give_back(error)
 
     def _begin(self, name: str, arguments: tuple[Any, ...], timeout: timedelta | None = None,
-               factor: float | None = None, tag: int = 0) -> Any:
+               factor: float | None = None, stream: int = 0, tag: int = 0) -> Any:
         handle = self._held()
-        options, _kept = self._options(timeout, tag, factor)
+        options, _kept = self._options(timeout, tag, factor, stream)
         place, error = ffi.new(_REQUEST), new_error()
         function = _function(name + "_start")
         if profiled():
@@ -273,9 +278,10 @@ class Caller:
             return Ended(result)
         timeout = opts.timeout
         self._sequence += 1
+        stream, after = ordered(keep, result, after)
         if not opts.asyncOp:
             for name, arguments, _keep, _after in calls:
-                self._run(name, arguments, timeout, factor)
+                self._run(name, arguments, timeout, factor, stream)
             if after is not None:
                 after()
             return Ended(result)
@@ -284,7 +290,7 @@ class Caller:
         pointers: list[Any] = []
         try:
             for name, arguments, _keep, _after in calls:
-                pointers.append(self._begin(name, arguments, timeout, factor))
+                pointers.append(self._begin(name, arguments, timeout, factor, stream))
         finally:
             # Calls that were started before one was refused are pending.
             if 0 < len(pointers) < len(calls):

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Sequence
+from contextlib import ExitStack
+from typing import Any, Callable, Iterator, Sequence
 
 import torch
 from torch import Tensor
 
+from .. import _gpu
 from .._binding import ffi, lib
-from ._errors import TensorTypeError
+from .._errors import GlooError
+from ._errors import TensorTypeError, backend_error
 
 NULL = ffi.NULL
 
@@ -29,12 +32,72 @@ After = Callable[[], None]
 
 def plain(tensor: Tensor) -> bool:
     """Returns true if the library can use the tensor's memory directly."""
-    return bool(tensor.is_cpu and tensor.layout is torch.strided and tensor.is_contiguous()
-                and not tensor.is_conj() and not tensor.is_neg())
+    return bool((tensor.is_cpu or tensor.is_cuda) and tensor.layout is torch.strided
+                and tensor.is_contiguous() and not tensor.is_conj() and not tensor.is_neg()
+                and (tensor.is_cpu or _known(tensor)))
 
+
+def _known(tensor: Tensor) -> bool:
+    """Returns true if the library knows the GPU that has the tensor, and copies in the order of streams."""
+    try:
+        return tensor.numel() == 0 or _gpu.on_gpu(tensor.data_ptr())
+    except GlooError as error:
+        raise backend_error(error) from None
+
+
+# ---- streams -------------------------------------------------------------------------------------
+
+def _tensors_in(held: Any) -> Iterator[Tensor]:
+    if isinstance(held, Tensor):
+        yield held
+    elif isinstance(held, (list, tuple)):
+        for each in held:
+            yield from _tensors_in(each)
+
+
+def gpus_of(held: Any) -> list[torch.device]:
+    """Returns the GPUs that have the tensors."""
+    if not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        return []
+    return list(dict.fromkeys(tensor.device for tensor in _tensors_in(held) if tensor.is_cuda))
+
+
+def _streams_of(held: Any) -> list[Any]:
+    """Returns the current stream of each of these GPUs."""
+    return [torch.cuda.current_stream(device) for device in gpus_of(held)]
+
+
+def ordered(keep: Any, result: Any, after: After | None) -> tuple[int, After | None]:
+    """Returns the stream that a call follows, and `after` in the order of streams. keep: buffers of the
+    library. The stream follows the current ones of other GPUs.
+
+    Any thread may wait for a work and so run `after`, whose copies between tensors on GPUs are
+    asynchronous. They run in the streams of the call, and the host waits for them."""
+    used = _streams_of(keep)
+    for other in used[1:]:
+        used[0].wait_stream(other)
+    if after is not None:
+        streams = _streams_of((keep, result))
+        after = _in_streams(streams, after) if streams else after
+    return used[0].cuda_stream if used else 0, after
+
+
+def _in_streams(streams: list[Any], after: After) -> After:
+    def run() -> None:
+        with ExitStack() as stack:
+            for stream in streams:
+                stack.enter_context(torch.cuda.stream(stream))
+            after()
+        for stream in streams:
+            stream.synchronize()
+
+    return run
+
+
+# ---- copies --------------------------------------------------------------------------------------
 
 def input_of(tensor: Tensor) -> Tensor:
-    """Returns the elements, in their order, in host memory."""
+    """Returns the elements, in their order, in memory that the library can use."""
     if plain(tensor):
         return tensor
     if tensor.layout is not torch.strided:
@@ -146,10 +209,14 @@ def pointer(tensor: Tensor) -> Any:
 
 
 def adjacent(tensors: Sequence[Tensor]) -> Tensor | None:
-    """Returns the first tensor, if each one follows the previous one in memory."""
+    """Returns the first tensor, if each one follows the previous one in memory. Copies of GPU memory
+    must not go beyond an allocation, even if another one follows."""
     at = tensors[0].data_ptr()
+    whole = None if tensors[0].is_cpu else tensors[0].untyped_storage().data_ptr()
     for tensor in tensors:
         if tensor.data_ptr() != at or not plain(tensor):
+            return None
+        if whole is not None and tensor.untyped_storage().data_ptr() != whole:
             return None
         at += tensor.numel() * tensor.element_size()
     return tensors[0]
@@ -160,7 +227,10 @@ def joined(tensors: Sequence[Tensor]) -> Tensor:
     together = adjacent(tensors)
     if together is not None:
         return together
-    return torch.cat([input_of(tensor).reshape(-1) for tensor in tensors])
+    parts = [input_of(tensor).reshape(-1) for tensor in tensors]
+    if len({part.device for part in parts}) > 1:
+        parts = [part.cpu() for part in parts]
+    return torch.cat(parts)
 
 
 def split_of(tensors: Sequence[Tensor]) -> tuple[Tensor, After | None]:
@@ -170,7 +240,8 @@ def split_of(tensors: Sequence[Tensor]) -> tuple[Tensor, After | None]:
     if together is not None:
         return together, None
     sizes = [tensor.numel() for tensor in tensors]
-    buffer = torch.empty(sum(sizes), dtype=tensors[0].dtype)
+    alike = all(plain(tensor) and tensor.device == tensors[0].device for tensor in tensors)
+    buffer = torch.empty(sum(sizes), dtype=tensors[0].dtype, device=tensors[0].device if alike else "cpu")
 
     def run() -> None:
         for tensor, part in zip(tensors, torch.split(buffer, sizes)):

@@ -18,6 +18,7 @@ from .._errors import GlooError, InProgressError
 from .._requests import Request
 from ._errors import backend_error
 from ._profiler import profiled, shown
+from ._tensors import gpus_of
 
 _UNSET = timedelta(milliseconds=-1)
 _ZERO = timedelta(0)
@@ -73,6 +74,13 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_renew)
 
 
+def _future_of(result: Any) -> torch.futures.Future[Any]:
+    """Returns a future for this result. One for GPUs orders streams: callbacks run in new streams, and
+    the current stream of a thread that waits follows them."""
+    devices: list[Any] = list(gpus_of(result))
+    return torch.futures.Future(devices=devices) if devices else torch.futures.Future()
+
+
 class Ended(_Work):
     """A completed operation of a synchronous call."""
 
@@ -102,7 +110,7 @@ class Ended(_Work):
         return self._result
 
     def get_future(self) -> torch.futures.Future[Any]:
-        future: torch.futures.Future[Any] = torch.futures.Future()
+        future = _future_of(self._result)
         future.set_result(self._result)
         return future
 
@@ -138,7 +146,7 @@ class _Pending(_Work):
         with _futures:
             if self._future is not None:
                 return self._future
-            over: torch.futures.Future[None] = torch.futures.Future()
+            over = _future_of(self._result)
             # Not set_exception: waiters in C++ would take the exception for a value.
             self._future = over.then(self._outcome)
 
