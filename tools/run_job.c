@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "core/memory_left.h"
+#include "core/run_directory.h"
 #include "tools/run.h"
 #include "tools/tools.h"
 
@@ -336,7 +337,9 @@ int gli_run_job_running(const gli_run_job *j) {
   return j->running;
 }
 
+/* Ranks that were killed have left their sockets. */
 void gli_run_job_free(gli_run_job *j) {
+  gli_run_socket_sweep();
   free(j->ranks);
   free(j);
 }

@@ -1,6 +1,4 @@
-#if GLI_LINUX
 #define _GNU_SOURCE /* accept4, pipe2, ppoll, struct ucred */
-#endif
 
 #include "core/descriptor.h"
 
@@ -68,9 +66,16 @@ bool gli_fd_is_scarce(int fd) {
          (rlim_t)fd >= limit.rlim_cur / 2;
 }
 
+static void set_option(int fd, int level, int option, int value) {
+  (void)setsockopt(fd, level, option, &value, sizeof value);
+}
+
 #if !GLI_LINUX
 static int with_flags(int fd) {
   if (fd < 0) return -1;
+#if defined(SO_NOSIGPIPE) /* where MSG_NOSIGNAL is missing; fails for pipes */
+  set_option(fd, SOL_SOCKET, SO_NOSIGPIPE, 1);
+#endif
   int flags = fcntl(fd, F_GETFL);
   if (fcntl(fd, F_SETFD, FD_CLOEXEC) == 0 && flags >= 0 &&
       fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0)
@@ -100,21 +105,25 @@ int gli_socket_accept(int listener) {
 int gli_socket_peer(int fd, int64_t *process, uint32_t *user) {
   *process = -1;
   *user = UINT32_MAX;
-#if GLI_LINUX
+#if defined(__linux__)
   struct ucred peer;
   socklen_t bytes = sizeof peer;
   if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) != 0) return errno;
   *process = peer.pid;
   *user = (uint32_t)peer.uid;
-  return 0;
-#else
-  (void)fd;
-  return ENOTSUP;
+#else /* BSD, macOS */
+  uid_t its_user;
+  gid_t its_group;
+  if (getpeereid(fd, &its_user, &its_group) != 0) return errno;
+  *user = (uint32_t)its_user;
+#if defined(LOCAL_PEERPID)
+  pid_t pid;
+  socklen_t bytes = sizeof pid;
+  if (getsockopt(fd, SOL_LOCAL, LOCAL_PEERPID, &pid, &bytes) == 0)
+    *process = pid;
 #endif
-}
-
-static void set_option(int fd, int level, int option, int value) {
-  (void)setsockopt(fd, level, option, &value, sizeof value);
+#endif
+  return 0;
 }
 
 void gli_socket_tune(int fd, int idle_s, int interval_s, int probes) {
@@ -203,6 +212,14 @@ bool gli_socket_connect_to(int fd, const char *path) {
   struct sockaddr_un address;
   return descriptor_address(path, &address) &&
          connect(fd, (const struct sockaddr *)&address, sizeof address) == 0;
+}
+
+bool gli_socket_is_left(const char *path) {
+  int fd = gli_socket_open(AF_UNIX, SOCK_STREAM);
+  if (fd < 0) return false;
+  bool refused = !gli_socket_connect_to(fd, path) && errno == ECONNREFUSED;
+  gli_fd_close(fd);
+  return refused;
 }
 
 /* ---- sleeping until one is readable -------------------------------------- */

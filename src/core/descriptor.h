@@ -31,10 +31,13 @@ bool gli_fd_is_scarce(int fd);
 bool gli_socket_listen_at(int fd, const char *path, int backlog);
 /* Connects a Unix socket to a path. Returns false with errno on failure. */
 bool gli_socket_connect_to(int fd, const char *path);
+/* Returns true if no process listens at the socket's file. The BSDs also refuse
+ * connections beyond the backlog. */
+bool gli_socket_is_left(const char *path);
 
 /* Gets the process at the other end of a Unix socket, and its user, from the
  * system (see core/user.h). Returns 0, or errno with both unknown (-1,
- * UINT32_MAX). */
+ * UINT32_MAX). The BSDs do not tell the process. */
 int gli_socket_peer(int fd, int64_t *process, uint32_t *user);
 
 /* Configures a TCP connection: disables Nagle's algorithm, disables SIGPIPE

@@ -1,13 +1,17 @@
 #define _XOPEN_SOURCE 700 /* S_ISVTX */
 #include "core/run_directory.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 #include <unistd.h>
 
+#include "core/descriptor.h"
 #include "core/environment.h"
 
 /* Returns the result of snprintf, or 0 if `base` is not an absolute path. */
@@ -79,6 +83,73 @@ bool gli_run_directory_stays(const char *path) {
   if (stat(parent, &is) != 0 || !S_ISDIR(is.st_mode)) return false;
   return (is.st_uid == geteuid() || is.st_uid == 0) &&
          ((is.st_mode & 022) == 0 || (is.st_mode & S_ISVTX) != 0);
+}
+
+/* ---- sockets ------------------------------------------------------------- */
+
+bool gli_run_socket_directory(gli_run_directory which, bool create,
+                              char *path) {
+  errno = ENOENT;
+  if (!gli_run_directory_path(which, path, GLI_RUN_SOCKET_BYTES) ||
+      !gli_run_directory_stays(path))
+    return false;
+  if (create && !gli_run_directory_make(which, path)) return false;
+  errno = EPERM;
+  return gli_run_directory_is_private(path);
+}
+
+/* Renames last, because a bound socket that does not listen yet looks like that
+ * of an ended process. */
+bool gli_run_socket_listen(int fd, const char *path, int backlog) {
+  static const char prefix[] = "new";
+  char first[GLI_RUN_SOCKET_BYTES];
+  errno = ENAMETOOLONG;
+  if (strlen(path) >= sizeof first) return false;
+  memcpy(first, path, strlen(path) + 1);
+  memcpy(strrchr(first, '/') + 1, prefix, sizeof prefix - 1);
+  (void)unlink(first); /* an earlier process may have had this number */
+  if (!gli_socket_listen_at(fd, first, backlog)) return false;
+  if (rename(first, path) == 0) return true;
+  int code = errno;
+  (void)unlink(first);
+  errno = code;
+  return false;
+}
+
+/* Returns the process in the name of a socket's file, or 0 for other files. */
+static int64_t run_socket_process(const char *file) {
+  const char *mark = strstr(file, "-pid");
+  int64_t process;
+  int used = 0;
+  if (mark == NULL || strchr(file, '-') != file + 3 ||
+      sscanf(mark, "-pid%18" SCNd64 ".sock%n", &process, &used) != 1 ||
+      used == 0 || mark[used] != '\0')
+    return 0;
+  return process > 0 && process <= INT32_MAX ? process : 0;
+}
+
+static void run_socket_sweep_in(const char *directory) {
+  DIR *from = opendir(directory);
+  if (from == NULL) return;
+  for (const struct dirent *e; (e = readdir(from)) != NULL;) {
+    char path[GLI_RUN_SOCKET_BYTES];
+    int64_t process = run_socket_process(e->d_name);
+    /* A process that exists is left alone, which costs its socket nothing. */
+    if (process == 0 || kill((pid_t)process, 0) == 0 || errno != ESRCH)
+      continue;
+    int n = snprintf(path, sizeof path, "%s/%s", directory, e->d_name);
+    if (n > 0 && n < (int)sizeof path && gli_socket_is_left(path))
+      (void)unlink(path);
+  }
+  closedir(from);
+}
+
+void gli_run_socket_sweep(void) {
+  char directory[GLI_RUN_SOCKET_BYTES];
+  for (int i = 0; i < GLI_RUN_DIRECTORIES; i++)
+    if (i != GLI_RUN_DIRECTORY_HOME &&
+        gli_run_socket_directory((gli_run_directory)i, false, directory))
+      run_socket_sweep_in(directory);
 }
 
 bool gli_path_absolute(const char *path, char *absolute, size_t room) {

@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/un.h>
 
 typedef enum gli_run_directory {
   GLI_RUN_DIRECTORY_XDG,
@@ -36,6 +37,27 @@ bool gli_run_directory_is_private(const char *path);
  * names: its parent belongs to this user or to root, and is writable by others
  * only if it is sticky. */
 bool gli_run_directory_stays(const char *path);
+
+/* ---- sockets ------------------------------------------------------------- */
+
+/* A socket's file has the name XXX-...-pid4711.sock, with the process that
+ * listens. It is called new-...-pid4711.sock until that process listens. */
+
+/* Maximum path of a Unix socket, with its end: the BSDs have room for 104. */
+enum { GLI_RUN_SOCKET_BYTES = sizeof((struct sockaddr_un *)0)->sun_path };
+
+/* Gets a directory for sockets in `path`, of GLI_RUN_SOCKET_BYTES; `create`
+ * makes it. Returns false with errno if it does not exist, or another user can
+ * enter or replace it. */
+bool gli_run_socket_directory(gli_run_directory which, bool create, char *path);
+
+/* Binds a socket to a path of this form, with mode 0600, and listens. Returns
+ * false with errno, and leaves no file, on failure. */
+bool gli_run_socket_listen(int fd, const char *path, int backlog);
+
+/* Removes the sockets that killed processes of this user have left, from all
+ * directories but that in the user's home. */
+void gli_run_socket_sweep(void);
 
 /* ---- paths --------------------------------------------------------------- */
 

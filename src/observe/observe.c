@@ -192,16 +192,6 @@ static bool observe_serve(const observing *self) {
   return true;
 }
 
-/* Removes sockets of ended processes. The thread that starts this one holds the
- * lock until the socket exists. */
-static void observe_sweep(void) {
-  char directory[GLI_OBSERVE_PATH_BYTES];
-  uv_mutex_lock(&all_lock);
-  memcpy(directory, observer.socket.directory, sizeof directory);
-  uv_mutex_unlock(&all_lock);
-  gli_observe_socket_sweep(directory);
-}
-
 /* ---- the thread ---------------------------------------------------------- */
 
 /* Sleeps until there is a word or a client. */
@@ -224,7 +214,7 @@ static void observe_sleep(int pipe, bool clients) {
 static void observe_main(void *argument) {
   const observing *self = argument;
   char word = 0;
-  observe_sweep();
+  gli_run_socket_sweep();
   while (word != WORD_END) {
     ssize_t got = read(self->pipe[0], &word, 1);
     if (got == 1 && word == WORD_TRACE) observe_write_traces();

@@ -1,9 +1,7 @@
 #include "observe/observe_socket.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -38,13 +36,7 @@ bool gli_observe_directory(int n, bool create,
    * look like that of an ended process. */
   static const gli_run_directory order[GLI_OBSERVE_DIRECTORIES] = {
       GLI_RUN_DIRECTORY_XDG, GLI_RUN_DIRECTORY_USER, GLI_RUN_DIRECTORY_TMP};
-  errno = ENOENT;
-  if (!gli_run_directory_path(order[n], directory, GLI_OBSERVE_PATH_BYTES))
-    return false;
-  if (!gli_run_directory_stays(directory)) return false;
-  if (create && !gli_run_directory_make(order[n], directory)) return false;
-  errno = EPERM;
-  return gli_run_directory_is_private(directory);
+  return gli_run_socket_directory(order[n], create, directory);
 }
 
 /* ---- listening ----------------------------------------------------------- */
@@ -52,23 +44,10 @@ bool gli_observe_directory(int n, bool create,
 /* A reader that left without an answer counts until it is accepted. */
 enum { BACKLOG = 16 };
 
-/* Binds and listens under a temporary name and renames last, because a bound
- * socket that does not listen yet looks like that of an ended process. Returns
- * false with errno. */
 static bool socket_listen(gli_observe_socket *s, const gli_observe_name *name) {
-  char first[GLI_OBSERVE_PATH_BYTES];
   errno = ENAMETOOLONG;
-  int n = snprintf(first, sizeof first, "%s/new-%ld", s->directory,
-                   (long)name->process);
-  if (n < 0 || n >= (int)sizeof first) return false;
-  if (!gli_observe_name_print(s->directory, name, s->path)) return false;
-  (void)unlink(first); /* an earlier process may have had this number */
-  if (!gli_socket_listen_at(s->fd, first, BACKLOG)) return false;
-  if (rename(first, s->path) == 0) return true;
-  int code = errno;
-  (void)unlink(first);
-  errno = code;
-  return false;
+  return gli_observe_name_print(s->directory, name, s->path) &&
+         gli_run_socket_listen(s->fd, s->path, BACKLOG);
 }
 
 static gloo_status socket_fail(const char *path, int code, gloo_error *error) {
@@ -120,44 +99,14 @@ void gli_observe_socket_close(gli_observe_socket *made) {
 
 /* ---- readers ------------------------------------------------------------- */
 
-/* Accepts a reader of this user. If the system does not identify it, the mode
- * of the directory excludes other users. */
 int gli_observe_socket_accept(const gli_observe_socket *made) {
   int64_t process;
   uint32_t user;
   int fd = gli_socket_accept(made->fd);
   if (fd < 0) return -1;
   int code = gli_socket_peer(fd, &process, &user);
-  if (code == ENOTSUP || (code == 0 && gli_user_is_own(&made->user, user)))
-    return fd;
+  if (code == 0 && gli_user_is_own(&made->user, user)) return fd;
   gli_fd_close(fd);
   errno = EAGAIN;
   return -1;
-}
-
-/* ---- leftovers of other processes ---------------------------------------- */
-
-/* Returns true if the socket has no listener. Process numbers do not suffice:
- * containers may use the same ones. */
-static bool socket_is_left(const char *path) {
-  int fd = gli_socket_open(AF_UNIX, SOCK_STREAM);
-  if (fd < 0) return false;
-  bool refused = !gli_socket_connect_to(fd, path) && errno == ECONNREFUSED;
-  gli_fd_close(fd);
-  return refused;
-}
-
-void gli_observe_socket_sweep(const char *directory) {
-  DIR *from = opendir(directory);
-  if (from == NULL) return;
-  for (const struct dirent *e; (e = readdir(from)) != NULL;) {
-    char path[GLI_OBSERVE_PATH_BYTES];
-    gli_observe_name name;
-    if (!gli_observe_name_parse(e->d_name, &name)) continue;
-    if (kill((pid_t)name.process, 0) == 0 || errno != ESRCH) continue;
-    int n = snprintf(path, sizeof path, "%s/%s", directory, e->d_name);
-    if (n > 0 && n < (int)sizeof path && socket_is_left(path))
-      (void)unlink(path);
-  }
-  closedir(from);
 }

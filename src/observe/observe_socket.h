@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/run_directory.h"
 #include "core/user.h"
 #include "gloo_c/status.h"
 
@@ -16,7 +17,7 @@
  * not answer, so the name identifies it:
  *   DIRECTORY/job-3fa94c0d12ab-rank2-pid4711.sock */
 
-enum { GLI_OBSERVE_PATH_BYTES = 108 }; /* maximum path of a Unix socket */
+enum { GLI_OBSERVE_PATH_BYTES = GLI_RUN_SOCKET_BYTES };
 
 typedef struct gli_observe_name {
   /* Mark of the first root context (gli_context_mark); 0 until its ranks meet.
@@ -59,8 +60,5 @@ void gli_observe_socket_close(gli_observe_socket *made);
 /* Accepts a reader, and closes connections of other users. Returns -1 with
  * errno if none waits. */
 int gli_observe_socket_accept(const gli_observe_socket *made);
-
-/* Removes sockets of ended processes from a directory. */
-void gli_observe_socket_sweep(const char *directory);
 
 #endif
