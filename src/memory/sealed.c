@@ -1,5 +1,5 @@
-/* Sealed memory on Linux: memfd and seals. */
-#define _GNU_SOURCE
+/* Shared memory as a descriptor, on every POSIX system. */
+#define _GNU_SOURCE /* MAP_ANONYMOUS */
 #include "memory/sealed.h"
 
 #include <errno.h>
@@ -18,13 +18,13 @@
 #include "core/descriptor.h"
 #include "core/memory_left.h"
 
-#if !defined(MADV_POPULATE_WRITE) /* headers before 2021 lack it */
-#define MADV_POPULATE_WRITE 23
+#if !defined(MAP_NORESERVE) /* a hint */
+#define MAP_NORESERVE 0
 #endif
 
-enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW, BLOCK = 512, MUCH = 4096 };
+enum { MUCH = 4096 };
 
-/* Limits of fallocate: attempts before giving up, and bytes per call. */
+/* Limits of allocation: attempts before giving up, and bytes per call. */
 enum { TRIES = 100 };
 static const size_t piece_max = (size_t)4 << 20;
 
@@ -75,20 +75,19 @@ static int size_and_seal(int fd, size_t bytes) {
   do code = ftruncate(fd, (off_t)bytes) == 0 ? 0 : errno;
   while (code == EINTR);
   if (code != 0) return code;
-  if (fcntl(fd, F_ADD_SEALS, SEALS | F_SEAL_SEAL) != 0) return errno;
-  return 0;
+  return gli_sealed_fix(fd);
 }
 
 /* Reserves the bytes [done, bytes). On some kernels any signal interrupts
  * fallocate and undoes all its work, so that a long call never ends under a
  * profiler's timer. The function therefore reserves pieces, which shrink until
  * they complete between two signals. Returns EINTR if even a page fails. */
-static int sealed_reserve(int fd, size_t done, size_t bytes) {
+static int sealed_reserve(int fd, void *memory, size_t done, size_t bytes) {
   size_t page = (size_t)sysconf(_SC_PAGESIZE), piece = piece_max;
   int tries = 0;
   while (done < bytes) {
     size_t length = bytes - done < piece ? bytes - done : piece;
-    int code = fallocate(fd, 0, (off_t)done, (off_t)length) == 0 ? 0 : errno;
+    int code = gli_sealed_allocate(fd, memory, done, length);
     if (code == 0) {
       done += length;
       tries = 0;
@@ -102,32 +101,6 @@ static int sealed_reserve(int fd, size_t done, size_t bytes) {
   return 0;
 }
 
-/* Returns true if the kernel makes huge pages for shared memory on request. */
-static bool huge_on_request(void) {
-  char modes[128];
-  int fd = open("/sys/kernel/mm/transparent_hugepage/shmem_enabled",
-                O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return false;
-  ssize_t got = read(fd, modes, sizeof modes - 1);
-  close(fd);
-  if (got <= 0) return false;
-  modes[got] = '\0';
-  return strstr(modes, "[never]") == NULL && strstr(modes, "[deny]") == NULL;
-}
-
-/* Populates memory with huge pages, which the kernel makes on request only for
- * pages that are touched. sealed_reserve reserves the remaining pages. */
-static void populate_huge(void *memory, size_t bytes) {
-  if (bytes < huge_bytes || !huge_on_request()) return;
-  if (madvise(memory, bytes, MADV_HUGEPAGE) != 0) return;
-  (void)madvise(memory, bytes, MADV_POPULATE_WRITE);
-}
-
-/* Ignores failure: on older kernels the first access populates the pages. */
-void gli_sealed_populate(void *memory, size_t bytes) {
-  (void)madvise(memory, bytes, MADV_POPULATE_WRITE);
-}
-
 static int sealed_fill(int fd, size_t bytes, size_t reserved, void **memory,
                        const char **what) {
   *what = "its size cannot be set and sealed";
@@ -136,9 +109,9 @@ static int sealed_fill(int fd, size_t bytes, size_t reserved, void **memory,
   *what = "it cannot be mapped";
   code = gli_sealed_map(fd, bytes, memory);
   if (code != 0) return code;
-  populate_huge(*memory, reserved);
+  if (reserved >= huge_bytes) gli_sealed_populate_huge(*memory, reserved);
   *what = "its pages cannot be reserved (fallocate)";
-  code = sealed_reserve(fd, 0, reserved);
+  code = sealed_reserve(fd, *memory, 0, reserved);
   if (code != 0) {
     gli_sealed_unmap(*memory, bytes);
     return code;
@@ -163,9 +136,8 @@ int gli_sealed_make(const gli_sealed_want *want, int *fd, void **memory,
                     const char **what) {
   int code = check_limits(want, what);
   if (code != 0) return code;
-  *what = "memfd_create";
-  int made =
-      gli_fd_keep(memfd_create("gloo_c", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  *what = gli_sealed_maker;
+  int made = gli_sealed_create();
   if (made < 0) return errno;
   *what = "the remaining descriptors are reserved for other uses (ulimit -n)";
   code = leaves_fds(made, want->spare_fds_percent)
@@ -185,20 +157,25 @@ int gli_sealed_reserve(int fd, void *memory, size_t from, size_t until,
   const gli_sealed_want want = {
       .bytes = until, .reserved = until - from, .most_percent = most_percent};
   int code = check_limits(&want, &what);
-  if (code == 0) code = sealed_reserve(fd, from, until);
+  if (code == 0) code = sealed_reserve(fd, memory, from, until);
   if (code != 0) return code;
   gli_sealed_populate((uint8_t *)memory + from, until - from);
   return 0;
 }
 
+/* Some systems round the size up to whole pages. */
 int gli_sealed_check(int fd, uint64_t bytes, uint64_t reserved) {
   struct stat status;
+  uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
   if (fstat(fd, &status) != 0) return errno;
-  if (!S_ISREG(status.st_mode) || status.st_size < 0) return EINVAL;
-  if ((uint64_t)status.st_size != bytes) return EINVAL;
-  if ((uint64_t)status.st_blocks < reserved / BLOCK) return EINVAL;
-  int seals = fcntl(fd, F_GET_SEALS);
-  return seals >= 0 && (seals & SEALS) == SEALS ? 0 : EINVAL;
+  if (status.st_size < 0) return EINVAL;
+  uint64_t size = (uint64_t)status.st_size;
+  if (size != bytes && (size % page != 0 || size - bytes >= page))
+    return EINVAL;
+  return gli_sealed_is_fixed(fd, &status) &&
+                 gli_sealed_has_pages(&status, reserved)
+             ? 0
+             : EINVAL;
 }
 
 /* ---- mapping ------------------------------------------------------------- */
@@ -258,7 +235,7 @@ void gli_sealed_unmap(void *memory, size_t bytes) {
  * to every page, with its own contents. */
 int gli_sealed_detach(int fd, size_t offset, void *memory, size_t bytes) {
   void *at = mmap(memory, bytes, PROT_READ | PROT_WRITE,
-                  MAP_PRIVATE | MAP_FIXED | MAP_POPULATE, fd, (off_t)offset);
+                  MAP_PRIVATE | MAP_FIXED, fd, (off_t)offset);
   if (at == MAP_FAILED) return errno;
   size_t page = (size_t)sysconf(_SC_PAGESIZE);
   for (size_t i = 0; i < bytes; i += page)
@@ -266,12 +243,24 @@ int gli_sealed_detach(int fd, size_t offset, void *memory, size_t bytes) {
   return 0;
 }
 
+static int sealed_read_mapped(int fd, size_t offset, void *to, size_t bytes) {
+  size_t before = offset % (size_t)sysconf(_SC_PAGESIZE);
+  uint8_t *at = mmap(NULL, before + bytes, PROT_READ, MAP_SHARED, fd,
+                     (off_t)(offset - before));
+  if (at == MAP_FAILED) return errno;
+  memcpy(to, at + before, bytes);
+  munmap(at, before + bytes);
+  return 0;
+}
+
+/* Not every system reads such memory as a file. */
 int gli_sealed_read(int fd, size_t offset, void *to, size_t bytes) {
   uint8_t *at = to;
   while (bytes > 0) {
     ssize_t got = pread(fd, at, bytes, (off_t)offset);
     if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return got < 0 ? errno : EINVAL;
+    if (got == 0) return EFAULT;
+    if (got < 0) return sealed_read_mapped(fd, offset, at, bytes);
     at += got;
     offset += (size_t)got;
     bytes -= (size_t)got;

@@ -1,12 +1,17 @@
-/* Anonymous memory of sealed size, which processes pass to each other as a
- * descriptor. Linux only; sealed_absent.c replaces it elsewhere.
+/* Anonymous memory of fixed size, which processes pass to each other as a
+ * descriptor. Its size is sealed on Linux and FreeBSD (sealed_memfd.c), and
+ * fixed by macOS. Elsewhere (sealed_shm.c) a process with the descriptor can
+ * shrink the memory, and others that access it then get SIGBUS: only processes
+ * of the same user get one.
  *
  * Functions that return int return 0 or an errno. */
 #ifndef GLI_MEMORY_SEALED_H
 #define GLI_MEMORY_SEALED_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/stat.h>
 
 typedef struct gli_sealed_want {
   size_t bytes;
@@ -29,7 +34,8 @@ int gli_sealed_reserve(int fd, void *memory, size_t from, size_t until,
                        unsigned most_percent);
 
 /* Checks that `fd` is sealed memory of exactly this size, with at least
- * `reserved` bytes of pages. Returns EINVAL if not. */
+ * `reserved` bytes of pages, as far as the system tells. Returns EINVAL if
+ * not. */
 int gli_sealed_check(int fd, uint64_t bytes, uint64_t reserved);
 
 /* Map memory that passed gli_sealed_check, at any address or over the current
@@ -55,5 +61,26 @@ void gli_sealed_unmap(void *memory, size_t bytes);
 
 /* Closes the descriptor; -1 is allowed. */
 void gli_sealed_close(int fd);
+
+/* ---- what differs by system ---------------------------------------------- */
+
+/* sealed_memfd.c or sealed_shm.c */
+extern const char gli_sealed_maker[]; /* function that makes memory */
+/* True if gli_sealed_detach works. Otherwise peers get no memory to write. */
+extern const bool gli_sealed_detaches;
+/* Makes memory of size 0. Returns a descriptor, or -1 with errno. */
+int gli_sealed_create(void);
+/* Seals the size. */
+int gli_sealed_fix(int fd);
+/* Returns true if the size is fixed, or nothing but memory can be behind the
+ * descriptor. */
+bool gli_sealed_is_fixed(int fd, const struct stat *status);
+
+/* sealed_linux.c or sealed_posix.c */
+/* Reserves pages of memory that is mapped at `memory`. */
+int gli_sealed_allocate(int fd, uint8_t *memory, size_t from, size_t bytes);
+bool gli_sealed_has_pages(const struct stat *status, uint64_t bytes);
+/* Makes huge pages if the system does so on request. */
+void gli_sealed_populate_huge(void *memory, size_t bytes);
 
 #endif

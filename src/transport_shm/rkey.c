@@ -1,9 +1,9 @@
-/* Memory that messages refer to. Linux only.
+/* Memory that messages refer to.
  *
  * An rkey with bit 63 clear has 19 bits for the id of a region (memory from
  * gloo_alloc) and 44 bits for the offset in it. With bit 63 set it is an
  * address in the sender's process, which the receiver reads with the kernel's
- * help.
+ * help (Linux).
  *
  * When a region is first exposed, its descriptor is sent over the pair's
  * socket, before the message with its rkey is written to the ring. A receiver
@@ -139,7 +139,7 @@ bool gli_shm_rkey_pack(gli_pair *base, const void *memory, size_t bytes,
   if (pair->state != GLI_SHM_UP || !pair->peer.live || pair->peer.departed)
     return false;
   if (pair->watch.fd < 0 || bytes == 0) return false;
-  if (!write && bytes < EXPOSE_MIN) return false;
+  if (write ? !gli_sealed_detaches : bytes < EXPOSE_MIN) return false;
   gli_region region;
   if (gli_region_find(memory, bytes, &region) &&
       gli_region_is_shared(&region) && announce_region(pair, &region)) {
@@ -258,18 +258,6 @@ static gloo_status shm_rkey_unreadable(const gli_shm_pair *pair, int code,
                   rank, strerror(code));
 }
 
-static int shm_read_file(int fd, uint64_t offset, uint8_t *dst, size_t bytes) {
-  while (bytes > 0) {
-    ssize_t got = pread(fd, dst, bytes, (off_t)offset);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return got < 0 ? errno : EFAULT;
-    dst += got;
-    offset += (uint64_t)got;
-    bytes -= (size_t)got;
-  }
-  return 0;
-}
-
 gloo_status gli_shm_rkey_get(gli_pair *base, uint64_t rkey, void *dst,
                              size_t bytes, gloo_error *error) {
   gli_shm_pair *pair = (gli_shm_pair *)base;
@@ -286,7 +274,8 @@ gloo_status gli_shm_rkey_get(gli_pair *base, uint64_t rkey, void *dst,
   } else {
     const gli_shm_region *region = gli_shm_map_cache_find(
         &pair->map_cache, (uint32_t)(rkey >> OFFSET_BITS));
-    code = shm_read_file(region->fd, rkey & OFFSET_MASK, dst, bytes);
+    code =
+        gli_sealed_read(region->fd, (size_t)(rkey & OFFSET_MASK), dst, bytes);
   }
   return code == 0 ? GLOO_OK : shm_rkey_unreadable(pair, code, error);
 }

@@ -159,22 +159,13 @@ static void in_a_child(int (*run)(void)) {
   assert_int_equal(WEXITSTATUS(status), 0);
 }
 
-/* Skips the test on systems where memory is never shared. */
-static void skip_where_all_is_ordinary(void) {
-  if (GLI_LINUX) return;
-  print_message("# memory is never shared without what only Linux has\n");
-  skip();
-}
-
 static void small_file_limit_gives_ordinary_memory(void **state) {
   (void)state;
-  skip_where_all_is_ordinary();
   in_a_child(with_small_files);
 }
 
 static void lack_of_descriptors_gives_ordinary_memory(void **state) {
   (void)state;
-  skip_where_all_is_ordinary();
   in_a_child(with_no_descriptors);
 }
 
@@ -182,7 +173,6 @@ static void lack_of_descriptors_gives_ordinary_memory(void **state) {
 #if !defined(SANITIZED)
 static void lack_of_addresses_is_an_error(void **state) {
   (void)state;
-  skip_where_all_is_ordinary();
   in_a_child(with_no_addresses);
 }
 #endif
@@ -352,7 +342,6 @@ static int with_few_descriptors(void) {
 
 static void a_share_of_the_descriptors_is_left_to_others(void **state) {
   (void)state;
-  skip_where_all_is_ordinary();
   in_a_child(with_few_descriptors);
 }
 
