@@ -150,9 +150,8 @@ static void look_at_memory(gli_doctor_facts *facts) {
 }
 
 static void look_at_transports(gli_doctor_facts *facts) {
-  /* Shared memory needs Linux; elsewhere its absence is no finding. */
   static const char *const names[] = {"tcp", "shm"};
-  for (size_t i = 0; i < 1 + (size_t)GLI_LINUX; i++) {
+  for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
     gloo_error error;
     if (gloo_transport_usable(names[i], &error) != GLOO_OK)
       gli_doctor_find(facts, "transport",

@@ -238,11 +238,10 @@ static void print_text(void) {
              gli_collective_name((gli_collective)i));
     if (known.count > 0) print_names(title, &known);
   }
-#if GLI_LINUX
-  char bound[GLI_BYTES_TEXT];
-  printf("%-20s up to %s per rank, for messages\n", "shared memory",
-         gli_format_bytes(GLI_SHM_MEMORY_MAX, bound));
-#endif
+  char bound[GLI_BYTES_TEXT], shared[GLI_SHM_DESCRIPTION_BYTES];
+  gli_shm_describe(shared);
+  printf("%-20s up to %s per rank, for messages: %s\n", "shared memory",
+         gli_format_bytes(GLI_SHM_MEMORY_MAX, bound), shared);
   printf("%-20s %u\n", "effective cores", gli_cpu_effective());
   printf("%-20s %s\n", "waiting", setting("GLOO_WAIT", WAIT_DEFAULT));
   printf("%-20s %s\n", "default transport", setting("GLOO_TRANSPORT", "auto"));
@@ -290,6 +289,9 @@ static void print_json(gli_json *object) {
   }
   gli_json_integer(&out, "effective_cores", gli_cpu_effective());
   gli_json_integer(&out, "shared_memory_max_bytes", GLI_SHM_MEMORY_MAX);
+  char shared[GLI_SHM_DESCRIPTION_BYTES];
+  gli_shm_describe(shared);
+  gli_json_text(&out, "shared_memory", shared);
   gli_json_text(&out, "waiting", setting("GLOO_WAIT", "adapt"));
   gli_json_text(&out, "default_transport", setting("GLOO_TRANSPORT", "auto"));
   gli_json_integer(&out, "default_timeout_s",

@@ -65,8 +65,8 @@ bool gli_watch_init(gli_watch *watch, gli_events *set, int fd, gli_ready ready,
 /* Sets the events to wait for, from the next poll on. */
 void gli_watch_for(gli_watch *watch, int events);
 
-/* Sets the events at once. Returns false with errno, and leaves the watch
- * unchanged, on failure. */
+/* Sets the events at once; libuv's loop also needs a poll (`touched`). Returns
+ * false with errno, and leaves the watch unchanged, on failure. */
 bool gli_watch_now(gli_watch *watch, int events);
 
 /* Remove a watch from its set. It may be freed then, even from `ready`. */

@@ -79,34 +79,36 @@ bool gli_watch_init(gli_watch *watch, gli_events *set, int fd, gli_ready ready,
                     void *owner) {
   *watch = (gli_watch){.set = set, .fd = fd, .ready = ready, .owner = owner};
   uv_poll_t *poll = calloc(1, sizeof *poll);
-  if (poll == NULL) return false;
-  int code = uv_poll_init(&set->loop, poll, fd);
-  if (code != 0) free(poll);
-  if (!events_uv_fine(code)) return false;
+  int code = poll != NULL ? uv_poll_init(&set->loop, poll, fd) : UV_ENOMEM;
+  if (!events_uv_fine(code)) {
+    free(poll);
+    watch->fd = -1;
+    return false;
+  }
   poll->data = watch;
   watch->handle = poll;
   return true;
 }
 
+/* libuv tells the system when it polls next. */
 bool gli_watch_now(gli_watch *watch, int events) {
+  gli_events *set = watch->set;
   int code = events != 0 ? uv_poll_start(watch->handle, events, on_poll)
                          : uv_poll_stop(watch->handle);
   if (!events_uv_fine(code)) return false;
   watch->events = events;
+  if (set->touched != NULL) set->touched(set->user);
   return true;
 }
 
 /* The result is ignored: libuv refuses only invalid descriptors. */
 void gli_watch_for(gli_watch *watch, int events) {
-  if (watch->events == events) return;
-  (void)gli_watch_now(watch, events);
-  gli_events *set = watch->set;
-  if (set->touched != NULL) set->touched(set->user);
+  if (watch->events != events) (void)gli_watch_now(watch, events);
 }
 
 int gli_watch_release(gli_watch *watch) {
   int fd = watch->fd;
-  uv_close(watch->handle, on_closed);
+  if (watch->handle != NULL) uv_close(watch->handle, on_closed);
   watch->handle = NULL;
   watch->events = 0;
   watch->fd = -1;
@@ -116,7 +118,7 @@ int gli_watch_release(gli_watch *watch) {
 /* shutdown ends the connection even if a forked child has a copy. In the child
  * the descriptor may be closed already. */
 void gli_watch_close(gli_watch *watch) {
-  if (watch->handle == NULL) return;
+  if (watch->handle == NULL && watch->fd < 0) return;
   int fd = gli_watch_release(watch);
   if (fd < 0) return;
   if (!watch->set->abandoned) (void)shutdown(fd, SHUT_RDWR);

@@ -1,5 +1,6 @@
-/* Reachability of end points: both must be on the same running kernel, network
- * namespace (which scopes names of Unix sockets) and user. Linux only. */
+/* Reachability of end points: both must be on the same running kernel, have the
+ * same user, and the same place of names of Unix sockets: on Linux the network
+ * namespace, elsewhere a directory. */
 #ifndef GLI_TRANSPORT_SHM_ADDRESS_H
 #define GLI_TRANSPORT_SHM_ADDRESS_H
 
@@ -10,8 +11,9 @@
 enum { GLI_SHM_BOOT_BYTES = 36, GLI_SHM_NAME_BYTES = 16 };
 
 typedef struct gli_shm_endpoint {
-  uint8_t boot[GLI_SHM_BOOT_BYTES]; /* boot id of the kernel, as text */
-  uint64_t net_device, net_inode;   /* network namespace */
+  uint8_t boot[GLI_SHM_BOOT_BYTES]; /* text: boot id of the kernel, or a hash
+                                       of the host's name where it has none */
+  uint64_t device, inode;           /* place of names */
   uint32_t user; /* GLI_USER_NONE if unmapped (core/user.h) */
   bool checksum; /* true if messages must have checksums */
   uint8_t name[GLI_SHM_NAME_BYTES]; /* random name of the socket */
@@ -29,9 +31,7 @@ bool gli_shm_endpoint_decode(const gli_address *address,
 const char *gli_shm_endpoint_unreachable(const gli_shm_endpoint *here,
                                          const gli_shm_endpoint *there);
 
-/* Make sockets. Each returns a descriptor, or -1 with errno. */
-int gli_shm_listen(const gli_shm_endpoint *here);
-int gli_shm_connect(const gli_shm_endpoint *there);
+/* Returns a descriptor, or -1 with errno. */
 int gli_shm_accept(int listener);
 /* Returns 0 if the process at the other end runs as `user`, -1 if it runs as
  * another user, or errno if the system cannot tell. */

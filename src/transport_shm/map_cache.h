@@ -1,4 +1,4 @@
-/* Cache of mapped regions of one peer. Linux only.
+/* Cache of mapped regions of one peer.
  *
  * Addresses that have been handed out stay valid until the cache is emptied.
  * When the owner frees a region, anonymous memory of this process replaces it,

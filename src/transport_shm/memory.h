@@ -1,4 +1,4 @@
-/* Sealed anonymous memory of rings and pages, and the bell. Linux only. */
+/* Sealed anonymous memory of rings and pages. */
 #ifndef GLI_TRANSPORT_SHM_MEMORY_H
 #define GLI_TRANSPORT_SHM_MEMORY_H
 
@@ -22,11 +22,5 @@ int gli_shm_memory_grow(int fd, void *memory, size_t from, size_t until,
 int gli_shm_memory_adopt(int fd, size_t bytes, size_t reserved, void **memory);
 
 void gli_shm_memory_drop(void *memory, size_t bytes);
-
-/* Bell: an eventfd that wakes threads of this process. Peers never get the
- * descriptor, because a process that shares it can make writes to it block. */
-int gli_shm_bell_make(int *fd);
-void gli_shm_bell_ring(int fd);
-void gli_shm_bell_quiet(int fd);
 
 #endif

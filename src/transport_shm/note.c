@@ -1,8 +1,8 @@
 /* Layout, little-endian: 0 magic  8 version  12 say  16 from  20 to  24 key
  * 32 data_bytes  36 chunk  40 why  44 reads  48 proof_at  56 proof  64 region
  * 68 asks  72 region_bytes  80 tag. Magic and version have the same place in
- * all versions. Linux only. */
-#define _GNU_SOURCE
+ * all versions. */
+#define _DEFAULT_SOURCE /* CMSG_SPACE */
 #include "transport_shm/note.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "core/bytes.h"
-#include "core/descriptor.h"
+#include "transport_shm/system.h"
 
 enum { NOTE_BYTES = 96, HEAD_BYTES = 16 };
 static const uint8_t magic[8] = "gloo_c=";
@@ -60,9 +60,11 @@ static bool shm_note_decode(const uint8_t *in, size_t bytes,
   return note->say < GLI_SHM_SAYS && note->reads <= 1 && note->asks <= 1;
 }
 
-/* Space for descriptors. The kernel closes any that do not fit. */
+/* Space for descriptors, with ANCILLARY_BYTES at most in use: CMSG_SPACE is not
+ * constant on every system. The kernel closes any that do not fit. */
+enum { ANCILLARY_BYTES = 64 };
 typedef union ancillary {
-  char bytes[CMSG_SPACE(GLI_SHM_FDS * sizeof(int))];
+  char bytes[ANCILLARY_BYTES];
   struct cmsghdr align;
 } ancillary;
 
@@ -130,7 +132,7 @@ int gli_shm_note_send(int socket, const gli_shm_note *note) {
     memcpy(CMSG_DATA(head), note->fds, fds_bytes);
   }
   ssize_t sent;
-  do sent = sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+  do sent = gli_shm_message_send(socket, &message, sizeof bytes);
   while (sent < 0 && errno == EINTR);
   if (sent < 0) return errno;
   return sent == NOTE_BYTES ? 0 : EMSGSIZE;
@@ -154,7 +156,7 @@ static void take_descriptors(struct msghdr *message, gli_shm_note *note) {
       int fd;
       memcpy(&fd, CMSG_DATA(head) + i * sizeof fd, sizeof fd);
       if (i < GLI_SHM_FDS && note->fds[i] < 0)
-        note->fds[i] = gli_fd_keep(fd);
+        note->fds[i] = gli_shm_message_fd(fd);
       else
         close(fd);
     }
@@ -166,14 +168,15 @@ gli_shm_received gli_shm_note_receive(int socket, gli_shm_note *note) {
   uint8_t bytes[NOTE_BYTES + 1];
   struct iovec part = {bytes, sizeof bytes};
   ancillary room;
-  struct msghdr message = {.msg_iov = &part,
-                           .msg_iovlen = 1,
-                           .msg_control = room.bytes,
-                           .msg_controllen = sizeof room.bytes};
+  struct msghdr message = {
+      .msg_iov = &part,
+      .msg_iovlen = 1,
+      .msg_control = room.bytes,
+      .msg_controllen = CMSG_SPACE(GLI_SHM_FDS * sizeof(int))};
   ssize_t got;
   /* The kernel reports a reset once, before the packets sent until then. */
   int resets = 0;
-  do got = recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+  do got = gli_shm_message_receive(socket, &message, NOTE_BYTES);
   while (got < 0 && (errno == EINTR || (errno == ECONNRESET && resets++ == 0)));
   if (got < 0) {
     bool later = errno == EAGAIN || errno == EWOULDBLOCK;

@@ -1,6 +1,5 @@
-/* Messages of two processes, with descriptors, on the Unix socket of a pair.
- * The socket preserves packet boundaries, so a message is read completely or
- * not at all. Linux only. */
+/* Messages of two processes, with descriptors, on the Unix socket of a pair. All
+ * have one length, and each is read completely or not at all. */
 #ifndef GLI_TRANSPORT_SHM_NOTE_H
 #define GLI_TRANSPORT_SHM_NOTE_H
 

@@ -1,4 +1,4 @@
-/* One poll: deadlines, descriptors now and then, rings. Linux only. */
+/* One poll: deadlines, descriptors now and then, rings. */
 #include "core/hints.h"
 #include "transport_shm/shm.h"
 
@@ -8,8 +8,9 @@ static const uint64_t look_every_ns = 50000;
 
 bool gli_shm_watch(gli_shm *t, gli_watch *watch, int fd, gli_ready ready,
                    void *owner) {
-  return gli_watch_init(watch, t->events, fd, ready, owner) &&
-         gli_watch_now(watch, GLI_READABLE);
+  bool made = gli_watch_init(watch, t->events, fd, ready, owner);
+  watch->fd = fd; /* also without a watch, gli_watch_close closes it */
+  return made && gli_watch_now(watch, GLI_READABLE);
 }
 
 void gli_shm_bell_ready(void *owner, int events) {

@@ -1,12 +1,12 @@
-/* Internals of the shared memory transport. Linux only (memfd, abstract Unix
- * sockets, eventfd); absent.c replaces it elsewhere.
+/* Internals of the shared memory transport. What differs by system is in
+ * system.h and memory/sealed.h.
  *
- * An end point listens on an abstract Unix socket. A pair is one connection,
+ * An end point listens on a Unix socket. A pair is one connection,
  * over which each side passes two descriptors to the other: the memory of the
  * ring that it writes (shm_ring.h), and its page, which tells whether it
  * sleeps. The connection stays open as a liveness socket: its end means that
- * the peer has ended, and a note on it wakes the peer. Nothing has a name in a
- * file system, so nothing remains if all processes are killed.
+ * the peer has ended, and a note on it wakes the peer. Memory has no name, so none
+ * remains if all processes are killed.
  *
  * Memory. Each pair costs a rank one ring. The first rings are large, later
  * ones smaller (gli_shm_data_for), and beyond GLI_SHM_MEMORY_MAX pairs are
@@ -25,10 +25,10 @@
 #include "transport/peer.h"
 #include "transport/request.h"
 #include "transport_shm/address.h"
-#include "transport_shm/foreign.h"
 #include "transport_shm/map_cache.h"
 #include "transport_shm/note.h"
 #include "transport_shm/shm_ring.h"
+#include "transport_shm/system.h"
 
 extern const gli_transport_ops gli_transport_shm;
 /* Operations of pairs with checksums. */
@@ -122,6 +122,7 @@ typedef struct gli_shm {
 
   gli_events *events;
   gli_watch listener, bell;
+  int ringer;         /* rings the bell; may be the bell's descriptor */
   bool accept_paused; /* listener not watched: no descriptors, or too many
                          half-open connections */
   uint64_t accept_paused_until_ns;

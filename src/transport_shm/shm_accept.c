@@ -3,7 +3,7 @@
  * single HELLO, within a few seconds, and the number of half-open connections
  * is small: unauthenticated clients cost next to nothing and disturb no rank.
  * Beyond that number, or if descriptors are scarce, the longest silent
- * connection is closed at once, because it may keep out a peer. Linux only. */
+ * connection is closed at once, because it may keep out a peer. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* Connection of a pair. Linux only.
+/* Connection of a pair.
  *
  * Both sides may start at the same moment; one connection must win, and both
  * must know which. The rule is that of TCP: a HELLO of the lower rank is never
@@ -16,6 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/descriptor.h"
 #include "core/error.h"
 #include "core/exhaustion.h"
 #include "core/log.h"
@@ -161,8 +162,10 @@ static void shm_connect_probe(gli_shm_pair *pair, const gli_shm_note *note,
                               int socket) {
   uint8_t none;
   if (note->proof_at == 0) return;
+  uint32_t user;
   pair->peer_process =
-      (gli_shm_foreign){gli_shm_peer_pid(socket), note->proof_at, note->proof};
+      (gli_shm_foreign){.proof_at = note->proof_at, .proof = note->proof};
+  (void)gli_socket_peer(socket, &pair->peer_process.pid, &user);
   int code = gli_shm_foreign_read(&pair->peer_process, 0, &none, 0);
   pair->reads = code == 0;
   if (code == 0) return;
@@ -202,7 +205,8 @@ static void shm_connect_failed(gli_shm_pair *pair, int code) {
   }
   if (code == EAGAIN || code == EINTR) /* the peer's backlog is full */
     shm_try_again(pair, uv_hrtime());
-  else if (code == ECONNREFUSED || code == ECONNRESET || code == EPIPE)
+  else if (code == ECONNREFUSED || code == ECONNRESET || code == EPIPE ||
+           code == ENOENT)
     shm_attempt_failed(
         pair, "no process listens there any longer; it may have exited");
   else

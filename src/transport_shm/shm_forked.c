@@ -1,5 +1,5 @@
 /* End point in a forked child, which releases it without any effect on peers.
- * The parent also has the epoll set, the bells and the rings. Linux only. */
+ * The parent also has the set of watches, the bell and the rings. */
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -33,6 +33,7 @@ void gli_shm_forked(gli_transport *base) {
   for (int i = 0; i < GLI_SHM_HALF_OPEN_MAX; i++)
     close_fd(&t->half_opens[i].watch.fd);
   close_fd(&t->listener.fd);
+  if (t->ringer != t->bell.fd) close_fd(&t->ringer);
   close_fd(&t->bell.fd);
   close_fd(&t->page_fd);
   gli_events_abandon(t->events);
@@ -44,6 +45,7 @@ static void free_pairs(gli_transport_peer *list) {
     list = list->next;
     /* Requests of open pairs belong to the engine. */
     if (pair->peer.closed) gli_request_free_all(&pair->queue);
+    gli_watch_close(&pair->watch);
     gli_shm_memory_drop(pair->out.memory, pair->out.bytes);
     gli_shm_memory_drop(pair->in.memory, pair->in.bytes);
     gli_shm_memory_drop(pair->peer_page, GLI_SHM_PAGE_BYTES);
@@ -59,6 +61,9 @@ void gli_shm_abandon(gli_transport *base) {
   free_pairs(t->peers.pairs);
   free_pairs(t->peers.leaving);
   free_pairs(t->peers.garbage);
+  gli_shm_half_open_close(t);
+  gli_watch_close(&t->listener);
+  gli_watch_close(&t->bell);
   gli_shm_memory_drop(t->page, GLI_SHM_PAGE_BYTES);
   gli_events_close(t->events);
   free(t->up);

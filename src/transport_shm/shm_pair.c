@@ -1,4 +1,4 @@
-/* Opening, states and end of pairs. Linux only. */
+/* Opening, states and end of pairs. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>

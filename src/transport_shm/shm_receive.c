@@ -1,4 +1,4 @@
-/* Receiving: payload is copied or reduced from the ring. Linux only. */
+/* Receiving: payload is copied or reduced from the ring. */
 #include <inttypes.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* Sending, and closing a pair. Linux only.
+/* Sending, and closing a pair.
  *
  * When a pair is closed, its unsent messages are copied, so that the caller may
  * reuse its memory at once, and go into the ring while the pair lingers. With a

@@ -1,6 +1,4 @@
-/* Opening and closing of the end point, and the table of operations. Linux
- * only. */
-#define _GNU_SOURCE
+/* Opening and closing of the end point, and the table of operations. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +14,9 @@
 static const int64_t close_nap_ns = 5000000;
 
 static void shm_transport_release(gli_shm *t) {
+  if (t->listener.fd >= 0) gli_shm_unlisten(&t->here);
   gli_watch_close(&t->listener);
+  if (t->ringer != t->bell.fd) gli_fd_close(t->ringer);
   gli_watch_close(&t->bell);
   gli_shm_memory_drop(t->page, GLI_SHM_PAGE_BYTES);
   gli_sealed_close(t->page_fd);
@@ -24,6 +24,13 @@ static void shm_transport_release(gli_shm *t) {
   uv_mutex_destroy(&t->up_lock);
   free(t->up);
   free(t);
+}
+
+/* Makes the next poll register new watches, where the system needs one. */
+static void shm_transport_touched(void *user) {
+  gli_shm *t = user;
+  atomic_store(&t->look, true);
+  gli_peers_touch(&t->peers);
 }
 
 /* Returns 0, or errno with the failed part in `what`. */
@@ -35,15 +42,15 @@ static int shm_open_parts(gli_shm *t, const char **what) {
                              &t->page_fd, &page, what);
   if (code != 0) return code == ENOSPC ? ENOMEM : code;
   t->page = page;
-  *what = "no epoll";
-  t->events = gli_events_open(NULL, NULL);
+  *what = "cannot watch descriptors";
+  t->events = gli_events_open(shm_transport_touched, t);
   if (t->events == NULL) return errno;
-  *what = "no eventfd";
+  *what = "no descriptor to wake threads with";
   int fd;
-  code = gli_shm_bell_make(&fd);
+  code = gli_shm_bell_make(&fd, &t->ringer);
   if (code != 0) return code;
   if (!gli_shm_watch(t, &t->bell, fd, gli_shm_bell_ready, t)) return errno;
-  *what = "no abstract Unix socket";
+  *what = "no Unix socket to listen at";
   fd = gli_shm_listen(&t->here);
   if (fd < 0) return errno;
   if (!gli_shm_watch(t, &t->listener, fd, gli_shm_listener_ready, t))
@@ -105,7 +112,7 @@ static gloo_status shm_open_endpoint(const gli_transport_config *config,
   t->peers.upcalls = config->upcalls;
   t->here.checksum = config->checksum;
   t->peers.device_user = config->device_user;
-  t->page_fd = t->listener.fd = t->bell.fd = -1;
+  t->page_fd = t->listener.fd = t->bell.fd = t->ringer = -1;
   for (int i = 0; i < GLI_SHM_HALF_OPEN_MAX; i++) {
     t->half_opens[i].t = t;
     t->half_opens[i].watch.fd = -1;

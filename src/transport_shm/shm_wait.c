@@ -1,7 +1,7 @@
-/* Sleeping and waking. Linux only.
+/* Sleeping and waking.
  *
- * One epoll descriptor covers everything that can end a sleep: the listener,
- * the bell (an eventfd that only this process has), and the liveness sockets. A
+ * One descriptor (gli_events_fd) covers everything that can end a sleep: the
+ * listener, the bell (which only this process has), and the liveness sockets. A
  * peer sends RING on its socket if it finds `asleep` set after a change, and
  * clears the flag, so that it sends only one. shm_ring.h argues that no change
  * is missed. (Peers that shared the bell could break it for others: what a
@@ -15,9 +15,6 @@
  * just when the bell is being reset may have lost a wake, so the bell is rung
  * again for it. A poll that reads RING while a thread is inside rings the bell
  * on its behalf. */
-#define _GNU_SOURCE
-#include <poll.h>
-
 #include "transport_shm/memory.h"
 #include "transport_shm/shm.h"
 
@@ -29,7 +26,7 @@ void gli_shm_ring(gli_shm_pair *pair) {
 void gli_shm_wake(gli_transport *base) {
   gli_shm *t = (gli_shm *)base;
   atomic_fetch_add(&t->wakes, 1);
-  gli_shm_bell_ring(t->bell.fd);
+  gli_shm_bell_ring(t->ringer);
 }
 
 void gli_shm_read_bell(gli_shm *t) {
@@ -37,11 +34,11 @@ void gli_shm_read_bell(gli_shm *t) {
   unsigned wakes = atomic_load(&t->wakes);
   gli_shm_bell_quiet(t->bell.fd);
   if (atomic_load(&t->wakes) != wakes || atomic_load(&t->peers.sleepers) > 0)
-    gli_shm_bell_ring(t->bell.fd);
+    gli_shm_bell_ring(t->ringer);
 }
 
 void gli_shm_ring_received(gli_shm *t) {
-  if (atomic_load(&t->peers.sleepers) > 0) gli_shm_bell_ring(t->bell.fd);
+  if (atomic_load(&t->peers.sleepers) > 0) gli_shm_bell_ring(t->ringer);
 }
 
 static bool something_came(gli_shm *t) {

@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "core/bytes.h"
 #include "core/descriptor.h"
 #include "transport_shm/memory.h"
 #include "transport_shm/note.h"
@@ -63,8 +64,8 @@ static void peer_make_memory(shm_peer *p) {
   p->region_fd = peer_make(REGION_BYTES, &memory);
   fuzz_check(gli_shm_endpoint_here(&p->here, &what) == 0, "it has an address");
   memset(p->here.name, 0xa5, sizeof p->here.name); /* not the library's */
-  pid_t own = getpid();                            /* nor another run's */
-  memcpy(p->here.name, &own, sizeof own);
+  gli_put_u32(p->here.name, (uint32_t)getpid());   /* nor another run's */
+  gli_put_u32(p->here.name + 12, (uint32_t)getpid());
   p->listener = gli_shm_listen(&p->here);
   fuzz_check(p->listener >= 0, "it listens");
 }

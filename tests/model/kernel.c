@@ -5,6 +5,7 @@
 #include "memory/sealed.h"
 #include "model.h"
 #include "transport_shm/memory.h"
+#include "transport_shm/system.h"
 
 struct gli_events {
   int process;
@@ -43,6 +44,7 @@ void host_set_up(host *h, int process, gli_shm_page *pages[2],
   h->t.events = &sets[process];
   h->t.bell =
       (gli_watch){.fd = process, .ready = gli_shm_bell_ready, .owner = &h->t};
+  h->t.ringer = process;
   h->t.up = h->up;
   h->t.n_up = h->t.up_capacity = 1;
   h->up[0] = &h->pair;
@@ -93,8 +95,8 @@ void gli_sleep_wait(const gli_sleep *sleep, uint64_t now_ns,
   model_wait(sleep->fd[0], host_of_thread()->pair.watch.fd >= 0);
 }
 
-void gli_shm_bell_ring(int fd) {
-  model_bell_ring(fd);
+void gli_shm_bell_ring(int ringer) {
+  model_bell_ring(ringer);
 }
 
 void gli_shm_bell_quiet(int fd) {

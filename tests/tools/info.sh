@@ -15,14 +15,12 @@ equal $? 0 && has "$out" "
   tcp                yes" && has "$out" "
   inproc             yes"
 result "it says which transports can be used"
-if has_linux; then
-  has "$out" "shared memory        up to 64M per rank"
-  result "it says how much shared memory a rank takes at most"
-else
-  has "$out" "
-  shm                no: this build has no shared memory transport"
-  result "it says that there is no shared memory, and why"
-fi
+how="shm_open, sockets in /"
+! has_linux || how="sealed memfd, abstract sockets"
+has "$out" "
+  shm                yes" && has "$out" "
+shared memory        up to 64M per rank, for messages: $how"
+result "it says how much shared memory a rank takes at most, and what it is made by"
 has "$out" "effective cores      " && has "$out" "waiting              spin briefly"
 result "it says how many cores count, and how ranks wait"
 case $out in *pairs*) false ;; esac
@@ -78,8 +76,7 @@ result "for each pair: what it uses"
 out=$(GLOO_TRANSPORT=auto "$gloo" run -n 2 -- sh -c '[ "$RANK" = 0 ] || ulimit -f 4
   exec "$0" info' "$gloo" 2>&1)
 case $(after pairs) in
-  "0 with 1 TCP, not shared memory: rank 1 says: "*"File too large"*) has_linux ;;
-  "0 with 1 TCP, not shared memory: this build has no shared memory transport"*) ! has_linux ;;
+  "0 with 1 TCP, not shared memory: rank 1 says: "*"File too large"*) ;;
   *) equal "$(after pairs)" "0 with 1 TCP, and why" ;;
 esac
 result "and why not shared memory, whichever of the two knows"

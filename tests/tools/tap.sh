@@ -53,7 +53,7 @@ wait_until() {
 # Does this build of $gloo have the features that only Linux has?
 # shellcheck disable=SC2154
 has_linux() {
-  case $("$gloo" info) in *"which requires Linux"*) return 1 ;; esac
+  case $("$gloo" info) in *"abstract sockets"*) ;; *) return 1 ;; esac
 }
 
 gone() {

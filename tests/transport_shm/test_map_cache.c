@@ -1,5 +1,5 @@
 /* The cache of a peer's regions (mapped, found, replaced), and reading another
- * process. Linux only. */
+ * process. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -8,8 +8,8 @@
 
 #include "ends.h"
 #include "memory/sealed.h"
-#include "transport_shm/foreign.h"
 #include "transport_shm/map_cache.h"
+#include "transport_shm/system.h"
 
 /* Sealed memory that begins with `first`. */
 static int memory_of(size_t bytes, uint8_t first) {

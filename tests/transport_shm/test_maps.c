@@ -46,7 +46,7 @@ static void ranks_apart(void **state) {
   for (int i = 0; i < 3; i++) {
     gli_shm_endpoint other = endpoint;
     if (i == 0) other.boot[3] ^= 1;
-    if (i == 1) other.net_inode++;
+    if (i == 1) other.inode++;
     if (i == 2) other.user++;
     gli_shm_endpoint_encode(&other, &b);
     assert_false(ops->maps(&a, &b) || ops->maps(&b, &a));

@@ -1,14 +1,21 @@
-/* Strangers at the socket: other programs, other versions, damaged peers. None
- * may disturb the existing pair. Linux only. */
+/* Strangers at the socket: other programs, other versions, damaged peers, other
+ * users. None may disturb the existing pair. */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <uv.h>
 
 #include "ends.h"
+#include "memory/sealed.h"
 #include "transport_shm/memory.h"
 #include "transport_shm/shm.h"
 
@@ -138,11 +145,32 @@ static void second_connection_of_a_rank_is_refused(void **state) {
 
 /* ---- descriptors that are not what they should be ------------------------ */
 
-static int memory_of(size_t bytes, bool sealed) {
+#if !GLI_LINUX
+static char named[64]; /* the last file; "" if none */
+#endif
+
+/* Makes memory whose size others may change: without seals, or where there are
+ * none, a file that has a name. */
+static int unsealed(size_t bytes) {
+#if GLI_LINUX
   int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+#else
+  (void)strcpy(named, "/tmp/gloo_c_strangers_XXXXXX");
+  int fd = mkstemp(named);
+#endif
   assert_true(fd >= 0 && posix_fallocate(fd, 0, (off_t)bytes) == 0);
-  if (sealed)
-    assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW), 0);
+  return fd;
+}
+
+static int memory_of(size_t bytes, bool sealed) {
+  const gli_sealed_want want = {
+      .bytes = bytes, .reserved = bytes, .most_percent = 100};
+  const char *what;
+  void *memory;
+  int fd;
+  if (!sealed) return unsealed(bytes);
+  assert_int_equal(gli_sealed_make(&want, &fd, &memory, &what), 0);
+  gli_sealed_unmap(memory, bytes);
   return fd;
 }
 
@@ -175,6 +203,10 @@ static uint32_t answer_to_offer(const offer *o) {
   close(fd);
   ends_close(s->ends);
   free(s);
+#if !GLI_LINUX
+  if (named[0] != '\0') assert_int_equal(unlink(named), 0);
+  named[0] = '\0';
+#endif
   return say;
 }
 
@@ -215,6 +247,88 @@ static void greeting_without_descriptors_is_declined(void **state) {
   free(s);
 }
 
+/* ---- other users --------------------------------------------------------- */
+
+enum { NOBODY = 65534 };
+
+/* The system tells the user of both ends of a socket. */
+static void socket_of_another_user_is_recognised(void **state) {
+  (void)state;
+  int ends[2];
+  if (geteuid() != 0 || seteuid(NOBODY) != 0) {
+    print_message("# skipped: it takes root to be another user\n");
+    skip();
+  }
+  int code = socketpair(AF_UNIX, SOCK_STREAM, 0, ends);
+  assert_int_equal(seteuid(0), 0);
+  assert_int_equal(code, 0);
+  assert_int_equal(gli_shm_same_user(ends[0], 0), -1);
+  assert_int_equal(gli_shm_same_user(ends[0], NOBODY), 0);
+  close(ends[0]);
+  close(ends[1]);
+}
+
+/* Gets the name of rank 1's listener. A file was renamed after it was bound. */
+static socklen_t name_of_listener(scene *s, struct sockaddr_un *name) {
+  const gli_shm *t = (const gli_shm *)(const void *)s->ends[1].t;
+  socklen_t bytes = sizeof *name;
+  assert_int_equal(getsockname(t->listener.fd, (struct sockaddr *)name, &bytes),
+                   0);
+  char *file = strrchr(name->sun_path, '/');
+  if (file != NULL) memcpy(file + 1, "shm", 3);
+  return bytes;
+}
+
+/* Returns true if the other user gets no further than to be told so. */
+static bool is_kept_out(const struct sockaddr_un *name, socklen_t bytes,
+                        int type) {
+  if (setgroups(0, NULL) != 0 || setgid(NOBODY) != 0 || setuid(NOBODY) != 0)
+    return false;
+  int fd = socket(AF_UNIX, type, 0);
+  if (connect(fd, (const struct sockaddr *)name, bytes) != 0)
+    return errno == EACCES;
+  gli_shm_note note;
+  gli_shm_received got;
+  do got = gli_shm_note_receive(fd, &note);
+  while (got == GLI_SHM_GOT_NOTHING);
+  return got == GLI_SHM_GOT_END ||
+         (got == GLI_SHM_GOT_NOTE && note.say == GLI_SHM_DECLINED);
+}
+
+static void assert_kept_out(scene *s, const struct sockaddr_un *name,
+                            socklen_t bytes) {
+  const gli_shm *t = (const gli_shm *)(const void *)s->ends[1].t;
+  int type, status = 0;
+  socklen_t room = sizeof type;
+  assert_int_equal(
+      getsockopt(t->listener.fd, SOL_SOCKET, SO_TYPE, &type, &room), 0);
+  pid_t child = fork();
+  assert_true(child >= 0);
+  if (child == 0) _exit(is_kept_out(name, bytes, type) ? 0 : 1);
+  while (waitpid(child, &status, WNOHANG) == 0) ends_poll(s->ends, 1);
+  assert_int_equal(status, 0);
+  assert_undisturbed(s);
+}
+
+static void another_user_is_kept_out(void **state) {
+  scene *s = *state;
+  struct sockaddr_un name, open = {.sun_family = AF_UNIX};
+  socklen_t bytes = name_of_listener(s, &name);
+  if (geteuid() != 0) {
+    print_message("# skipped: it takes root to be another user\n");
+    skip();
+  }
+  assert_kept_out(s, &name, bytes);
+  if (name.sun_path[0] == '\0') return;
+  /* Modes of files are not all that keeps others out. */
+  (void)snprintf(open.sun_path, sizeof open.sun_path,
+                 "/tmp/gloo_c_strangers_%ld", (long)getpid());
+  if (link(name.sun_path, open.sun_path) != 0) skip(); /* another file system */
+  assert_int_equal(chmod(open.sun_path, 0666), 0);
+  assert_kept_out(s, &open, sizeof open);
+  assert_int_equal(unlink(open.sun_path), 0);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(garbage_is_hung_up_on, set_up, tear_down),
@@ -226,6 +340,9 @@ int main(void) {
                                       set_up, tear_down),
       cmocka_unit_test(descriptors_are_checked_before_they_are_used),
       cmocka_unit_test(greeting_without_descriptors_is_declined),
+      cmocka_unit_test(socket_of_another_user_is_recognised),
+      cmocka_unit_test_setup_teardown(another_user_is_kept_out, set_up,
+                                      tear_down),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

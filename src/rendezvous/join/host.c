@@ -20,11 +20,8 @@
 /* Adds the user to a hash: shared memory connects processes of one user only,
  * see transport_shm/address.h. */
 static uint64_t mix_user(uint64_t hash) {
-#if GLI_LINUX
   uint64_t user = (uint64_t)geteuid();
-  hash = gli_mix_bytes(hash, &user, sizeof user);
-#endif
-  return hash;
+  return gli_mix_bytes(hash, &user, sizeof user);
 }
 
 uint64_t gli_host_system(void) {

@@ -16,6 +16,7 @@
 #include "hostile.h"
 #include "transport/auto.h"
 #include "transport_shm/address.h"
+#include "transport_shm/system.h"
 
 enum { ROUNDS = 6, PATIENCE_S = 20 };
 

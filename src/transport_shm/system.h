@@ -1,0 +1,73 @@
+/* Functions that differ by system: system_linux.c, or system_posix.c elsewhere.
+ * Those for memory are in memory/sealed.h. */
+#ifndef GLI_TRANSPORT_SHM_SYSTEM_H
+#define GLI_TRANSPORT_SHM_SYSTEM_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "transport_shm/address.h"
+
+/* ---- where this process is ----------------------------------------------- */
+
+/* Fills the fields of the end point that tell which processes reach it. Returns
+ * 0, or errno with the failed step in `what`. */
+int gli_shm_place_here(gli_shm_endpoint *endpoint, const char **what);
+/* End of a sentence about a rank of this host that is out of reach. */
+extern const char gli_shm_place_differs[];
+
+enum { GLI_SHM_DESCRIPTION_BYTES = 160 };
+/* Describes memory and sockets, for `gloo info`. */
+void gli_shm_describe(char text[GLI_SHM_DESCRIPTION_BYTES]);
+
+/* ---- sockets ------------------------------------------------------------- */
+
+/* Make sockets. Each returns a descriptor, or -1 with errno: ENOENT or
+ * ECONNREFUSED if no process listens. */
+int gli_shm_listen(const gli_shm_endpoint *here);
+int gli_shm_connect(const gli_shm_endpoint *there);
+/* Removes the name of the listener, if it has one. */
+void gli_shm_unlisten(const gli_shm_endpoint *here);
+
+/* Like sendmsg and recvmsg, without blocking or signals. A message of
+ * `expected` bytes is sent and received completely or not at all; of a longer
+ * one more than `expected` bytes are received, or the next message is wrong. */
+struct msghdr;
+ssize_t gli_shm_message_send(int socket, const struct msghdr *message,
+                             size_t expected);
+ssize_t gli_shm_message_receive(int socket, struct msghdr *message,
+                                size_t expected);
+/* Takes a descriptor that was received: close-on-exec, and not below 3. */
+int gli_shm_message_fd(int fd);
+
+/* ---- the bell ------------------------------------------------------------ */
+
+/* Bell: a descriptor that wakes threads of this process. It is rung through
+ * `ringer`, which may be the same one. Peers get neither, because a process
+ * that shares one can make writes to it block. */
+int gli_shm_bell_make(int *fd, int *ringer);
+void gli_shm_bell_ring(int ringer);
+void gli_shm_bell_quiet(int fd);
+
+/* ---- memory of other processes ------------------------------------------- */
+
+/* Process whose memory the kernel may let this one read (process_vm_readv, on
+ * Linux).
+ *
+ * A process id is not reliable: it may be reused, and a forked child has its
+ * parent's addresses. Each side of a pair therefore stores a random number and
+ * tells the other its value and address. The number is read together with each
+ * piece of data, after it, and shows which process the data is from. */
+typedef struct gli_shm_foreign {
+  int64_t pid; /* 0 if unknown */
+  uint64_t proof_at, proof;
+} gli_shm_foreign;
+
+/* Copies `bytes` from address `from` of the process. Returns 0 or errno: EFAULT
+ * if there is no memory at the address, ESRCH if the process has ended, other
+ * values if the kernel refuses. */
+int gli_shm_foreign_read(const gli_shm_foreign *process, uint64_t from,
+                         void *to, size_t bytes);
+
+#endif
