@@ -62,7 +62,7 @@ static int check_limits(const gli_sealed_want *want, const char **what) {
   struct rlimit limit;
   *what = "RLIMIT_FSIZE is too low";
   if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
-      limit.rlim_cur < want->bytes)
+      limit.rlim_cur < (rlim_t)want->bytes)
     return EFBIG;
   *what = "too little memory is left on this host or in its control group";
   uint64_t left = left_for(want->bytes, want->reserved);

@@ -124,11 +124,11 @@ int gli_shm_note_send(int socket, const gli_shm_note *note) {
   if (fds_bytes > 0) {
     memset(&room, 0, sizeof room);
     message.msg_control = room.bytes;
-    message.msg_controllen = CMSG_SPACE(fds_bytes);
+    message.msg_controllen = (socklen_t)CMSG_SPACE(fds_bytes);
     struct cmsghdr *head = CMSG_FIRSTHDR(&message);
     head->cmsg_level = SOL_SOCKET;
     head->cmsg_type = SCM_RIGHTS;
-    head->cmsg_len = CMSG_LEN(fds_bytes);
+    head->cmsg_len = (socklen_t)CMSG_LEN(fds_bytes);
     memcpy(CMSG_DATA(head), note->fds, fds_bytes);
   }
   ssize_t sent;
@@ -144,6 +144,10 @@ void gli_shm_note_ring(int socket) {
       .version = GLI_SHM_VERSION, .say = GLI_SHM_RING, .fds = {-1, -1}};
   (void)gli_shm_note_send(socket, &note);
 }
+
+#if defined(__clang__) /* musl's CMSG_NXTHDR compares types of two signs */
+#pragma clang diagnostic ignored "-Wsign-compare"
+#endif
 
 /* Stores each received descriptor in the note, or closes it. */
 static void take_descriptors(struct msghdr *message, gli_shm_note *note) {
