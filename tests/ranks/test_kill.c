@@ -1,7 +1,7 @@
 /* Ranks as processes; one is killed or stopped at a random moment in random
  * collectives. The others must end with an error that names it, without a hang
  * and without leaked resources. */
-#if GLI_LINUX
+#if defined(__linux__)
 #define _GNU_SOURCE
 #include <sched.h>
 #include <sys/mount.h>
@@ -48,10 +48,10 @@ static bool private_shm; /* no other job uses /dev/shm */
 
 /* Mounts a private /dev/shm, so that every file in it comes from this test. */
 static void take_private_shm(void) {
-#if GLI_LINUX
+#if defined(__linux__)
   if (unshare(CLONE_NEWNS) != 0) return;
   if (mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0) return;
-  private_shm = mount("tmpfs", "/dev/shm", "tmpfs", 0, "size=64m") == 0;
+  private_shm = mount("tmpfs", "/dev/shm", "tmpfs", 0, "size=1g") == 0;
 #endif
 }
 
@@ -97,7 +97,7 @@ static void start(job *j, int ranks, unsigned seed) {
     j->pids[rank] = fork();
     assert_true(j->pids[rank] >= 0);
     if (j->pids[rank] > 0) continue;
-#if GLI_LINUX
+#if defined(__linux__)
     prctl(PR_SET_PDEATHSIG, SIGKILL);
 #endif
     close(ends[0]);

@@ -1,7 +1,7 @@
 /* Rounds of failures in an elastic job of processes: ranks are killed or
  * stopped, others join, and newcomers or ranks are killed meanwhile. After each
  * round all remaining ranks work with the same members and correct results. */
-#if GLI_LINUX
+#if defined(__linux__)
 #define _GNU_SOURCE
 #include <sys/prctl.h>
 #endif
@@ -253,7 +253,7 @@ static void start_process(job *j, int rank, int ranks) {
   j->pids[self] = fork();
   assert_true(j->pids[self] >= 0);
   if (j->pids[self] > 0) return;
-#if GLI_LINUX
+#if defined(__linux__)
   prctl(PR_SET_PDEATHSIG, SIGKILL);
 #endif
   _exit(rank_main(self, rank, ranks));

@@ -1,7 +1,7 @@
 /* Ranks as processes, killed or stopped at random moments: one, two at once,
  * and more while the survivors agree on the members. The survivors continue
  * with correct results, and all with the same members. */
-#if GLI_LINUX
+#if defined(__linux__)
 #define _GNU_SOURCE
 #include <sys/prctl.h>
 #endif
@@ -185,7 +185,7 @@ static void start(int ranks) {
     pids[rank] = fork();
     assert_true(pids[rank] >= 0);
     if (pids[rank] > 0) continue;
-#if GLI_LINUX
+#if defined(__linux__)
     prctl(PR_SET_PDEATHSIG, SIGKILL);
 #endif
     _exit(rank_main(rank, ranks));
