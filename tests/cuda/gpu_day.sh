@@ -36,12 +36,13 @@ has() { grep -qE "$1" "$scratch/report"; }
 echo "1..9"
 
 link_build
-run 0 --only=machine --only=probes --only=rates && has '^\| gloo info \|.*stand-in 0.*\| ok \|$' && ! has 'NOT OK'
+run 0 --only=machine --only=probes && has '^\| gloo info \|.*stand-in 0.*\| ok \|$' && ! has 'NOT OK'
 result $? "a good driver gives a report without faults"
 questions=$("$build/tests/cuda/cuda_probe" --list | wc -l)
 waiting=$("$build/tests/cuda/cuda_probe" --list | grep -c waiting)
 [ "$(grep -cE ', (1|8|32) channels \|' "$scratch/report")" -eq $((questions + 2 * waiting)) ]
 result $? "each question is asked, those about waits with three numbers of channels"
+run 0 --only=rates # what the status is depends on the load of this machine
 has '^\| allreduce of 67108864 bytes \| less than .* \| .* times \| (ok|NOT OK) \|$' && has '^\| allreduce of 4 bytes \|'
 result $? "rates are compared"
 
