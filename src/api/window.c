@@ -109,7 +109,7 @@ static gloo_status window_flush_start(const char *function, gloo_window *window,
                     function, window == NULL ? "window" : "request");
   if (gli_custom_op_inside()) return gli_custom_op_refuse(function, error);
   gloo_context *group = gli_window_context(window);
-  gloo_request *made;
+  gloo_request *made = NULL;
   gloo_status status =
       gloo_sendrecv_init(group, NULL, 0, GLOO_NO_RANK, NULL, 0, GLOO_NO_RANK,
                          GLOO_UINT8, NULL, &made, error);

@@ -293,7 +293,7 @@ gloo_status gli_window_flush(const char *function, gloo_window *window,
                              int64_t rank, gli_operation *request,
                              gloo_error *error) {
   gli_rma_flush *flush = NULL;
-  gli_operation *none;
+  gli_operation *none = NULL;
   bool all = rank == GLI_WINDOW_ALL;
   gloo_status status =
       gli_window_enter(function, window, all ? 0 : (int)rank, error);
