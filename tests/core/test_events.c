@@ -162,6 +162,22 @@ static void an_error_is_told_with_what_was_asked_for(void **state) {
   close_all(set, &e, 1);
 }
 
+/* A thread that sleeps after a watch began at once sees what it watches, or was
+ * told to poll first. */
+static void watch_that_begins_at_once_misses_nothing(void **state) {
+  (void)state;
+  end e;
+  gli_events *set = set_of(&e, 1);
+  assert_int_equal(write(e.other, "", 1), 1);
+  int before = touches;
+  assert_true(gli_watch_now(&e.watch, GLI_READABLE));
+  struct pollfd sleeper = {gli_events_fd(set), POLLIN, 0};
+  assert_true(poll(&sleeper, 1, 0) == 1 || touches != before);
+  (void)gli_events_poll(set);
+  assert_int_equal(e.calls, 1);
+  close_all(set, &e, 1);
+}
+
 static void a_sleeper_is_woken_by_what_the_poll_would_find(void **state) {
   (void)state;
   end e;
@@ -365,6 +381,7 @@ int main(void) {
     cmocka_unit_test(an_end_is_told_whatever_is_asked_for),
     cmocka_unit_test(an_error_is_told_with_what_was_asked_for),
     cmocka_unit_test(a_sleeper_is_woken_by_what_the_poll_would_find),
+    cmocka_unit_test(watch_that_begins_at_once_misses_nothing),
     cmocka_unit_test(who_is_closed_is_not_called_any_more),
     cmocka_unit_test(a_change_goes_with_the_watch),
 #if GLI_LINUX
