@@ -1,5 +1,6 @@
 #include "core/signals.h"
 
+#include <pthread.h>
 #include <stddef.h>
 
 #if defined(_WIN32)
@@ -67,3 +68,17 @@ void gli_signal_restore(gli_signal_guard *guard) {
 }
 
 #endif
+
+int gli_thread_start(void *(*run)(void *argument), void *argument) {
+  pthread_attr_t detached;
+  pthread_t thread;
+  gli_signal_guard signals;
+  int code = pthread_attr_init(&detached);
+  if (code != 0) return code;
+  (void)pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
+  gli_signal_block_all(&signals);
+  code = pthread_create(&thread, &detached, run, argument);
+  gli_signal_restore(&signals);
+  (void)pthread_attr_destroy(&detached);
+  return code;
+}

@@ -25,4 +25,8 @@ void gli_signal_guard_leave(gli_signal_guard *guard);
 void gli_signal_block_all(gli_signal_guard *guard);
 void gli_signal_restore(gli_signal_guard *guard);
 
+/* Starts a thread that no thread joins, with all signals blocked. Returns 0 or
+ * an error code. */
+int gli_thread_start(void *(*run)(void *argument), void *argument);
+
 #endif

@@ -89,19 +89,6 @@ free_self:
   return NULL;
 }
 
-static bool lookup_start(lookup *self) {
-  pthread_t thread;
-  pthread_attr_t detached;
-  gli_signal_guard signals;
-  if (pthread_attr_init(&detached) != 0) return false;
-  pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
-  gli_signal_block_all(&signals);
-  int rc = pthread_create(&thread, &detached, lookup_run, self);
-  gli_signal_restore(&signals);
-  pthread_attr_destroy(&detached);
-  return rc == 0;
-}
-
 /* Returns false after the timeout; the resolving thread then owns `self`. */
 static bool lookup_await(lookup *self, int64_t timeout_ns) {
   struct timespec until;
@@ -171,7 +158,7 @@ gloo_status gli_look_up(const char *what, const char *host, const char *port,
     return gli_fail(error, GLOO_ERR_NO_MEMORY, -1, "no memory to look up %s",
                     what);
   if (timeout_ns >= 0 && timeout_ns < LEAST_NS) timeout_ns = LEAST_NS;
-  if (timeout_ns < 0 || !lookup_start(self)) {
+  if (timeout_ns < 0 || gli_thread_start(lookup_run, self) != 0) {
     lookup_ask(self);
   } else if (!lookup_await(self, timeout_ns)) {
     return gli_fail(error, GLOO_ERR_ADDRESS, -1,

@@ -92,8 +92,9 @@ gloo_status gli_auto_rkey_map(gli_pair *pair, uint64_t rkey, size_t bytes,
 gloo_status gli_auto_rkey_get(gli_pair *pair, uint64_t rkey, void *dst,
                               size_t bytes, gloo_error *error);
 bool gli_auto_revoked(gli_pair *pair);
-bool gli_auto_rma_expose(gli_pair *pair, const void *memory, size_t bytes,
-                         uint64_t *remote, uint32_t *rkey);
+gli_exposure gli_auto_rma_expose(gli_pair *pair, const void *memory,
+                                 size_t bytes, uint64_t *remote,
+                                 uint32_t *rkey);
 bool gli_auto_rma(gli_pair *pair, gli_rma_work *work);
 gli_shared_copy *gli_auto_shared_copy(gli_pair *pair, bool sends);
 /* Decides the pairs whose child has connected in the meantime. Returns their

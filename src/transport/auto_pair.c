@@ -453,12 +453,15 @@ bool gli_auto_revoked(gli_pair *base) {
   return child == NULL || child->ops->revoked(child);
 }
 
-bool gli_auto_rma_expose(gli_pair *base, const void *memory, size_t bytes,
-                         uint64_t *remote, uint32_t *rkey) {
+gli_exposure gli_auto_rma_expose(gli_pair *base, const void *memory,
+                                 size_t bytes, uint64_t *remote,
+                                 uint32_t *rkey) {
   const gli_auto_pair *pair = (gli_auto_pair *)base;
   gli_pair *child = pair->decided ? pair->child : NULL;
-  return child != NULL && child->ops->rma_expose != NULL &&
-         child->ops->rma_expose(child, memory, bytes, remote, rkey);
+  if (child == NULL) return GLI_EXPOSES_LATER;
+  return child->ops->rma_expose != NULL
+             ? child->ops->rma_expose(child, memory, bytes, remote, rkey)
+             : GLI_EXPOSES_NOT;
 }
 
 bool gli_auto_rma(gli_pair *base, gli_rma_work *work) {

@@ -90,6 +90,13 @@ typedef struct gli_rma_work {
   uint64_t posted, over;     /* the same: bytes */
 } gli_rma_work;
 
+/* Result of exposing memory to the peer's device. */
+typedef enum gli_exposure {
+  GLI_EXPOSES_NOT,
+  GLI_EXPOSES_LATER, /* not known yet: ask again */
+  GLI_EXPOSES
+} gli_exposure;
+
 /* The message that take_now took. */
 enum { GLI_TAKE_BYTES = 16384 };
 typedef struct gli_taken {
@@ -381,9 +388,9 @@ typedef struct gli_transport_ops {
 
   /* Registers memory that the peer's device accesses without this process, as
    * long as the pair is open. `remote` and `rkey` are for the peer's `rma`.
-   * Returns false if it cannot. NULL if not supported. */
-  bool (*rma_expose)(gli_pair *pair, const void *memory, size_t bytes,
-                     uint64_t *remote, uint32_t *rkey);
+   * NULL if not supported. */
+  gli_exposure (*rma_expose)(gli_pair *pair, const void *memory, size_t bytes,
+                             uint64_t *remote, uint32_t *rkey);
   /* Begins a put or a get. Returns true if it is taken: `rma_done` follows
    * unless the pair fails or is closed first. Returns false if a message is
    * better. Not ordered with messages or with each other. */

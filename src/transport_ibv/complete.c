@@ -41,7 +41,7 @@ static void completed_in_error(gli_ibv_pair *pair, enum ibv_wc_status status) {
 static void serve_completion(const struct ibv_wc *wc) {
   bool in;
   gli_ibv_pair *pair = completed_pair(wc, &in);
-  if (pair->qp == NULL || pair->broken) return;
+  if (!gli_ibv_has_queue(pair) || pair->broken) return;
   pair->t->happened++;
   if (wc->status != IBV_WC_SUCCESS)
     completed_in_error(pair, wc->status);
@@ -62,7 +62,7 @@ static void device_is_gone(gli_ibv *t, const char *how) {
                          " to rank %" PRIu32,
                          t->port.name, how, pair->config.self_rank,
                          pair->config.peer_rank);
-    else if (pair->qp != NULL)
+    else if (gli_ibv_has_queue(pair))
       gli_ibv_decline(pair, "the RDMA device is lost");
   }
 }
@@ -202,7 +202,7 @@ static void serve_event(gli_ibv *t, const struct ibv_async_event *event,
     case IBV_EVENT_QP_FATAL:
     case IBV_EVENT_QP_REQ_ERR:
     case IBV_EVENT_QP_ACCESS_ERR:
-      if (pair->qp == NULL) break;
+      if (!gli_ibv_has_queue(pair)) break;
       gli_ibv_pair_break(pair, GLOO_ERR_IO,
                          "the connection of rank %" PRIu32 " with rank %" PRIu32
                          " through %s broke: %s",

@@ -27,6 +27,7 @@
 
 #include "transport/request.h"
 #include "transport_ibv/frame.h"
+#include "transport_ibv/ibv_jobs.h"
 #include "transport_ibv/port.h"
 
 extern const gli_transport_ops gli_transport_ibv;
@@ -82,7 +83,7 @@ typedef struct gli_ibv_work {
 /* State of an incoming message. */
 typedef struct gli_ibv_in {
   bool used, answered;
-  gli_ibv_mode mode;
+  gli_ibv_mode mode; /* ASKS: its destination is being registered */
   gli_header header;
   gli_sink sink;
   struct ibv_mr *mr; /* WRITES: registration of the destination */
@@ -109,10 +110,11 @@ typedef struct gli_ibv_note {
 
 /* Way of messages, and until it is decided the progress towards RDMA. */
 typedef enum gli_ibv_way {
-  GLI_IBV_WAY_NEW,       /* no queue pair is offered yet */
-  GLI_IBV_WAY_OFFERED,   /* one is offered to the peer */
-  GLI_IBV_WAY_CONNECTED, /* it is connected to the peer's */
-  GLI_IBV_WAY_PROBED,    /* the probe arrived, and the peer was notified */
+  GLI_IBV_WAY_NEW,        /* no queue pair is offered yet */
+  GLI_IBV_WAY_OFFERED,    /* one is offered to the peer */
+  GLI_IBV_WAY_CONNECTING, /* a thread connects it to the peer's */
+  GLI_IBV_WAY_CONNECTED,  /* it is connected */
+  GLI_IBV_WAY_PROBED,     /* the probe arrived, and the peer was notified */
   GLI_IBV_BY_VERBS,
   GLI_IBV_BY_TCP
 } gli_ibv_way;
@@ -123,6 +125,24 @@ typedef enum gli_ibv_peer_way {
   GLI_IBV_PEER_CONNECTED,
   GLI_IBV_PEER_READY
 } gli_ibv_peer_way;
+
+/* Owner of the queue pair and its memory. While it is a thread, poll does not
+ * access them, and what it decides takes effect afterwards. */
+typedef enum gli_ibv_setup {
+  GLI_IBV_SETTLED, /* poll owns them */
+  GLI_IBV_WORKING, /* a thread makes or connects them */
+  GLI_IBV_DOOMED,  /* a thread; then they are destroyed */
+  GLI_IBV_RETIRED /* a thread; then they are destroyed, and the pair is freed */
+} gli_ibv_setup;
+
+/* The peer's offer, as checked. */
+typedef struct gli_ibv_peer {
+  uint32_t number, psn; /* number and first PSN of its queue pair */
+  bool infiniband, needs_grh, checksum;
+  enum ibv_mtu mtu; /* 0: no offer has come yet */
+  uint16_t lid;
+  union ibv_gid gid;
+} gli_ibv_peer;
 
 struct gli_ibv_pair {
   gli_pair base;
@@ -153,12 +173,16 @@ struct gli_ibv_pair {
   uint8_t note_in[GLI_IBV_NOTE_BYTES];
   size_t note_in_bytes;
   uint64_t decide_until_ns; /* until then the pair owes the peer an answer, and
-                               waits for the probe's acknowledgement */
-  gli_header bye;           /* BYE of the peer */
-  uint32_t peer_frames;     /* number of frames that a leaving peer has sent */
-  void *abort_token;        /* token of the peer's ABORT, or NULL */
+                               waits for a thread, or for the probe's
+                               acknowledgement */
+  gli_ibv_peer peer;
+  gli_ibv_setup setup;
+  gli_ibv_job job;
+  gli_header bye;       /* BYE of the peer */
+  uint32_t peer_frames; /* number of frames that a leaving peer has sent */
+  void *abort_token;    /* token of the peer's ABORT, or NULL */
 
-  /* queue pair; NULL if there is none (any more) */
+  /* queue pair; NULL if there is none (any more). See `setup`. */
   struct ibv_qp *qp;
   bool qp_leaked; /* the device failed to destroy it, and may name the pair */
   uint8_t *slots; /* memory of the send slots, then the receive slots */
@@ -199,6 +223,7 @@ struct gli_ibv_pair {
 typedef struct gli_ibv_region {
   uint64_t serial;
   struct ibv_mr *mr; /* NULL if the system refused */
+  bool pending;      /* true if a thread registers it */
 } gli_ibv_region;
 
 enum { GLI_IBV_BATCH = 32 };
@@ -224,6 +249,8 @@ typedef struct gli_ibv {
   /* Pairs without a queue pair; `old_garbage`: from before this poll. */
   gli_ibv_pair *garbage, *old_garbage;
   gli_ibv_pair *qp_leaked; /* disposed of, but the device may name them */
+  gli_ibv_pair *retired;   /* disposed of, but a thread has the queue pair */
+  gli_ibv_jobs jobs;
   uint32_t n_by_verbs, n_others;
   atomic_int device; /* a gli_ibv_device */
   unsigned polls;
@@ -252,6 +279,10 @@ static inline bool gli_ibv_is_gone(const gli_ibv *t) {
 }
 static inline bool gli_ibv_is_decided(const gli_ibv_pair *pair) {
   return pair->way >= GLI_IBV_BY_VERBS;
+}
+/* Returns true if poll may use the queue pair. */
+static inline bool gli_ibv_has_queue(const gli_ibv_pair *pair) {
+  return pair->setup == GLI_IBV_SETTLED && pair->qp != NULL;
 }
 /* Returns true if this end may still choose TCP by itself: after PROBED, the
  * peer may already send by RDMA. */
@@ -288,12 +319,13 @@ void gli_ibv_free_pairs(gli_ibv_pair **list);
 
 /* ibv_connect.c */
 extern const gli_upcalls gli_ibv_upcalls;
-/* Offers a queue pair, if both ends support RDMA. */
+/* Begins to make a queue pair, which is then offered. */
 void gli_ibv_offer(gli_ibv_pair *pair);
 /* Handles the acknowledgement of the probe. */
 void gli_ibv_probed(gli_ibv_pair *pair);
-/* Declines for pairs whose probe is not acknowledged in time. */
-void gli_ibv_probes_due(gli_ibv *t, uint64_t now_ns);
+/* Declines for pairs that no thread has begun to set up in time, or whose probe
+ * is not acknowledged in time. */
+void gli_ibv_setups_due(gli_ibv *t, uint64_t now_ns);
 /* Delivers the peer's BYE if the last frame before it has arrived. */
 void gli_ibv_check_bye(gli_ibv_pair *pair);
 /* Tells the peer how many frames were sent, before a BYE. */
@@ -303,21 +335,24 @@ void gli_ibv_stay(gli_ibv_pair *pair, const char *why);
 void gli_ibv_decline(gli_ibv_pair *pair, const char *why);
 
 /* queue.c */
-/* Makes the queue pair and its memory. Returns NULL, or the failed part with
- * errno. */
+/* Reserves entries of the completion queue. Returns false if there are not
+ * enough. */
+bool gli_ibv_queue_reserve(gli_ibv_pair *pair);
+void gli_ibv_queue_release(gli_ibv_pair *pair);
+/* Make the queue pair and its memory, and connect it to `pair->peer`. For the
+ * owner of the queue pair; may take seconds. Return NULL, or the failed part
+ * with errno. */
 const char *gli_ibv_queue_make(gli_ibv_pair *pair);
-typedef struct gli_ibv_peer {
-  uint32_t number, psn; /* number and first PSN of its queue pair */
-  bool infiniband, needs_grh, checksum;
-  enum ibv_mtu mtu;
-  uint16_t lid;
-  union ibv_gid gid;
-} gli_ibv_peer;
-/* Connects the queue pair. Returns NULL, or the failed part with errno. */
-const char *gli_ibv_queue_connect(gli_ibv_pair *pair, const gli_ibv_peer *peer);
+const char *gli_ibv_queue_connect(gli_ibv_pair *pair);
+/* Write this end's offer, and read the peer's. Reading returns false if the offer
+ * is invalid. */
+enum { GLI_IBV_OFFER_BYTES = 36 };
+void gli_ibv_offer_write(const gli_ibv_pair *pair, uint8_t *data);
+bool gli_ibv_offer_read(const uint8_t *data, gli_ibv_peer *peer);
 /* Destroys the queue pair: no memory is accessed for it after the return. If
  * the device refuses, the queue pair is in the error state, its memory is
- * deregistered, and the pair is `qp_leaked`. */
+ * deregistered, and the pair is `qp_leaked`. If a thread has it, it was not yet
+ * usable, and is destroyed when the thread returns it. */
 void gli_ibv_queue_drop(gli_ibv_pair *pair);
 bool gli_ibv_post_buffers(gli_ibv_pair *pair);
 
@@ -352,8 +387,8 @@ bool gli_ibv_work_post(gli_ibv_pair *pair, gli_ibv_work *work, int owner,
                        bool tells);
 
 /* ibv_one_sided.c */
-bool gli_ibv_rma_expose(gli_pair *pair, const void *memory, size_t bytes,
-                        uint64_t *remote, uint32_t *rkey);
+gli_exposure gli_ibv_rma_expose(gli_pair *pair, const void *memory,
+                                size_t bytes, uint64_t *remote, uint32_t *rkey);
 bool gli_ibv_rma(gli_pair *pair, gli_rma_work *work);
 /* Posts pieces, as far as there is room. */
 void gli_ibv_rma_flush(gli_ibv_pair *pair);
@@ -372,6 +407,10 @@ void gli_ibv_linger_check(gli_ibv_pair *pair);
 void gli_ibv_receive(gli_ibv_pair *pair, uint32_t bytes);
 bool gli_ibv_take_now(gli_pair *pair, const gli_header *expected,
                       gli_taken *taken);
+/* Chooses whether the sender writes the payload to its destination. This
+ * requires registered memory, and payload that is not reduced. The mode stays
+ * ASKS while a thread registers it. */
+void gli_ibv_choose_mode(gli_ibv_pair *pair, gli_ibv_in *in);
 
 /* complete.c */
 /* Handles all completions in the queue, or a limited number. */
@@ -391,10 +430,14 @@ void gli_ibv_settle(gli_ibv_pair *pair);
 
 /* ibv_register.c */
 /* Adds the transport to those with registered regions, or removes it. */
-gloo_status gli_ibv_regions_begin(gli_ibv *t, gloo_error *error);
+void gli_ibv_regions_begin(gli_ibv *t);
 void gli_ibv_regions_end(gli_ibv *t);
+/* Frees what belongs to registrations, in a forked child. */
+void gli_ibv_regions_abandon(gli_ibv *t);
 /* Returns the registration that contains all of [memory, memory + bytes), or
- * NULL if there is none. Registers the region if necessary. */
-struct ibv_mr *gli_ibv_registered(gli_ibv *t, const void *memory, size_t bytes);
+ * NULL if there is none. Begins to register the region if necessary; sets
+ * `pending` meanwhile. */
+struct ibv_mr *gli_ibv_registered(gli_ibv *t, const void *memory, size_t bytes,
+                                  bool *pending);
 
 #endif

@@ -1,13 +1,13 @@
-/* Negotiation of a queue pair, over TCP. Each end offers one. An end whose
- * queue pair is connected to the other's says so, and is tried with a probe,
- * which shows that the path works before anything depends on it. Once both ends
- * are ready, messages take this path. An end that fails declines instead, and
- * both stay with TCP; so does one whose probe is not acknowledged in time. The
- * device itself takes longer to give up (ACK_TIMEOUT in port.c).
+/* Negotiation of a queue pair, over TCP. Each end offers one. Threads make and
+ * connect them (ibv_jobs.h). An end whose queue pair is connected to the other's
+ * says so, and is tried with a probe, which shows that the path works before
+ * anything depends on it. Once both ends are ready, messages take this path. An
+ * end that fails declines instead, and both stay with TCP; so does one whose
+ * probe is not acknowledged in time. The device itself takes longer to give up
+ * (ACK_TIMEOUT in port.c).
  *
- * A note:  0 magic  4 kind, port, MTU, checksums  8 number  12 PSN
- *   16 GID  32 LID; DECLINED: 8 reason; LEAVES: 8 number of frames sent.
- * Little-endian. Bits of the port: 1 InfiniBand, 2 needs the GRH. */
+ * A note:  0 magic  4 kind  5 the rest of an offer (queue.c); DECLINED: 8 reason;
+ *   LEAVES: 8 number of frames sent. Little-endian. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -19,8 +19,11 @@
 #include "transport_ibv/ibv.h"
 
 #define NOTE_MAGIC UINT32_C(0x31564249) /* "IBV1" */
-enum { NOTE_HEAD_BYTES = 8, LEAVES_BYTES = 12, OFFER_BYTES = 36 };
-enum { PORT_INFINIBAND = 1, PORT_GRH = 2 };
+enum { NOTE_HEAD_BYTES = 8, LEAVES_BYTES = 12 };
+
+/* Time for which a pair waits for a thread, while those are busy with peers that
+ * cannot be reached. */
+static const uint64_t setup_patience_ns = 3000000000;
 
 /* ---- notes --------------------------------------------------------------- */
 
@@ -87,66 +90,132 @@ void gli_ibv_decline(gli_ibv_pair *pair, const char *why) {
   gli_ibv_stay(pair, why);
 }
 
-static void decline_for(gli_ibv_pair *pair, const char *lacks) {
-  char why[GLI_WHY_BYTES];
-  (void)snprintf(
-      why, sizeof why, "%.30s on rank %" PRIu32 " lacks %.60s: %.30s",
-      pair->t->port.name, pair->config.self_rank, lacks, strerror(errno));
-  gli_ibv_decline(pair, why);
-}
-
-void gli_ibv_offer(gli_ibv_pair *pair) {
-  const gli_ibv_port *port = &pair->t->port;
-  const char *lacks = gli_ibv_queue_make(pair);
-  if (lacks != NULL) {
-    decline_for(pair, lacks);
-    return;
-  }
-  uint8_t *data = pair->note[GLI_IBV_OFFER].data;
-  data[5] = (uint8_t)((port->infiniband ? PORT_INFINIBAND : 0) |
-                      (port->needs_grh ? PORT_GRH : 0));
-  data[6] = (uint8_t)port->mtu;
-  data[7] = pair->t->checksum;
-  gli_put_u32(data + 8, pair->qp->qp_num);
-  gli_put_u32(data + 12, pair->psn);
-  memcpy(data + 16, port->gid.raw, sizeof port->gid.raw);
-  gli_put_u32(data + 32, port->lid);
-  pair->way = GLI_IBV_WAY_OFFERED;
-  note_send(pair, GLI_IBV_OFFER, OFFER_BYTES);
-}
+/* ---- calls by threads ---------------------------------------------------- */
 
 /* Begins the time in which the pair must be decided. */
-static void ibv_set_limit(gli_ibv_pair *pair) {
-  pair->decide_until_ns = gli_ibv_now(pair->t) + (uint64_t)GLI_LINGER_NS;
+static void ibv_set_limit(gli_ibv_pair *pair, uint64_t ns) {
+  pair->decide_until_ns = gli_ibv_now(pair->t) + ns;
   gli_ibv_update_undelivered(pair);
 }
+
+static void setup_begin(gli_ibv_pair *pair, void (*run)(gli_ibv_job *),
+                        void (*end)(gli_ibv_job *)) {
+  pair->job.run = run;
+  pair->job.end = end;
+  pair->job.owner = pair;
+  pair->setup = GLI_IBV_WORKING;
+  ibv_set_limit(pair, setup_patience_ns);
+  gli_ibv_job_begin(pair->t, &pair->job);
+}
+
+/* Takes the queue pair back from a thread. Returns false if it is not needed any
+ * more, or not usable; the pair then uses TCP. */
+static bool setup_ended(gli_ibv_pair *pair) {
+  gli_ibv *t = pair->t;
+  gli_ibv_setup was = pair->setup;
+  const gli_ibv_job *job = &pair->job;
+  pair->setup = GLI_IBV_SETTLED;
+  if (pair->qp == NULL) gli_ibv_queue_release(pair);
+  if (was != GLI_IBV_WORKING || pair->broken) {
+    gli_ibv_queue_drop(pair);
+    if (was == GLI_IBV_RETIRED)
+      gli_ibv_pair_move(pair, pair->qp_leaked ? &t->qp_leaked : &t->garbage);
+    return false;
+  }
+  if (gli_ibv_is_gone(t)) {
+    gli_ibv_decline(pair, "the RDMA device is lost");
+  } else if (job->lacks != NULL) {
+    char why[GLI_WHY_BYTES];
+    (void)snprintf(why, sizeof why,
+                   "%.30s on rank %" PRIu32 " lacks %.60s: %.30s", t->port.name,
+                   pair->config.self_rank, job->lacks, strerror(job->code));
+    gli_ibv_decline(pair, why);
+  }
+  return !gli_ibv_is_decided(pair);
+}
+
+/* ---- making and connecting ----------------------------------------------- */
 
 static void ibv_try(gli_ibv_pair *pair) {
   if (pair->way == GLI_IBV_WAY_CONNECTED &&
       pair->peer_way >= GLI_IBV_PEER_CONNECTED && pair->posted == 0 &&
       gli_ibv_post_probe(pair)) /* fails if the pair has declined */
-    ibv_set_limit(pair);
+    ibv_set_limit(pair, (uint64_t)GLI_LINGER_NS);
 }
 
-/* Returns true if the probe is not acknowledged in time. The peer's device does
- * that by itself, however late its process is. */
-static bool probe_is_late(const gli_ibv_pair *pair, uint64_t now_ns) {
-  return pair->way == GLI_IBV_WAY_CONNECTED && pair->posted > 0 &&
-         !pair->broken && now_ns >= pair->decide_until_ns;
+static void connect_run(gli_ibv_job *job) {
+  job->lacks = gli_ibv_queue_connect(job->owner);
+  job->code = errno;
 }
 
-void gli_ibv_probes_due(gli_ibv *t, uint64_t now_ns) {
+static void connect_end(gli_ibv_job *job) {
+  gli_ibv_pair *pair = job->owner;
+  if (!setup_ended(pair)) return;
+  pair->way = GLI_IBV_WAY_CONNECTED;
+  ibv_set_limit(pair, (uint64_t)GLI_LINGER_NS);
+  note_send(pair, GLI_IBV_CONNECTED, NOTE_HEAD_BYTES);
+  ibv_try(pair);
+}
+
+/* Connects the queue pair once both ends have offered one. */
+static void ibv_connect(gli_ibv_pair *pair) {
+  if (pair->way != GLI_IBV_WAY_OFFERED || pair->peer.mtu == 0) return;
+  pair->way = GLI_IBV_WAY_CONNECTING;
+  setup_begin(pair, connect_run, connect_end);
+}
+
+static void make_run(gli_ibv_job *job) {
+  job->lacks = gli_ibv_queue_make(job->owner);
+  job->code = errno;
+}
+
+static void make_end(gli_ibv_job *job) {
+  gli_ibv_pair *pair = job->owner;
+  if (!setup_ended(pair)) return;
+  gli_ibv_offer_write(pair, pair->note[GLI_IBV_OFFER].data);
+  pair->way = GLI_IBV_WAY_OFFERED;
+  note_send(pair, GLI_IBV_OFFER, GLI_IBV_OFFER_BYTES);
+  ibv_connect(pair);
+}
+
+void gli_ibv_offer(gli_ibv_pair *pair) {
+  if (gli_ibv_queue_reserve(pair))
+    setup_begin(pair, make_run, make_end);
+  else
+    gli_ibv_decline(pair, "the completion queue of the RDMA device is full");
+}
+
+/* Returns true if the pair has waited too long: for a thread, or for the
+ * acknowledgement of the probe. The peer's device does that by itself, however
+ * late its process is. */
+static bool setup_is_late(const gli_ibv_pair *pair, uint64_t now_ns) {
+  bool probes = pair->way == GLI_IBV_WAY_CONNECTED && pair->posted > 0;
+  return (pair->setup == GLI_IBV_WORKING || probes) && !pair->broken &&
+         now_ns >= pair->decide_until_ns;
+}
+
+void gli_ibv_setups_due(gli_ibv *t, uint64_t now_ns) {
   gli_ibv_pair *pair = t->pairs;
-  while (pair != NULL && !probe_is_late(pair, now_ns)) pair = pair->next;
+  while (pair != NULL && !setup_is_late(pair, now_ns)) pair = pair->next;
   if (pair == NULL) return;
   gli_ibv_drain(t, true); /* this thread may be late */
   for (pair = t->pairs; pair != NULL; pair = pair->next) {
     char why[GLI_WHY_BYTES];
-    if (!probe_is_late(pair, now_ns)) continue;
-    (void)snprintf(why, sizeof why,
-                   "a test message through %.40s was not acknowledged for %d "
-                   "s; check MTU, VLAN, and UDP port 4791 in firewalls",
-                   t->port.name, (int)(GLI_LINGER_NS / 1000000000));
+    if (!setup_is_late(pair, now_ns)) continue;
+    if (pair->setup == GLI_IBV_SETTLED) {
+      (void)snprintf(why, sizeof why,
+                     "a test message through %.40s was not acknowledged for %d "
+                     "s; check MTU, VLAN, and UDP port 4791 in firewalls",
+                     t->port.name, (int)(GLI_LINGER_NS / 1000000000));
+    } else if (gli_ibv_job_cancel(t, &pair->job)) {
+      pair->setup = GLI_IBV_SETTLED;
+      (void)snprintf(why, sizeof why,
+                     "%.40s was busy for %d s with the setup of other "
+                     "connections; can it reach all ranks?",
+                     t->port.name, (int)(setup_patience_ns / 1000000000));
+    } else {
+      continue; /* the thread will be back */
+    }
     gli_ibv_decline(pair, why);
   }
 }
@@ -159,34 +228,20 @@ void gli_ibv_probed(gli_ibv_pair *pair) {
 
 static void note_take_offer(gli_ibv_pair *pair, const uint8_t *data,
                             size_t bytes) {
-  gli_ibv_peer peer = {.infiniband = (data[5] & PORT_INFINIBAND) != 0,
-                       .needs_grh = (data[5] & PORT_GRH) != 0,
-                       .mtu = (enum ibv_mtu)data[6],
-                       .checksum = data[7] != 0};
-  if (bytes != OFFER_BYTES || peer.mtu < IBV_MTU_256 ||
-      peer.mtu > IBV_MTU_4096) {
+  gli_ibv_peer peer;
+  if (bytes != GLI_IBV_OFFER_BYTES || !gli_ibv_offer_read(data, &peer)) {
     gli_ibv_decline(pair, "the other rank's offer is invalid");
     return;
   }
-  peer.number = gli_get_u32(data + 8);
-  peer.psn = gli_get_u32(data + 12) & 0xffffff;
-  memcpy(peer.gid.raw, data + 16, sizeof peer.gid.raw);
-  peer.lid = (uint16_t)gli_get_u32(data + 32);
   if (peer.infiniband != pair->t->port.infiniband) {
     gli_ibv_decline(pair,
                     "one rank's port is InfiniBand, the other's Ethernet");
     return;
   }
   pair->checked = pair->t->checksum || peer.checksum;
-  const char *lacks = gli_ibv_queue_connect(pair, &peer);
-  if (lacks != NULL) {
-    decline_for(pair, lacks);
-    return;
-  }
-  pair->way = GLI_IBV_WAY_CONNECTED;
-  ibv_set_limit(pair);
-  note_send(pair, GLI_IBV_CONNECTED, NOTE_HEAD_BYTES);
-  ibv_try(pair);
+  pair->peer = peer;
+  gli_ibv_update_undelivered(pair);
+  ibv_connect(pair);
 }
 
 /* Handles a note. Late or repeated notes change nothing. */
@@ -202,7 +257,7 @@ static void note_take(gli_ibv_pair *pair, const uint8_t *data, size_t bytes) {
   }
   switch (data[4]) {
     case GLI_IBV_OFFER:
-      if (pair->way == GLI_IBV_WAY_OFFERED) note_take_offer(pair, data, bytes);
+      if (pair->peer.mtu == 0) note_take_offer(pair, data, bytes);
       break;
     case GLI_IBV_CONNECTED:
       if (pair->peer_way == GLI_IBV_PEER_NEW)

@@ -9,16 +9,20 @@ enum {
   KEPT_SLOTS = 4       /* reserved for messages and credits */
 };
 
-bool gli_ibv_rma_expose(gli_pair *base, const void *memory, size_t bytes,
-                        uint64_t *remote, uint32_t *rkey) {
+gli_exposure gli_ibv_rma_expose(gli_pair *base, const void *memory,
+                                size_t bytes, uint64_t *remote,
+                                uint32_t *rkey) {
   gli_ibv_pair *pair = (gli_ibv_pair *)base;
+  bool pending;
+  if (!gli_ibv_is_decided(pair)) return GLI_EXPOSES_LATER;
   if (pair->way != GLI_IBV_BY_VERBS || pair->checked || pair->broken)
-    return false;
-  const struct ibv_mr *mr = gli_ibv_registered(pair->t, memory, bytes);
-  if (mr == NULL) return false;
+    return GLI_EXPOSES_NOT;
+  const struct ibv_mr *mr =
+      gli_ibv_registered(pair->t, memory, bytes, &pending);
+  if (mr == NULL) return pending ? GLI_EXPOSES_LATER : GLI_EXPOSES_NOT;
   *remote = (uintptr_t)memory;
   *rkey = mr->rkey;
-  return true;
+  return GLI_EXPOSES;
 }
 
 /* Queues one-sided work. If nothing can be started any more, the work ends with
@@ -26,9 +30,11 @@ bool gli_ibv_rma_expose(gli_pair *base, const void *memory, size_t bytes,
  * several slots is refused: the peer sends such data instead. */
 bool gli_ibv_rma(gli_pair *base, gli_rma_work *work) {
   gli_ibv_pair *pair = (gli_ibv_pair *)base;
+  bool pending;
   if (pair->way != GLI_IBV_BY_VERBS || pair->checked) return false;
   if (!work->puts && work->bytes > GLI_IBV_SLOT_BYTES &&
-      gli_ibv_registered(pair->t, work->local, (size_t)work->bytes) == NULL)
+      gli_ibv_registered(pair->t, work->local, (size_t)work->bytes, &pending) ==
+          NULL)
     return false;
   work->posted = work->over = 0;
   work->next = NULL;
@@ -42,8 +48,9 @@ bool gli_ibv_rma(gli_pair *base, gli_rma_work *work) {
 }
 
 static bool rma_post_piece(gli_ibv_pair *pair, gli_rma_work *rma) {
+  bool pending;
   const struct ibv_mr *mr =
-      gli_ibv_registered(pair->t, rma->local, (size_t)rma->bytes);
+      gli_ibv_registered(pair->t, rma->local, (size_t)rma->bytes, &pending);
   uint64_t left = rma->bytes - rma->posted;
   uint64_t most = mr != NULL ? PIECE_MAX : GLI_IBV_SLOT_BYTES;
   size_t bytes = (size_t)(left < most ? left : most);

@@ -147,7 +147,7 @@ static gli_ibv_pair *ibv_find_due(gli_ibv *t, uint64_t now_ns) {
 void gli_ibv_pairs_due(gli_ibv *t) {
   uint64_t now_ns = gli_ibv_now(t);
   gli_ibv_pair *pair, *next;
-  gli_ibv_probes_due(t, now_ns);
+  gli_ibv_setups_due(t, now_ns);
   while ((pair = ibv_find_due(t, now_ns)) != NULL) {
     pair->to_tell = false;
     pair->live = false;
@@ -171,10 +171,12 @@ void gli_ibv_pairs_due(gli_ibv *t) {
  * waits for an answer, which the pair owes for a while, even without polls. */
 void gli_ibv_update_undelivered(gli_ibv_pair *pair) {
   gli_ibv *t = pair->t;
-  bool answers = pair->way >= GLI_IBV_WAY_CONNECTED &&
-                 !gli_ibv_is_decided(pair) && !pair->broken &&
-                 gli_ibv_now(t) < pair->decide_until_ns;
-  if (answers) gli_ibv_schedule(t, pair->decide_until_ns);
+  bool waits =
+      (pair->setup == GLI_IBV_WORKING || pair->way >= GLI_IBV_WAY_CONNECTED) &&
+      !gli_ibv_is_decided(pair) && !pair->broken &&
+      gli_ibv_now(t) < pair->decide_until_ns;
+  bool answers = waits && pair->peer.mtu != 0;
+  if (waits) gli_ibv_schedule(t, pair->decide_until_ns);
   gli_mark_undelivered(&t->base, &pair->base,
                        pair->tcp != NULL && (pair->closed || answers));
 }
@@ -190,7 +192,12 @@ void gli_ibv_pair_dispose(gli_ibv_pair *pair) {
   pair->tcp = NULL;
   gli_ibv_update_undelivered(pair);
   gli_wipe(pair->job_key, sizeof pair->job_key);
-  gli_ibv_pair_move(pair, pair->qp_leaked ? &t->qp_leaked : &t->garbage);
+  gli_ibv_pair **list = pair->qp_leaked ? &t->qp_leaked : &t->garbage;
+  if (pair->setup != GLI_IBV_SETTLED) {
+    pair->setup = GLI_IBV_RETIRED;
+    list = &t->retired;
+  }
+  gli_ibv_pair_move(pair, list);
 }
 
 static void ibv_free_pair(gli_ibv_pair *pair) {
@@ -199,7 +206,7 @@ static void ibv_free_pair(gli_ibv_pair *pair) {
     while (*at != pair) at = &(*at)->next_busy;
     *at = pair->next_busy;
   }
-  if (pair->counted) pair->t->port.cq_left += 2 * GLI_IBV_SLOTS;
+  gli_ibv_queue_release(pair);
   free(pair);
 }
 

@@ -95,12 +95,13 @@ static void long_place(gli_ibv_pair *pair, gli_ibv_in *in, const uint8_t *data,
   if (in->placed == in->header.length) long_received(pair, in);
 }
 
-/* Chooses whether the sender writes the payload to its destination. This
- * requires registered memory, and payload that is not reduced. */
-static void choose_mode(gli_ibv_pair *pair, gli_ibv_in *in) {
+void gli_ibv_choose_mode(gli_ibv_pair *pair, gli_ibv_in *in) {
+  bool pending;
   in->mode = GLI_IBV_STREAMS;
   if (in->sink.fn != NULL) return;
-  in->mr = gli_ibv_registered(pair->t, in->sink.dst, (size_t)in->header.length);
+  in->mr = gli_ibv_registered(pair->t, in->sink.dst, (size_t)in->header.length,
+                              &pending);
+  if (pending) in->mode = GLI_IBV_ASKS;
   if (in->mr != NULL) in->mode = GLI_IBV_WRITES;
 }
 
@@ -125,7 +126,7 @@ static void receive_long(gli_ibv_pair *pair, const gli_ibv_frame *frame) {
                frame->bytes - GLI_HEADER_BYTES);
     return;
   }
-  choose_mode(pair, in);
+  gli_ibv_choose_mode(pair, in);
   pair->to_answer++;
   gli_ibv_pair_busy(pair);
 }

@@ -13,11 +13,10 @@
 #include "memory/region.h"
 #include "transport_ibv/ibv.h"
 
+/* The lock (ibv_jobs.h) protects the list, and the regions of all its members,
+ * because any thread may remove a region. Only the transport's own user adds to
+ * its regions. */
 static uv_once_t once = UV_ONCE_INIT;
-static bool usable;
-/* Protects the list, and the regions of all its members, because any thread may
- * remove a region. Only the transport's own user adds to its regions. */
-static uv_mutex_t lock;
 static gli_ibv *registering; /* transports */
 static gli_birth birth;      /* creator of the list */
 
@@ -37,51 +36,42 @@ static size_t region_index_of(const gli_ibv *t, uint64_t serial) {
 
 /* Deregisters a region; in a forked child, the memory is not registered. */
 static void region_gone(const gli_region *region) {
-  uv_mutex_lock(&lock);
+  gli_ibv_lock();
   if (!gli_forked(&birth)) {
     for (gli_ibv *t = registering; t != NULL; t = t->next_registering) {
       size_t i = region_index_of(t, region->serial);
       if (i < t->n_regions) region_let_go(t, i);
     }
   }
-  uv_mutex_unlock(&lock);
+  gli_ibv_unlock();
 }
 
 /* ---- transports ---------------------------------------------------------- */
 
 static void regions_init(void) {
-  static gli_fork_guard guard;
-  if (uv_mutex_init(&lock) != 0) return;
   birth = gli_birth_here();
-  usable = gli_fork_guard_begin(&guard, GLI_FORK_MEMORY, &lock, NULL);
-  if (usable) gli_region_on_remove(region_gone);
+  gli_region_on_remove(region_gone);
 }
 
-gloo_status gli_ibv_regions_begin(gli_ibv *t, gloo_error *error) {
+void gli_ibv_regions_begin(gli_ibv *t) {
   uv_once(&once, regions_init);
-  if (!usable)
-    return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
-                    "no memory for the RDMA transport");
-  uv_mutex_lock(&lock);
+  gli_ibv_lock();
   if (gli_forked(&birth)) { /* entries of the parent */
     registering = NULL;
     birth = gli_birth_here();
   }
   t->next_registering = registering;
   registering = t;
-  uv_mutex_unlock(&lock);
-  return GLOO_OK;
+  gli_ibv_unlock();
 }
 
 void gli_ibv_regions_end(gli_ibv *t) {
-  uv_once(&once, regions_init);
-  if (!usable) return;
-  uv_mutex_lock(&lock);
+  gli_ibv_lock();
   gli_ibv **link = &registering;
   while (*link != NULL && *link != t) link = &(*link)->next_registering;
   if (*link != NULL) *link = t->next_registering;
   while (t->n_regions > 0) region_let_go(t, t->n_regions - 1);
-  uv_mutex_unlock(&lock);
+  gli_ibv_unlock();
   free(t->regions);
 }
 
@@ -97,35 +87,88 @@ static bool regions_make_room(gli_ibv *t) {
   return true;
 }
 
-/* Registers a region. A refusal by the system is final. The list stays unlocked
- * meanwhile, because registering locks pages and may take long. */
-static struct ibv_mr *region_register(gli_ibv *t, const gli_region *region) {
+/* Registration of a region by a thread. */
+typedef struct gli_ibv_registration {
+  gli_ibv_job job; /* first */
+  gli_region region;
+} gli_ibv_registration;
+
+/* The region may be removed meanwhile. No peer has the key before the lock is
+ * taken. */
+static void registration_run(gli_ibv_job *job) {
+  gli_ibv *t = job->owner;
+  const gli_region *region = &((gli_ibv_registration *)job)->region;
   struct ibv_mr *mr =
       t->port.v->reg_mr(t->port.pd, region->base, region->bytes,
                         IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
                             IBV_ACCESS_REMOTE_READ);
-  if (mr == NULL)
+  if (mr == NULL) job->code = errno;
+  gli_ibv_lock();
+  size_t i = region_index_of(t, region->serial);
+  bool wanted = i < t->n_regions;
+  if (wanted) t->regions[i] = (gli_ibv_region){region->serial, mr, false};
+  gli_ibv_unlock();
+  if (!wanted && mr != NULL) (void)t->port.v->dereg_mr(mr);
+}
+
+/* A refusal by the system is final, but a job that has not run may begin
+ * again. */
+static void registration_end(gli_ibv_job *job) {
+  gli_ibv *t = job->owner;
+  const gli_region *region = &((gli_ibv_registration *)job)->region;
+  gli_ibv_lock();
+  size_t i = region_index_of(t, region->serial);
+  if (i < t->n_regions && t->regions[i].pending) region_let_go(t, i);
+  gli_ibv_unlock();
+  if (job->code != 0)
     gli_log(
         GLOO_LOG_INFO,
         "cannot register %zu bytes of %s with %s (%s), so their contents are "
         "copied; is RLIMIT_MEMLOCK too low, or the memory not writable?",
         region->bytes,
         gli_region_is_shared(region) ? "gloo_alloc" : "gloo_memory_register",
-        t->port.name, strerror(errno));
-  uv_mutex_lock(&lock);
-  t->regions[t->n_regions++] = (gli_ibv_region){region->serial, mr};
-  uv_mutex_unlock(&lock);
-  return mr;
+        t->port.name, strerror(job->code));
+  free(job);
 }
 
-struct ibv_mr *gli_ibv_registered(gli_ibv *t, const void *memory,
-                                  size_t bytes) {
+void gli_ibv_regions_abandon(gli_ibv *t) {
+  for (gli_ibv_job *job = t->jobs.first, *next; job != NULL; job = next) {
+    next = job->next;
+    if (job->end == registration_end) free(job);
+  }
+  free(t->regions);
+}
+
+/* Adds the region to the list, and makes the job that registers it. The caller
+ * holds the lock. Returns NULL if out of memory. */
+static gli_ibv_job *registration_new(gli_ibv *t, const gli_region *region) {
+  gli_ibv_registration *one = NULL;
+  if (regions_make_room(t)) one = malloc(sizeof *one);
+  if (one == NULL) return NULL;
+  *one = (gli_ibv_registration){
+      .job = {.run = registration_run, .end = registration_end, .owner = t},
+      .region = *region};
+  t->regions[t->n_regions++] = (gli_ibv_region){region->serial, NULL, true};
+  return &one->job;
+}
+
+struct ibv_mr *gli_ibv_registered(gli_ibv *t, const void *memory, size_t bytes,
+                                  bool *pending) {
   gli_region region;
+  gli_ibv_job *begins = NULL;
+  *pending = false;
   if (!gli_region_find(memory, bytes, &region)) return NULL;
-  uv_mutex_lock(&lock);
+  gli_ibv_lock();
   size_t i = region_index_of(t, region.serial);
-  bool known = i < t->n_regions, room = known || regions_make_room(t);
+  bool known = i < t->n_regions;
   struct ibv_mr *mr = known ? t->regions[i].mr : NULL;
-  uv_mutex_unlock(&lock);
-  return known || !room ? mr : region_register(t, &region);
+  if (known)
+    *pending = t->regions[i].pending;
+  else
+    begins = registration_new(t, &region);
+  gli_ibv_unlock();
+  if (begins == NULL) return mr;
+  *pending = true;
+  gli_ibv_job_begin(t, begins);
+  return NULL;
 }

@@ -13,7 +13,10 @@ static const uint64_t look_every_ns = 50000;
 /* ---- opening and closing ------------------------------------------------- */
 
 static void ibv_transport_release(gli_ibv *t) {
-  gli_ibv_regions_end(t);
+  (void)gli_ibv_jobs_take(t);
+  gli_ibv_free_pairs(&t->garbage);
+  gli_ibv_free_pairs(&t->old_garbage);
+  gli_ibv_free_pairs(&t->qp_leaked);
   gli_ibv_port_close(&t->port);
   uv_mutex_destroy(&t->cq_lock);
   free(t->stash);
@@ -27,7 +30,7 @@ static gloo_status ibv_open(const gli_transport_config *config,
         error, GLOO_ERR_UNSUPPORTED, -1,
         "RDMA cannot be used with TLS: RDMA traffic is not encrypted");
   gli_ibv *t = calloc(1, sizeof *t);
-  if (t == NULL || uv_mutex_init(&t->cq_lock) != 0) {
+  if (t == NULL || !gli_ibv_lock_init() || uv_mutex_init(&t->cq_lock) != 0) {
     free(t);
     return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
                     "no memory for the RDMA transport");
@@ -46,12 +49,12 @@ static gloo_status ibv_open(const gli_transport_config *config,
   /* TCP comes first, because its addresses choose the port. */
   gloo_status status = gli_transport_find("tcp")->open(&below, &t->tcp, error);
   if (status == GLOO_OK) status = gli_ibv_port_open(&t->port, &own, error);
-  if (status == GLOO_OK) status = gli_ibv_regions_begin(t, error);
   if (status != GLOO_OK) {
     if (t->tcp != NULL) t->tcp->ops->close(t->tcp);
     ibv_transport_release(t);
     return status;
   }
+  gli_ibv_regions_begin(t);
   gli_log(GLOO_LOG_INFO, "RDMA device %s: %s, GID index %d", t->port.name,
           t->port.infiniband ? "InfiniBand" : "RoCE", t->port.gid_index);
   *transport = &t->base;
@@ -66,18 +69,23 @@ static void ibv_address(const gli_transport *base, gli_address *address) {
 static int ibv_poll(gli_transport *base);
 static void ibv_wake(gli_transport *base);
 
+static void ibv_close_nap(gli_transport *base) {
+  gli_transport_sleep(base, close_nap_ns);
+  (void)ibv_poll(base);
+}
+
+/* Closes the end point. Threads may still be in calls of the device: if they are
+ * not back within the linger time, the last one frees the transport. */
 static void ibv_close(gli_transport *base) {
   gli_ibv *t = (gli_ibv *)base;
   (void)ibv_poll(base);
-  while (t->pairs != NULL) {
-    gli_transport_sleep(base, close_nap_ns);
-    (void)ibv_poll(base);
-  }
+  while (t->pairs != NULL) ibv_close_nap(base);
+  gli_ibv_regions_end(t);
+  gli_ibv_jobs_stop(t);
+  uint64_t until_ns = gli_ibv_now(t) + (uint64_t)GLI_LINGER_NS;
+  while (gli_ibv_jobs_run(t) && gli_ibv_now(t) < until_ns) ibv_close_nap(base);
   t->tcp->ops->close(t->tcp);
-  gli_ibv_free_pairs(&t->garbage);
-  gli_ibv_free_pairs(&t->old_garbage);
-  gli_ibv_free_pairs(&t->qp_leaked);
-  ibv_transport_release(t);
+  if (!gli_ibv_jobs_leave(t, ibv_transport_release)) ibv_transport_release(t);
 }
 
 /* ---- polling ------------------------------------------------------------- */
@@ -118,6 +126,15 @@ static void ibv_age_garbage(gli_ibv *t) {
   while (t->garbage != NULL) gli_ibv_pair_move(t->garbage, &t->old_garbage);
 }
 
+/* Takes up what threads have done. Messages may wait for registered memory. */
+static void ibv_take_jobs(gli_ibv *t) {
+  int n = gli_ibv_jobs_take(t);
+  if (n == 0) return;
+  t->happened += n;
+  for (gli_ibv_pair *pair = t->pairs; pair != NULL; pair = pair->next)
+    gli_ibv_room(pair);
+}
+
 static int ibv_poll(gli_transport *base) {
   gli_ibv *t = (gli_ibv *)base;
   bool looks = atomic_exchange(&t->look, false);
@@ -136,6 +153,7 @@ static int ibv_poll(gli_transport *base) {
       (due_ns != 0 && gli_ibv_now(t) >= due_ns)) {
     atomic_store(&t->needs_poll, false);
     atomic_store(&t->next_due_ns, 0);
+    ibv_take_jobs(t);
     gli_ibv_pairs_due(t);
   }
   t->in_poll = false;
@@ -223,11 +241,12 @@ static void ibv_abandon_pairs(gli_ibv_pair *list) {
 static void ibv_abandon(gli_transport *base) {
   gli_ibv *t = (gli_ibv *)base;
   t->tcp->ops->abandon(t->tcp);
+  gli_ibv_regions_abandon(t);
   ibv_abandon_pairs(t->pairs);
   ibv_abandon_pairs(t->garbage);
   ibv_abandon_pairs(t->old_garbage);
   ibv_abandon_pairs(t->qp_leaked);
-  free(t->regions);
+  ibv_abandon_pairs(t->retired);
   free(t->stash);
   free(t);
 }

@@ -2,6 +2,8 @@
 #ifndef GLI_TRANSPORT_IBV_PORT_H
 #define GLI_TRANSPORT_IBV_PORT_H
 
+#include <stdatomic.h>
+
 #include "core/error.h"
 #include "net/endpoint.h"
 #include "net/interfaces.h"
@@ -34,8 +36,9 @@ typedef struct gli_ibv_port {
   struct ibv_pd *pd;
   struct ibv_comp_channel *channel;
   struct ibv_cq *cq;
-  int cq_left;         /* entries not reserved for a pair */
-  uint32_t inline_max; /* bytes that queue pairs ask for: what was accepted */
+  int cq_left; /* entries not reserved for a pair */
+  atomic_uint
+      inline_max; /* bytes that queue pairs ask for: what was accepted */
 } gli_ibv_port;
 
 /* Opens the best usable port that GLOO_IBV_DEVICE allows (port_rank.c). `own`

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "core/bytes.h"
 #include "core/random.h"
 #include "transport_ibv/ibv.h"
 
@@ -26,14 +27,14 @@ static const char *queue_create(gli_ibv_pair *pair) {
                                                 .max_send_sge = 2,
                                                 .max_recv_sge = 1},
                                         .qp_type = IBV_QPT_RC};
-  uint32_t asked = port->inline_max;
+  uint32_t asked = atomic_load(&port->inline_max);
   for (;; asked /= 2) {
     attributes.cap.max_inline_data = asked;
     pair->qp = port->v->create_qp(port->pd, &attributes);
     if (pair->qp != NULL || errno != EINVAL || asked == 0) break;
   }
   if (pair->qp == NULL) return "a queue pair";
-  port->inline_max = asked;
+  atomic_store(&port->inline_max, asked);
   pair->inline_max = attributes.cap.max_inline_data;
   return NULL;
 }
@@ -72,13 +73,19 @@ static const char *queue_make_memory(gli_ibv_pair *pair) {
              : "registered memory";
 }
 
+bool gli_ibv_queue_reserve(gli_ibv_pair *pair) {
+  pair->counted = pair->t->port.cq_left >= 2 * GLI_IBV_SLOTS;
+  if (pair->counted) pair->t->port.cq_left -= 2 * GLI_IBV_SLOTS;
+  return pair->counted;
+}
+
+void gli_ibv_queue_release(gli_ibv_pair *pair) {
+  if (pair->counted) pair->t->port.cq_left += 2 * GLI_IBV_SLOTS;
+  pair->counted = false;
+}
+
 const char *gli_ibv_queue_make(gli_ibv_pair *pair) {
-  gli_ibv_port *port = &pair->t->port;
   const char *what;
-  if (port->cq_left < 2 * GLI_IBV_SLOTS) {
-    errno = ENOSPC;
-    return "room in the completion queue";
-  }
   uint32_t psn;
   int code = gli_random(&psn, sizeof psn, &what);
   if (code != 0) {
@@ -88,10 +95,7 @@ const char *gli_ibv_queue_make(gli_ibv_pair *pair) {
   pair->psn = psn & PSN_MASK;
   what = queue_make_memory(pair);
   if (what == NULL) what = queue_create(pair);
-  if (what != NULL) return what;
-  port->cq_left -= 2 * GLI_IBV_SLOTS;
-  pair->counted = true;
-  what = queue_init(pair);
+  if (what == NULL) what = queue_init(pair);
   if (what == NULL && !gli_ibv_post_buffers(pair)) what = "receive buffers";
   return what;
 }
@@ -139,9 +143,9 @@ static bool queue_find_way(const gli_ibv_port *port, const gli_ibv_peer *peer,
   return !port->infiniband || way->dlid != 0;
 }
 
-static const char *queue_to_receive(gli_ibv_pair *pair,
-                                    const gli_ibv_peer *peer) {
+static const char *queue_to_receive(gli_ibv_pair *pair) {
   const gli_ibv_port *port = &pair->t->port;
+  const gli_ibv_peer *peer = &pair->peer;
   struct ibv_qp_attr to = {
       .qp_state = IBV_QPS_RTR,
       .path_mtu = peer->mtu < port->mtu ? peer->mtu : port->mtu,
@@ -160,10 +164,9 @@ static const char *queue_to_receive(gli_ibv_pair *pair,
   return code != 0 ? "a path to the other rank's port" : NULL;
 }
 
-const char *gli_ibv_queue_connect(gli_ibv_pair *pair,
-                                  const gli_ibv_peer *peer) {
+const char *gli_ibv_queue_connect(gli_ibv_pair *pair) {
   const gli_ibv_wishes *wishes = &pair->t->port.wishes;
-  const char *what = queue_to_receive(pair, peer);
+  const char *what = queue_to_receive(pair);
   if (what != NULL) return what;
   struct ibv_qp_attr to = {.qp_state = IBV_QPS_RTS,
                            .sq_psn = pair->psn,
@@ -178,8 +181,46 @@ const char *gli_ibv_queue_connect(gli_ibv_pair *pair,
   return code != 0 ? "a queue pair ready to send" : NULL;
 }
 
+/* ---- offers -------------------------------------------------------------- */
+
+/* An offer, little-endian:  5 port, MTU, checksums  8 number  12 PSN  16 GID
+ *   32 LID. Bits of the port: 1 InfiniBand, 2 needs the GRH. */
+enum { PORT_INFINIBAND = 1, PORT_GRH = 2 };
+
+void gli_ibv_offer_write(const gli_ibv_pair *pair, uint8_t *data) {
+  const gli_ibv_port *port = &pair->t->port;
+  data[5] = (uint8_t)((port->infiniband ? PORT_INFINIBAND : 0) |
+                      (port->needs_grh ? PORT_GRH : 0));
+  data[6] = (uint8_t)port->mtu;
+  data[7] = pair->t->checksum;
+  gli_put_u32(data + 8, pair->qp->qp_num);
+  gli_put_u32(data + 12, pair->psn);
+  memcpy(data + 16, port->gid.raw, sizeof port->gid.raw);
+  gli_put_u32(data + 32, port->lid);
+}
+
+bool gli_ibv_offer_read(const uint8_t *data, gli_ibv_peer *peer) {
+  *peer = (gli_ibv_peer){.infiniband = (data[5] & PORT_INFINIBAND) != 0,
+                         .needs_grh = (data[5] & PORT_GRH) != 0,
+                         .mtu = (enum ibv_mtu)data[6],
+                         .checksum = data[7] != 0,
+                         .number = gli_get_u32(data + 8),
+                         .psn = gli_get_u32(data + 12) & PSN_MASK,
+                         .lid = (uint16_t)gli_get_u32(data + 32)};
+  memcpy(peer->gid.raw, data + 16, sizeof peer->gid.raw);
+  return peer->mtu >= IBV_MTU_256 && peer->mtu <= IBV_MTU_4096;
+}
+
+/* ---- the end ------------------------------------------------------------- */
+
 void gli_ibv_queue_drop(gli_ibv_pair *pair) {
   gli_ibv_port *port = &pair->t->port;
+  if (pair->setup != GLI_IBV_SETTLED &&
+      !gli_ibv_job_cancel(pair->t, &pair->job)) {
+    if (pair->setup == GLI_IBV_WORKING) pair->setup = GLI_IBV_DOOMED;
+    return;
+  }
+  pair->setup = GLI_IBV_SETTLED;
   if (pair->qp != NULL) {
     struct ibv_qp_attr to = {.qp_state = IBV_QPS_ERR};
     (void)port->v->modify_qp(pair->qp, &to, IBV_QP_STATE);

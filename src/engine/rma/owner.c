@@ -74,19 +74,19 @@ static void find_reach(gli_link *link, gli_rma_target *from,
   uint32_t rkey = 0;
   if (pair != NULL && bytes > 0) {
     const gli_transport_ops *ops = pair->ops;
+    gli_exposure exposes = GLI_EXPOSES_NOT;
     if (ops->rkey_pack != NULL &&
         ops->rkey_pack(pair, window->memory, bytes, true, &where))
       flags = GLI_RMA_IS_MAPPED;
-    else if (ops->rma_expose != NULL &&
-             ops->rma_expose(pair, window->memory, bytes, &where, &rkey))
-      flags = GLI_RMA_IS_DEVICE;
+    else if (ops->rma_expose != NULL)
+      exposes = ops->rma_expose(pair, window->memory, bytes, &where, &rkey);
+    if (exposes == GLI_EXPOSES) flags = GLI_RMA_IS_DEVICE;
+    if (flags != 0) {
+      from->exposed = true;
+      gli_rma_stir(link->context->window);
+    }
+    if (exposes == GLI_EXPOSES_LATER) flags = GLI_RMA_ASK_AGAIN;
   }
-  if (flags != 0) from->exposed = true;
-  if (flags != 0) gli_rma_stir(link->context->window);
-  char why[GLI_WHY_BYTES];
-  if (flags == 0 && pair != NULL && pair->ops->route != NULL &&
-      pair->ops->route(pair, why) == NULL)
-    flags = GLI_RMA_ASK_AGAIN;
   if (gli_rma_atomics_are_shared()) flags |= GLI_RMA_SHARES_ATOMICS;
   gli_put_u64(answer, where);
   gli_put_u64(answer + 8, flags | (uint64_t)rkey << 32);

@@ -7,7 +7,6 @@
 #include "rendezvous/launch/pmi_kinds.h"
 
 #include <inttypes.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,20 +66,6 @@ static void *pmix_thread(void *argument) {
   return NULL;
 }
 
-static int pmix_thread_start(pmix_call *call) {
-  pthread_attr_t detached;
-  pthread_t thread;
-  gli_signal_guard signals;
-  int code = pthread_attr_init(&detached);
-  if (code != 0) return code;
-  (void)pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
-  gli_signal_block_all(&signals);
-  code = pthread_create(&thread, &detached, pmix_thread, call);
-  gli_signal_restore(&signals);
-  (void)pthread_attr_destroy(&detached);
-  return code;
-}
-
 static pmix_call *pmix_call_make(void (*body)(pmix_call *call),
                                  gloo_error *error) {
   pmix_call *call = calloc(1, sizeof *call);
@@ -114,7 +99,7 @@ static gloo_status pmix_explain(const pmix_call *call, gloo_error *error) {
  * thread does. Any failure is permanent. */
 static gloo_status pmix_visit(pmix_call *call, uint64_t deadline_ns,
                               const char *late, gloo_error *error) {
-  int code = pmix_thread_start(call);
+  int code = gli_thread_start(pmix_thread, call);
   if (code != 0) {
     free(call);
     return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,

@@ -28,6 +28,8 @@ static struct call_fault {
 } fault;
 static uint64_t random_state;
 static bool strict, prompt;
+static pthread_mutex_t slow_lock = PTHREAD_MUTEX_INITIALIZER;
+static int calls_held, n_held; /* by bits; number of waiting calls */
 
 void standin_die(const char *format, ...) {
   va_list arguments;
@@ -66,9 +68,11 @@ static void read_fault(const char *text) {
 
 static void fork_before(void) {
   pthread_mutex_lock(&standin_lock);
+  pthread_mutex_lock(&slow_lock);
 }
 
 static void fork_after(void) {
+  pthread_mutex_unlock(&slow_lock);
   pthread_mutex_unlock(&standin_lock);
 }
 
@@ -76,6 +80,8 @@ static void fork_after(void) {
 static void fork_child(void) {
   standin_forget();
   standin_wire_forget();
+  calls_held = n_held = 0;
+  pthread_mutex_unlock(&slow_lock);
   pthread_mutex_unlock(&standin_lock);
 }
 
@@ -114,6 +120,40 @@ __attribute__((visibility("default"))) unsigned long standin_calls(
   unsigned long n = counts[call_of(name, strlen(name))];
   pthread_mutex_unlock(&standin_lock);
   return n;
+}
+
+/* ---- slow calls ---------------------------------------------------------- */
+
+__attribute__((visibility("default"))) void standin_hold(int calls) {
+  pthread_mutex_lock(&slow_lock);
+  calls_held = calls;
+  pthread_mutex_unlock(&slow_lock);
+}
+
+__attribute__((visibility("default"))) int standin_held(void) {
+  pthread_mutex_lock(&slow_lock);
+  int n = n_held;
+  pthread_mutex_unlock(&slow_lock);
+  return n;
+}
+
+static void nap(unsigned long ms) {
+  nanosleep(&(struct timespec){.tv_sec = (time_t)(ms / 1000),
+                               .tv_nsec = (long)(ms % 1000) * 1000000},
+            NULL);
+}
+
+void standin_slow(int call, unsigned long ms) {
+  if (ms > 0) nap(ms);
+  pthread_mutex_lock(&slow_lock);
+  n_held++;
+  while (calls_held & call) {
+    pthread_mutex_unlock(&slow_lock);
+    nap(1);
+    pthread_mutex_lock(&slow_lock);
+  }
+  n_held--;
+  pthread_mutex_unlock(&slow_lock);
 }
 
 bool standin_spares(void) {

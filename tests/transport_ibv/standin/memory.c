@@ -48,6 +48,7 @@ static uint32_t next_key(void) {
 
 struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *memory, size_t bytes,
                           int access) {
+  standin_reg_waits();
   int code = standin_enter(STANDIN_reg_mr);
   standin_check(STANDIN_PD, pd, "ibv_reg_mr");
   if (code == 0 && ((standin_context *)pd->context)->dead) code = EIO;

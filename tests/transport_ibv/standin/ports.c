@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "standin.h"
 
@@ -14,7 +13,7 @@ static int n_ports;
 static unsigned long wire_mtu; /* in bytes; 0: no limit */
 static unsigned long away_at, away_ms;
 static uint64_t away_until_ns;
-static unsigned long rtr_ms;
+static unsigned long rtr_ms, reg_ms;
 static int rtr_code;
 
 /* ---- ports --------------------------------------------------------------- */
@@ -137,6 +136,8 @@ static void read_environment(void) {
   pair_read(getenv("STANDIN_AWAY"), &away_at, &away_ms);
   pair_read(getenv("STANDIN_RTR"), &rtr_ms, &code);
   rtr_code = (int)code;
+  if (getenv("STANDIN_REG") != NULL)
+    reg_ms = strtoul(getenv("STANDIN_REG"), NULL, 10);
 }
 
 int standin_ports(void) {
@@ -213,9 +214,11 @@ bool standin_network_loses(const standin_qp *qp, size_t bytes) {
 
 int standin_rtr_waits(void) {
   pthread_once(&once, read_environment);
-  if (rtr_ms > 0)
-    nanosleep(&(struct timespec){.tv_sec = (time_t)(rtr_ms / 1000),
-                                 .tv_nsec = (long)(rtr_ms % 1000) * 1000000},
-              NULL);
+  standin_slow(STANDIN_RTR, rtr_ms);
   return rtr_code;
+}
+
+void standin_reg_waits(void) {
+  pthread_once(&once, read_environment);
+  standin_slow(STANDIN_REG, reg_ms);
 }

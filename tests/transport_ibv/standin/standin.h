@@ -21,6 +21,7 @@
  *   STANDIN_AWAY=N:MS   the network drops everything for MS milliseconds after
  *       the Nth send work request
  *   STANDIN_RTR=MS[:ERRNO]  the change to RTR takes MS milliseconds, and fails
+ *   STANDIN_REG=MS      to register memory takes MS milliseconds
  *   STANDIN_COUNT=FILE  writes the number of calls at exit: "NAME N" lines
  *   STANDIN_SEED=N      seeds the random choices
  *   STANDIN_PROMPT=1    data arrives at once, within the posting call, and no
@@ -101,6 +102,16 @@ bool standin_is_prompt(void);
 
 /* Returns the number of calls so far; for tests, through dlsym. */
 unsigned long standin_calls(const char *name);
+
+/* The slow calls, as bits. */
+enum { STANDIN_RTR = 1, STANDIN_REG = 2 };
+/* From now on these slow calls wait until none is held any more; for tests,
+ * through dlsym. */
+void standin_hold(int calls);
+/* Returns the number of calls that wait; likewise. */
+int standin_held(void);
+/* Called without the lock: waits for MS milliseconds, or while held. */
+void standin_slow(int call, unsigned long ms);
 
 /* Prints a message and aborts. */
 _Noreturn void standin_die(const char *format, ...)
@@ -312,8 +323,9 @@ bool standin_reaches(const standin_qp *qp, const standin_qp *peer);
 /* Counts send work requests, and loses what STANDIN_AWAY and _MTU say. */
 void standin_network_counts(unsigned long sent);
 bool standin_network_loses(const standin_qp *qp, size_t bytes);
-/* Waits as long as a change to RTR takes; returns the code of its failure. */
+/* Wait as long as the call takes. Returns the code of its failure. */
 int standin_rtr_waits(void);
+void standin_reg_waits(void);
 
 int standin_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr,
                       struct ibv_send_wr **bad);
