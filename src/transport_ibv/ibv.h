@@ -140,6 +140,7 @@ typedef struct gli_ibv_peer {
   uint32_t number, psn; /* number and first PSN of its queue pair */
   bool infiniband, needs_grh, checksum;
   enum ibv_mtu mtu; /* 0: no offer has come yet */
+  gli_ibv_reads reads;
   uint16_t lid;
   union ibv_gid gid;
 } gli_ibv_peer;
@@ -344,9 +345,9 @@ void gli_ibv_queue_release(gli_ibv_pair *pair);
  * with errno. */
 const char *gli_ibv_queue_make(gli_ibv_pair *pair);
 const char *gli_ibv_queue_connect(gli_ibv_pair *pair);
-/* Write this end's offer, and read the peer's. Reading returns false if the offer
+/* Write this end's offer, for the peer, and read the peer's. Return false if it
  * is invalid. */
-enum { GLI_IBV_OFFER_BYTES = 36 };
+enum { GLI_IBV_OFFER_BYTES = 40 };
 void gli_ibv_offer_write(const gli_ibv_pair *pair, uint8_t *data);
 bool gli_ibv_offer_read(const uint8_t *data, gli_ibv_peer *peer);
 /* Destroys the queue pair: no memory is accessed for it after the return. If
@@ -355,6 +356,9 @@ bool gli_ibv_offer_read(const uint8_t *data, gli_ibv_peer *peer);
  * usable, and is destroyed when the thread returns it. */
 void gli_ibv_queue_drop(gli_ibv_pair *pair);
 bool gli_ibv_post_buffers(gli_ibv_pair *pair);
+/* Returns the number of reads that this end begins at once, or serves: as many as
+ * the devices of both ends can. 0: none. */
+uint8_t gli_ibv_reads_begun(const gli_ibv_pair *pair);
 
 /* ibv_send.c */
 gli_post gli_ibv_send(gli_pair *pair, gli_send_request *request);

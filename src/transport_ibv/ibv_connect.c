@@ -18,7 +18,7 @@
 #include "core/text.h"
 #include "transport_ibv/ibv.h"
 
-#define NOTE_MAGIC UINT32_C(0x31564249) /* "IBV1" */
+#define NOTE_MAGIC UINT32_C(0x32564249) /* "IBV2" */
 enum { NOTE_HEAD_BYTES = 8, LEAVES_BYTES = 12 };
 
 /* Time for which a pair waits for a thread, while those are busy with peers that

@@ -26,13 +26,15 @@ gli_exposure gli_ibv_rma_expose(gli_pair *base, const void *memory,
 }
 
 /* Queues one-sided work. If nothing can be started any more, the work ends with
- * the pair. Only one read is outstanding at a time, so a read that would need
- * several slots is refused: the peer sends such data instead. */
+ * the pair. A read to other than registered memory is refused if it needs more
+ * slots than reads are carried out at once: the peer sends such data instead. */
 bool gli_ibv_rma(gli_pair *base, gli_rma_work *work) {
   gli_ibv_pair *pair = (gli_ibv_pair *)base;
   bool pending;
   if (pair->way != GLI_IBV_BY_VERBS || pair->checked) return false;
-  if (!work->puts && work->bytes > GLI_IBV_SLOT_BYTES &&
+  size_t reads = gli_ibv_reads_begun(pair);
+  if (!work->puts && reads == 0) return false;
+  if (!work->puts && work->bytes > reads * GLI_IBV_SLOT_BYTES &&
       gli_ibv_registered(pair->t, work->local, (size_t)work->bytes, &pending) ==
           NULL)
     return false;

@@ -103,18 +103,24 @@ static bool port_find_partition(gli_ibv_port *port, int n,
   return false;
 }
 
+static uint8_t port_reads(int n) {
+  return (uint8_t)(n < 0 ? 0 : n < GLI_IBV_READS_MAX ? n : GLI_IBV_READS_MAX);
+}
+
 /* Returns true if a port of the open device is usable, with its rank, else false
  * with the reason in `search`. */
 static bool port_suits(gli_ibv_port *port, unsigned number, port_search *search,
                        uint64_t *rank) {
   struct ibv_port_attr attributes;
+  struct ibv_device_attr device;
   gli_ibv_network network;
   port->number = (uint8_t)number;
   snprintf(port->name, sizeof port->name, "%.60s:%u",
            port->context->device->name, number);
   /* Cleared, because older libraries fill in only the beginning. */
   memset(&attributes, 0, sizeof attributes);
-  if (port->v->query_port(port->context, port->number, &attributes) != 0) {
+  if (port->v->query_port(port->context, port->number, &attributes) != 0 ||
+      port->v->query_device(port->context, &device) != 0) {
     snprintf(search->why, sizeof search->why, "cannot query %s", port->name);
     return false;
   }
@@ -134,6 +140,8 @@ static bool port_suits(gli_ibv_port *port, unsigned number, port_search *search,
   }
   port->infiniband = attributes.link_layer == IBV_LINK_LAYER_INFINIBAND;
   port->needs_grh = (attributes.flags & IBV_QPF_GRH_REQUIRED) != 0;
+  port->reads = (gli_ibv_reads){port_reads(device.max_qp_init_rd_atom),
+                                port_reads(device.max_qp_rd_atom)};
   port->mtu = attributes.active_mtu;
   port->lid = attributes.lid;
   if (!gli_ibv_gid_find(port, attributes.gid_tbl_len, &search->place,
@@ -189,6 +197,15 @@ static bool port_unblock(int fd) {
          fcntl(fd, F_SETFD, FD_CLOEXEC) == 0;
 }
 
+/* Returns the completion vector, thus the interrupt, of a device object. The
+ * rank is not known yet: ranks of a host mostly have consecutive process ids. */
+static int port_vector(const struct ibv_context *context) {
+  static atomic_uint objects;
+  unsigned n = (unsigned)getpid() + atomic_fetch_add(&objects, 1);
+  int vectors = context->num_comp_vectors;
+  return vectors > 0 ? (int)(n % (unsigned)vectors) : 0;
+}
+
 /* Opens the resources that all pairs share. Returns NULL, or the failed step,
  * with errno. */
 static const char *port_equip(gli_ibv_port *port) {
@@ -200,8 +217,8 @@ static const char *port_equip(gli_ibv_port *port) {
   if (port->channel == NULL) return "a completion channel";
   if (!port_unblock(port->channel->fd)) return "watching completions";
   for (port->cq_left = CQ_ENTRIES; port->cq == NULL; port->cq_left /= 2) {
-    port->cq =
-        v->create_cq(port->context, port->cq_left, NULL, port->channel, 0);
+    port->cq = v->create_cq(port->context, port->cq_left, NULL, port->channel,
+                            port_vector(port->context));
     if (port->cq != NULL) break;
     if (port->cq_left <= 64) return "a completion queue";
   }

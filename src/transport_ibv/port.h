@@ -9,7 +9,17 @@
 #include "net/interfaces.h"
 #include "transport_ibv/verbs.h"
 
-enum { GLI_IBV_NAME_BYTES = 72 };
+enum {
+  GLI_IBV_NAME_BYTES = 72,
+  /* A pair has at most 12 reads in progress (ibv_one_sided.c). */
+  GLI_IBV_READS_MAX = 16
+};
+
+/* Numbers of RDMA reads that a device carries out at once, per queue pair: of the
+ * peer's memory, and by the peer. */
+typedef struct gli_ibv_reads {
+  uint8_t begun, served;
+} gli_ibv_reads;
 
 /* Requested properties, by the environment. */
 typedef struct gli_ibv_wishes {
@@ -32,6 +42,7 @@ typedef struct gli_ibv_port {
   union ibv_gid gid;
   gli_ibv_wishes wishes;
   uint16_t pkey_index;
+  gli_ibv_reads reads;
   struct ibv_context *context;
   struct ibv_pd *pd;
   struct ibv_comp_channel *channel;

@@ -143,6 +143,14 @@ static bool queue_find_way(const gli_ibv_port *port, const gli_ibv_peer *peer,
   return !port->infiniband || way->dlid != 0;
 }
 
+static uint8_t reads_least(uint8_t a, uint8_t b) {
+  return a < b ? a : b;
+}
+
+uint8_t gli_ibv_reads_begun(const gli_ibv_pair *pair) {
+  return reads_least(pair->t->port.reads.begun, pair->peer.reads.served);
+}
+
 static const char *queue_to_receive(gli_ibv_pair *pair) {
   const gli_ibv_port *port = &pair->t->port;
   const gli_ibv_peer *peer = &pair->peer;
@@ -151,7 +159,7 @@ static const char *queue_to_receive(gli_ibv_pair *pair) {
       .path_mtu = peer->mtu < port->mtu ? peer->mtu : port->mtu,
       .dest_qp_num = peer->number,
       .rq_psn = peer->psn,
-      .max_dest_rd_atomic = 1,
+      .max_dest_rd_atomic = reads_least(port->reads.served, peer->reads.begun),
       .min_rnr_timer = RNR_TIMER};
   if (!queue_find_way(port, peer, &to.ah_attr)) {
     errno = EHOSTUNREACH;
@@ -173,7 +181,7 @@ const char *gli_ibv_queue_connect(gli_ibv_pair *pair) {
                            .timeout = (uint8_t)wishes->ack_timeout,
                            .retry_cnt = (uint8_t)wishes->retries,
                            .rnr_retry = RNR_RETRIES,
-                           .max_rd_atomic = 1};
+                           .max_rd_atomic = gli_ibv_reads_begun(pair)};
   int code = queue_to(pair, &to,
                       IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT |
                           IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
@@ -184,7 +192,8 @@ const char *gli_ibv_queue_connect(gli_ibv_pair *pair) {
 /* ---- offers -------------------------------------------------------------- */
 
 /* An offer, little-endian:  5 port, MTU, checksums  8 number  12 PSN  16 GID
- *   32 LID. Bits of the port: 1 InfiniBand, 2 needs the GRH. */
+ *   32 LID  36 reads begun, served. Bits of the port: 1 InfiniBand, 2 needs the
+ *   GRH. */
 enum { PORT_INFINIBAND = 1, PORT_GRH = 2 };
 
 void gli_ibv_offer_write(const gli_ibv_pair *pair, uint8_t *data) {
@@ -197,6 +206,8 @@ void gli_ibv_offer_write(const gli_ibv_pair *pair, uint8_t *data) {
   gli_put_u32(data + 12, pair->psn);
   memcpy(data + 16, port->gid.raw, sizeof port->gid.raw);
   gli_put_u32(data + 32, port->lid);
+  data[36] = port->reads.begun;
+  data[37] = port->reads.served;
 }
 
 bool gli_ibv_offer_read(const uint8_t *data, gli_ibv_peer *peer) {
@@ -206,7 +217,8 @@ bool gli_ibv_offer_read(const uint8_t *data, gli_ibv_peer *peer) {
                          .checksum = data[7] != 0,
                          .number = gli_get_u32(data + 8),
                          .psn = gli_get_u32(data + 12) & PSN_MASK,
-                         .lid = (uint16_t)gli_get_u32(data + 32)};
+                         .lid = (uint16_t)gli_get_u32(data + 32),
+                         .reads = {data[36], data[37]}};
   memcpy(peer->gid.raw, data + 16, sizeof peer->gid.raw);
   return peer->mtu >= IBV_MTU_256 && peer->mtu <= IBV_MTU_4096;
 }

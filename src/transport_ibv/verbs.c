@@ -23,6 +23,7 @@ static bool verbs_take(uv_lib_t *library, const char **missing) {
       {"ibv_free_device_list", &verbs.free_device_list},
       {"ibv_open_device", &verbs.open_device},
       {"ibv_close_device", &verbs.close_device},
+      {"ibv_query_device", &verbs.query_device},
       {"ibv_query_port", &verbs.query_port},
       {"_ibv_query_gid_ex", &verbs.query_gid_ex},
       {"ibv_query_pkey", &verbs.query_pkey},

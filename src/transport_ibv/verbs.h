@@ -19,6 +19,8 @@ typedef struct gli_verbs {
   void (*free_device_list)(struct ibv_device **list);
   struct ibv_context *(*open_device)(struct ibv_device *device);
   int (*close_device)(struct ibv_context *context);
+  int (*query_device)(struct ibv_context *context,
+                      struct ibv_device_attr *attributes);
   int (*query_port)(struct ibv_context *context, uint8_t port,
                     struct ibv_port_attr *attributes);
   int (*query_gid_ex)(struct ibv_context *context, uint32_t port,

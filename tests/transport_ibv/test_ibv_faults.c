@@ -33,6 +33,7 @@ static const fault_kind kinds[] = {
     {"get_device_list", "get_device_list:%lu", NULL},
     {"open_device", "open_device:%lu", NULL},
     {"close_device", "close_device:%lu", NULL},
+    {"query_device", "query_device:%lu", NULL},
     {"query_port", "query_port:%lu", NULL},
     {"query_gid_ex", "query_gid_ex:%lu", NULL},
     {"query_pkey", "query_pkey:%lu", NULL},

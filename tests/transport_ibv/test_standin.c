@@ -107,12 +107,15 @@ static int to_rtr(verbs_two *two, int i) {
                           IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
 }
 
+/* Reads at once that an end begins; its peer serves one. */
+static uint8_t reads_begun = 1;
+
 static int to_rts(verbs_end *end) {
   struct ibv_qp_attr to = {.qp_state = IBV_QPS_RTS,
                            .timeout = 14,
                            .retry_cnt = 6,
                            .rnr_retry = 7,
-                           .max_rd_atomic = 1};
+                           .max_rd_atomic = reads_begun};
   return v->modify_qp(end->qp, &to,
                       IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT |
                           IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
@@ -250,6 +253,21 @@ static void writes_need_a_key(void **state) {
 static void reads_need_a_key(void **state) {
   (void)state;
   keys_are_checked(IBV_WR_RDMA_READ);
+}
+
+static void more_reads_than_the_peer_serves_are_an_error(void **state) {
+  (void)state;
+  verbs_two two;
+  two_make(&two);
+  reads_begun = 2;
+  two_connect(&two, all_access);
+  reads_begun = 1;
+  verbs_end *a = &two.end[0], *b = &two.end[1];
+  assert_int_equal(post_by_key(a, IBV_WR_RDMA_READ, part_of(a, 0, 10),
+                               (uintptr_t)b->memory, b->mr->rkey),
+                   0);
+  expect(a, 9, IBV_WC_REM_INV_REQ_ERR);
+  two_free(&two);
 }
 
 static void local_keys_are_checked(void **state) {
@@ -511,6 +529,7 @@ int main(void) {
       cmocka_unit_test(inline_data_is_copied),
       cmocka_unit_test(writes_need_a_key),
       cmocka_unit_test(reads_need_a_key),
+      cmocka_unit_test(more_reads_than_the_peer_serves_are_an_error),
       cmocka_unit_test(local_keys_are_checked),
       cmocka_unit_test(messages_fit_their_buffer),
       cmocka_unit_test(states_come_in_order),

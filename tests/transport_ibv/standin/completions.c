@@ -94,7 +94,8 @@ struct ibv_cq *ibv_create_cq(struct ibv_context *context, int entries,
     standin_check(STANDIN_CHANNEL, channel, "ibv_create_cq on");
   if (code == 0 && ((standin_context *)context)->dead) code = EIO;
   if (code == 0 && (entries < 1 || entries > STANDIN_CQE_MAX ||
-                    (channel != NULL && vector != 0)))
+                    (channel != NULL &&
+                     (vector < 0 || vector >= context->num_comp_vectors))))
     code = EINVAL;
   standin_cq *cq = code == 0 ? calloc(1, sizeof *cq) : NULL;
   if (cq != NULL) {
@@ -104,6 +105,7 @@ struct ibv_cq *ibv_create_cq(struct ibv_context *context, int entries,
     cq->base.cqe = entries;
     cq->entries = calloc((size_t)entries, sizeof *cq->entries);
     if (channel != NULL) channel->refcnt++;
+    standin_vectors |= 1ul << vector;
     standin_add(&cq->object, STANDIN_CQ, &cq->base, context);
   }
   standin_leave();

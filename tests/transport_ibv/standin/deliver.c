@@ -6,6 +6,7 @@
 enum { PIECE_MAX = 65536, RETRY_NS = 1000000, RNR_NS = 640000 };
 
 unsigned long standin_delivered, standin_refused, standin_inlined;
+unsigned long standin_reads, standin_vectors;
 
 /* ---- moving bytes -------------------------------------------------------- */
 
@@ -227,13 +228,18 @@ static void deliver_piece(standin_qp *qp, standin_qp *peer,
     complete_receive(peer, IBV_WC_SUCCESS, work->bytes);
 }
 
-/* Fetches the next piece of an RDMA read. */
+/* Fetches the next piece of an RDMA read. More reads at once than the peer
+ * serves are an error there. */
 static void fetch_piece(standin_qp *qp, standin_qp *peer, standin_work *work) {
   byte_run run = run_at(qp, work, work->moved, IBV_ACCESS_LOCAL_WRITE);
   bool orphan = false;
-  if (run.mr == NULL || qp->is.max_rd_atomic == 0 ||
-      peer->is.max_dest_rd_atomic == 0) {
+  if (run.mr == NULL || qp->is.max_rd_atomic == 0) {
     give_up(qp, work, IBV_WC_LOC_PROT_ERR);
+    return;
+  }
+  if (qp->is.max_rd_atomic > peer->is.max_dest_rd_atomic) {
+    break_peer(peer, IBV_EVENT_QP_REQ_ERR);
+    give_up(qp, work, IBV_WC_REM_INV_REQ_ERR);
     return;
   }
   const uint8_t *from = place_by_key(qp, peer, work, &orphan);

@@ -86,7 +86,7 @@ static struct ibv_context *context_make(standin_device *device) {
   base->ops.req_notify_cq = standin_req_notify_cq;
   base->ops.post_send = standin_post_send;
   base->ops.post_recv = standin_post_recv;
-  base->num_comp_vectors = 1;
+  base->num_comp_vectors = device->port->vectors;
   base->cmd_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
   base->async_fd = eventfd(0, EFD_SEMAPHORE | EFD_CLOEXEC);
   pthread_mutex_init(&base->mutex, NULL);
@@ -173,6 +173,19 @@ int ibv_close_device(struct ibv_context *context) {
 }
 
 /* ---- the port ------------------------------------------------------------ */
+
+int ibv_query_device(struct ibv_context *context,
+                     struct ibv_device_attr *attributes) {
+  int code = standin_enter(STANDIN_query_device);
+  standin_check(STANDIN_CONTEXT, context, "ibv_query_device");
+  standin_leave();
+  if (code != 0) return code;
+  const standin_port *port = standin_port_of(context);
+  *attributes = (struct ibv_device_attr){.phys_port_cnt = 1,
+                                         .max_qp_rd_atom = port->reads,
+                                         .max_qp_init_rd_atom = port->reads};
+  return 0;
+}
 
 /* Fills in the original structure: its beginning, up to flags. */
 int ibv_query_port(struct ibv_context *context, uint8_t number,

@@ -188,8 +188,9 @@ static void write_counts(const char *path) {
   if (file == NULL) standin_die("%s cannot be written", path);
   for (int i = 0; i < STANDIN_N_CALLS; i++)
     fprintf(file, "%s %lu\n", kinds[i].name, counts[i]);
-  fprintf(file, "delivered %lu\nrefused %lu\ninlined %lu\n", standin_delivered,
-          standin_refused, standin_inlined);
+  fprintf(file, "delivered %lu\nrefused %lu\ninlined %lu\nreads %lu\n",
+          standin_delivered, standin_refused, standin_inlined, standin_reads);
+  fprintf(file, "vectors %d\n", __builtin_popcountl(standin_vectors));
   fclose(file);
 }
 

@@ -122,6 +122,10 @@ static bool attributes_are_good(const standin_qp *qp,
   if (mask & (IBV_QP_RQ_PSN | IBV_QP_SQ_PSN) &&
       (to->rq_psn > 0xffffff || to->sq_psn > 0xffffff))
     return false;
+  if ((mask & IBV_QP_MAX_QP_RD_ATOMIC && to->max_rd_atomic > port->reads) ||
+      (mask & IBV_QP_MAX_DEST_RD_ATOMIC &&
+       to->max_dest_rd_atomic > port->reads))
+    return false;
   if (to->retry_cnt > 7 || to->rnr_retry > 7 || to->timeout > 31) return false;
   return to->min_rnr_timer < 32;
 }
@@ -139,7 +143,10 @@ static void attributes_take(struct ibv_qp_attr *is,
   if (mask & IBV_QP_TIMEOUT) is->timeout = to->timeout;
   if (mask & IBV_QP_RETRY_CNT) is->retry_cnt = to->retry_cnt;
   if (mask & IBV_QP_RNR_RETRY) is->rnr_retry = to->rnr_retry;
-  if (mask & IBV_QP_MAX_QP_RD_ATOMIC) is->max_rd_atomic = to->max_rd_atomic;
+  if (mask & IBV_QP_MAX_QP_RD_ATOMIC) {
+    is->max_rd_atomic = to->max_rd_atomic;
+    if (standin_reads < to->max_rd_atomic) standin_reads = to->max_rd_atomic;
+  }
   if (mask & IBV_QP_MAX_DEST_RD_ATOMIC)
     is->max_dest_rd_atomic = to->max_dest_rd_atomic;
 }

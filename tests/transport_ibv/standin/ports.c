@@ -26,6 +26,8 @@ static void port_begin(standin_port *port, const char *name, size_t length) {
                          .speed = 4,
                          .width = 2,
                          .inline_max = STANDIN_INLINE,
+                         .reads = 16,
+                         .vectors = 1,
                          .n_gids = 2};
   if (length >= sizeof port->name) length = sizeof port->name - 1;
   memcpy(port->name, name, length);
@@ -77,6 +79,10 @@ static void port_set(standin_port *port, const char *key, char *value) {
     port->width = (uint8_t)n;
   else if (strcmp(key, "inline") == 0)
     port->inline_max = (uint32_t)n;
+  else if (strcmp(key, "reads") == 0)
+    port->reads = (uint8_t)n;
+  else if (strcmp(key, "vectors") == 0)
+    port->vectors = (int)n;
   else if (strcmp(key, "gid") == 0)
     port_add_gid(port, value);
   else if (strcmp(key, "sysfs") == 0)

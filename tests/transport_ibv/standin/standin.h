@@ -13,7 +13,7 @@
  *       by default "standin0", with 127.0.0.1 on Ethernet. The keys: link
  *       (ethernet, infiniband, or anything else), mtu, lid, subnet (0 to 255),
  *       router (its LID), grh (1: required), speed and width (as verbs encode
- *       them), inline (bytes), gid (IPv4 address, or ADDRESS/INTERFACE, also
+ *       them), inline (bytes), reads (at once per queue pair), vectors, gid (IPv4 address, or ADDRESS/INTERFACE, also
  *       several), sysfs (the folder that has NAME/device/...)
  *   STANDIN_ONE_EACH=1  each list of devices has one of them, in turn, so that
  *       ranks of a process have different ports
@@ -53,6 +53,7 @@
   _(get_device_name, ENODEV)     \
   _(open_device, EMFILE)         \
   _(close_device, EIO)           \
+  _(query_device, EIO)           \
   _(query_port, EIO)             \
   _(query_gid_ex, ENODATA)       \
   _(query_pkey, EIO)             \
@@ -304,6 +305,8 @@ struct standin_port {
   union ibv_gid gid[STANDIN_GID_ROOM];
   uint32_t interface[STANDIN_GID_ROOM]; /* index of the GID's interface */
   uint32_t n_gids, given_gids;
+  uint8_t reads;
+  int vectors;
 };
 
 static inline size_t standin_mtu_bytes(enum ibv_mtu mtu) {
@@ -353,5 +356,8 @@ bool standin_sum(const standin_qp *qp, const standin_work *work, uint64_t *sum);
 /* Number of delivered messages, of attempts without a buffer, and of inline
  * sends. */
 extern unsigned long standin_delivered, standin_refused, standin_inlined;
+/* Largest number of reads at once that a queue pair was given, and the
+ * completion vectors in use, as bits. */
+extern unsigned long standin_reads, standin_vectors;
 
 #endif
