@@ -83,7 +83,7 @@ typedef struct gli_ibv_work {
 /* State of an incoming message. */
 typedef struct gli_ibv_in {
   bool used, answered;
-  gli_ibv_mode mode; /* ASKS: its destination is being registered */
+  gli_ibv_mode mode;
   gli_header header;
   gli_sink sink;
   struct ibv_mr *mr; /* WRITES: registration of the destination */
@@ -411,10 +411,6 @@ void gli_ibv_linger_check(gli_ibv_pair *pair);
 void gli_ibv_receive(gli_ibv_pair *pair, uint32_t bytes);
 bool gli_ibv_take_now(gli_pair *pair, const gli_header *expected,
                       gli_taken *taken);
-/* Chooses whether the sender writes the payload to its destination. This
- * requires registered memory, and payload that is not reduced. The mode stays
- * ASKS while a thread registers it. */
-void gli_ibv_choose_mode(gli_ibv_pair *pair, gli_ibv_in *in);
 
 /* complete.c */
 /* Handles all completions in the queue, or a limited number. */
@@ -439,9 +435,9 @@ void gli_ibv_regions_end(gli_ibv *t);
 /* Frees what belongs to registrations, in a forked child. */
 void gli_ibv_regions_abandon(gli_ibv *t);
 /* Returns the registration that contains all of [memory, memory + bytes), or
- * NULL if there is none. Begins to register the region if necessary; sets
- * `pending` meanwhile. */
-struct ibv_mr *gli_ibv_registered(gli_ibv *t, const void *memory, size_t bytes,
-                                  bool *pending);
+ * NULL if there is none. Registers the region if necessary; a long one by a
+ * thread, so that there is none meanwhile (`pending`). */
+struct ibv_mr *gli_ibv_registered(gli_ibv *t, const void *memory, size_t bytes);
+bool gli_ibv_registration_pending(gli_ibv *t, const void *memory, size_t bytes);
 
 #endif

@@ -13,13 +13,14 @@ gli_exposure gli_ibv_rma_expose(gli_pair *base, const void *memory,
                                 size_t bytes, uint64_t *remote,
                                 uint32_t *rkey) {
   gli_ibv_pair *pair = (gli_ibv_pair *)base;
-  bool pending;
   if (!gli_ibv_is_decided(pair)) return GLI_EXPOSES_LATER;
   if (pair->way != GLI_IBV_BY_VERBS || pair->checked || pair->broken)
     return GLI_EXPOSES_NOT;
-  const struct ibv_mr *mr =
-      gli_ibv_registered(pair->t, memory, bytes, &pending);
-  if (mr == NULL) return pending ? GLI_EXPOSES_LATER : GLI_EXPOSES_NOT;
+  const struct ibv_mr *mr = gli_ibv_registered(pair->t, memory, bytes);
+  if (mr == NULL)
+    return gli_ibv_registration_pending(pair->t, memory, bytes)
+               ? GLI_EXPOSES_LATER
+               : GLI_EXPOSES_NOT;
   *remote = (uintptr_t)memory;
   *rkey = mr->rkey;
   return GLI_EXPOSES;
@@ -30,13 +31,11 @@ gli_exposure gli_ibv_rma_expose(gli_pair *base, const void *memory,
  * slots than reads are carried out at once: the peer sends such data instead. */
 bool gli_ibv_rma(gli_pair *base, gli_rma_work *work) {
   gli_ibv_pair *pair = (gli_ibv_pair *)base;
-  bool pending;
   if (pair->way != GLI_IBV_BY_VERBS || pair->checked) return false;
   size_t reads = gli_ibv_reads_begun(pair);
   if (!work->puts && reads == 0) return false;
   if (!work->puts && work->bytes > reads * GLI_IBV_SLOT_BYTES &&
-      gli_ibv_registered(pair->t, work->local, (size_t)work->bytes, &pending) ==
-          NULL)
+      gli_ibv_registered(pair->t, work->local, (size_t)work->bytes) == NULL)
     return false;
   work->posted = work->over = 0;
   work->next = NULL;
@@ -50,9 +49,8 @@ bool gli_ibv_rma(gli_pair *base, gli_rma_work *work) {
 }
 
 static bool rma_post_piece(gli_ibv_pair *pair, gli_rma_work *rma) {
-  bool pending;
   const struct ibv_mr *mr =
-      gli_ibv_registered(pair->t, rma->local, (size_t)rma->bytes, &pending);
+      gli_ibv_registered(pair->t, rma->local, (size_t)rma->bytes);
   uint64_t left = rma->bytes - rma->posted;
   uint64_t most = mr != NULL ? PIECE_MAX : GLI_IBV_SLOT_BYTES;
   size_t bytes = (size_t)(left < most ? left : most);

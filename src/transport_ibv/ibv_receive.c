@@ -95,13 +95,12 @@ static void long_place(gli_ibv_pair *pair, gli_ibv_in *in, const uint8_t *data,
   if (in->placed == in->header.length) long_received(pair, in);
 }
 
-void gli_ibv_choose_mode(gli_ibv_pair *pair, gli_ibv_in *in) {
-  bool pending;
+/* Chooses whether the sender writes the payload to its destination. This
+ * requires registered memory, and payload that is not reduced. */
+static void choose_mode(gli_ibv_pair *pair, gli_ibv_in *in) {
   in->mode = GLI_IBV_STREAMS;
   if (in->sink.fn != NULL) return;
-  in->mr = gli_ibv_registered(pair->t, in->sink.dst, (size_t)in->header.length,
-                              &pending);
-  if (pending) in->mode = GLI_IBV_ASKS;
+  in->mr = gli_ibv_registered(pair->t, in->sink.dst, (size_t)in->header.length);
   if (in->mr != NULL) in->mode = GLI_IBV_WRITES;
 }
 
@@ -126,7 +125,7 @@ static void receive_long(gli_ibv_pair *pair, const gli_ibv_frame *frame) {
                frame->bytes - GLI_HEADER_BYTES);
     return;
   }
-  gli_ibv_choose_mode(pair, in);
+  choose_mode(pair, in);
   pair->to_answer++;
   gli_ibv_pair_busy(pair);
 }

@@ -87,10 +87,13 @@ static bool regions_make_room(gli_ibv *t) {
   return true;
 }
 
-/* Registration of a region by a thread. */
+/* Shorter regions take some milliseconds at most, and are registered at once. */
+#define THREAD_MIN_BYTES ((size_t)16 << 20)
+
 typedef struct gli_ibv_registration {
   gli_ibv_job job; /* first */
   gli_region region;
+  struct ibv_mr *mr; /* the result; NULL if refused, or not wanted any more */
 } gli_ibv_registration;
 
 /* The region may be removed meanwhile. No peer has the key before the lock is
@@ -108,6 +111,7 @@ static void registration_run(gli_ibv_job *job) {
   bool wanted = i < t->n_regions;
   if (wanted) t->regions[i] = (gli_ibv_region){region->serial, mr, false};
   gli_ibv_unlock();
+  if (wanted) ((gli_ibv_registration *)job)->mr = mr;
   if (!wanted && mr != NULL) (void)t->port.v->dereg_mr(mr);
 }
 
@@ -141,7 +145,8 @@ void gli_ibv_regions_abandon(gli_ibv *t) {
 
 /* Adds the region to the list, and makes the job that registers it. The caller
  * holds the lock. Returns NULL if out of memory. */
-static gli_ibv_job *registration_new(gli_ibv *t, const gli_region *region) {
+static gli_ibv_registration *registration_new(gli_ibv *t,
+                                              const gli_region *region) {
   gli_ibv_registration *one = NULL;
   if (regions_make_room(t)) one = malloc(sizeof *one);
   if (one == NULL) return NULL;
@@ -149,26 +154,38 @@ static gli_ibv_job *registration_new(gli_ibv *t, const gli_region *region) {
       .job = {.run = registration_run, .end = registration_end, .owner = t},
       .region = *region};
   t->regions[t->n_regions++] = (gli_ibv_region){region->serial, NULL, true};
-  return &one->job;
+  return one;
 }
 
-struct ibv_mr *gli_ibv_registered(gli_ibv *t, const void *memory, size_t bytes,
-                                  bool *pending) {
+struct ibv_mr *gli_ibv_registered(gli_ibv *t, const void *memory,
+                                  size_t bytes) {
   gli_region region;
-  gli_ibv_job *begins = NULL;
-  *pending = false;
+  gli_ibv_registration *begins = NULL;
   if (!gli_region_find(memory, bytes, &region)) return NULL;
   gli_ibv_lock();
   size_t i = region_index_of(t, region.serial);
   bool known = i < t->n_regions;
   struct ibv_mr *mr = known ? t->regions[i].mr : NULL;
-  if (known)
-    *pending = t->regions[i].pending;
-  else
-    begins = registration_new(t, &region);
+  if (!known) begins = registration_new(t, &region);
   gli_ibv_unlock();
   if (begins == NULL) return mr;
-  *pending = true;
-  gli_ibv_job_begin(t, begins);
-  return NULL;
+  if (region.bytes >= THREAD_MIN_BYTES) {
+    gli_ibv_job_begin(t, &begins->job);
+    return NULL;
+  }
+  registration_run(&begins->job);
+  mr = begins->mr;
+  registration_end(&begins->job);
+  return mr;
+}
+
+bool gli_ibv_registration_pending(gli_ibv *t, const void *memory,
+                                  size_t bytes) {
+  gli_region region;
+  if (!gli_region_find(memory, bytes, &region)) return false;
+  gli_ibv_lock();
+  size_t i = region_index_of(t, region.serial);
+  bool pending = i < t->n_regions && t->regions[i].pending;
+  gli_ibv_unlock();
+  return pending;
 }

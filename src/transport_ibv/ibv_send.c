@@ -189,16 +189,6 @@ static uint32_t ibv_sum(const gli_ibv_pair *pair, const gli_header *header,
   return pair->checked ? gli_crc32c(0, payload, (size_t)header->length) : 0;
 }
 
-/* Finds the registration of a payload of which nothing is posted yet. Returns
- * false while a thread registers it. The payload of a closed pair is a copy. */
-static bool long_is_ready(gli_ibv_pair *pair, gli_ibv_out *out) {
-  bool pending = false;
-  if (out->posted > 0 || out->mr != NULL || pair->closed) return true;
-  out->mr = gli_ibv_registered(pair->t, out->request->payload,
-                               (size_t)out->request->header.length, &pending);
-  return !pending;
-}
-
 /* Sends the first frame of a message of several frames. */
 static bool long_begin(gli_ibv_pair *pair, gli_send_request *request) {
   uint32_t n = 0;
@@ -214,7 +204,9 @@ static bool long_begin(gli_ibv_pair *pair, gli_send_request *request) {
     out->posted = f.bytes;
   } else {
     f.kind = GLI_IBV_ASK;
-    (void)long_is_ready(pair, out);
+    if (!pair->closed) /* otherwise the payload is a copy */
+      out->mr = gli_ibv_registered(pair->t, request->payload,
+                                   (size_t)request->header.length);
   }
   pair->n_out++;
   return frame_post(pair, &f);
@@ -237,8 +229,7 @@ static bool ibv_begin_next(gli_ibv_pair *pair) {
 /* Sends the next part of message `n`. Returns false if none, or no room. */
 static bool long_go_on(gli_ibv_pair *pair, uint32_t n) {
   gli_ibv_out *out = &pair->out[n];
-  if (out->request == NULL || out->mode == GLI_IBV_ASKS || out->told ||
-      !long_is_ready(pair, out))
+  if (out->request == NULL || out->mode == GLI_IBV_ASKS || out->told)
     return false;
   uint64_t left = out->request->header.length - out->posted;
   if (out->mode == GLI_IBV_WRITES && left > 0) {
@@ -301,10 +292,7 @@ static bool answer_post(gli_ibv_pair *pair, uint32_t n) {
 
 static void ibv_answer(gli_ibv_pair *pair) {
   for (uint32_t n = 0; n < GLI_IBV_LONGS && pair->to_answer > 0; n++) {
-    gli_ibv_in *in = &pair->in[n];
-    if (!in->used || in->answered) continue;
-    if (in->mode == GLI_IBV_ASKS) gli_ibv_choose_mode(pair, in);
-    if (in->mode == GLI_IBV_ASKS) continue;
+    if (!pair->in[n].used || pair->in[n].answered) continue;
     if (!ibv_has_room(pair) || !answer_post(pair, n)) return;
   }
 }

@@ -126,15 +126,6 @@ static void ibv_age_garbage(gli_ibv *t) {
   while (t->garbage != NULL) gli_ibv_pair_move(t->garbage, &t->old_garbage);
 }
 
-/* Takes up what threads have done. Messages may wait for registered memory. */
-static void ibv_take_jobs(gli_ibv *t) {
-  int n = gli_ibv_jobs_take(t);
-  if (n == 0) return;
-  t->happened += n;
-  for (gli_ibv_pair *pair = t->pairs; pair != NULL; pair = pair->next)
-    gli_ibv_room(pair);
-}
-
 static int ibv_poll(gli_transport *base) {
   gli_ibv *t = (gli_ibv *)base;
   bool looks = atomic_exchange(&t->look, false);
@@ -153,7 +144,7 @@ static int ibv_poll(gli_transport *base) {
       (due_ns != 0 && gli_ibv_now(t) >= due_ns)) {
     atomic_store(&t->needs_poll, false);
     atomic_store(&t->next_due_ns, 0);
-    ibv_take_jobs(t);
+    t->happened += gli_ibv_jobs_take(t);
     gli_ibv_pairs_due(t);
   }
   t->in_poll = false;
