@@ -93,10 +93,13 @@ struct ibv_cq *ibv_create_cq(struct ibv_context *context, int entries,
   if (channel != NULL)
     standin_check(STANDIN_CHANNEL, channel, "ibv_create_cq on");
   if (code == 0 && ((standin_context *)context)->dead) code = EIO;
-  if (code == 0 && (entries < 1 || entries > STANDIN_CQE_MAX ||
-                    (channel != NULL &&
-                     (vector < 0 || vector >= context->num_comp_vectors))))
+  if (code == 0 &&
+      (entries < 1 || (uint32_t)entries > standin_port_of(context)->cqe_max ||
+       (channel != NULL &&
+        (vector < 0 || vector >= context->num_comp_vectors))))
     code = EINVAL;
+  size_t bytes = (size_t)entries * STANDIN_ENTRY_BYTES;
+  if (code == 0 && !standin_locks(context, bytes)) code = ENOMEM;
   standin_cq *cq = code == 0 ? calloc(1, sizeof *cq) : NULL;
   if (cq != NULL) {
     cq->base.context = context;
@@ -111,6 +114,34 @@ struct ibv_cq *ibv_create_cq(struct ibv_context *context, int entries,
   standin_leave();
   errno = code;
   return cq != NULL ? &cq->base : NULL;
+}
+
+int ibv_resize_cq(struct ibv_cq *base, int entries) {
+  standin_cq *cq = (standin_cq *)base;
+  int code = standin_enter(STANDIN_resize_cq);
+  standin_check(STANDIN_CQ, base, "ibv_resize_cq");
+  uint32_t used = cq->head - cq->tail;
+  if (code == 0 && ((standin_context *)base->context)->dead) code = EIO;
+  if (code == 0 &&
+      ((uint32_t)entries < used ||
+       (uint32_t)entries > standin_port_of(base->context)->cqe_max))
+    code = EINVAL;
+  size_t more = (size_t)entries * STANDIN_ENTRY_BYTES;
+  size_t less = (size_t)base->cqe * STANDIN_ENTRY_BYTES;
+  if (code == 0 && !standin_locks(base->context, more)) code = ENOMEM;
+  if (code == 0) {
+    standin_entry *ring = calloc((size_t)entries, sizeof *ring);
+    for (uint32_t i = 0; i < used; i++)
+      ring[i] = cq->entries[(cq->tail + i) % (uint32_t)base->cqe];
+    free(cq->entries);
+    cq->entries = ring;
+    cq->tail = 0;
+    cq->head = used;
+    base->cqe = entries;
+    standin_unlocks(base->context, less);
+  }
+  standin_leave();
+  return code;
 }
 
 static bool cq_is_used(const struct ibv_cq *cq) {
@@ -133,6 +164,7 @@ int ibv_destroy_cq(struct ibv_cq *cq) {
     for (; c->told != c->taken; c->taken++) standin_uncount(cq->channel->fd);
     if (cq->channel != NULL) cq->channel->refcnt--;
     standin_remove(STANDIN_CQ, cq);
+    standin_unlocks(cq->context, (size_t)cq->cqe * STANDIN_ENTRY_BYTES);
     free(c->entries);
     free(c);
   }
@@ -153,6 +185,14 @@ void standin_complete(struct ibv_cq *base, const standin_entry *entry) {
     standin_die("a completion cannot be told");
 }
 
+/* Frees the places in queues that this completion covers. */
+static void entry_free(const standin_entry *entry) {
+  if (entry->srq != NULL) entry->srq->under_way--;
+  if (entry->qp == NULL) return;
+  standin_queue *queue = entry->sends ? &entry->qp->send : &entry->qp->receive;
+  queue->free = entry->number + 1;
+}
+
 /* Removes entries of a queue pair, or keeps them, as drivers differ in this. */
 void standin_clean(struct ibv_cq *base, const standin_qp *qp) {
   standin_cq *cq = (standin_cq *)base;
@@ -161,19 +201,13 @@ void standin_clean(struct ibv_cq *base, const standin_qp *qp) {
   for (uint32_t i = cq->tail; i != cq->head; i++) {
     standin_entry entry = cq->entries[i % room];
     if (entry.qp == qp) {
+      if (!stay) entry_free(&entry);
       if (!stay) continue;
       entry.qp = NULL;
     }
     cq->entries[kept++ % room] = entry;
   }
   cq->head = kept;
-}
-
-/* Frees the queue slots that this completion covers. */
-static void free_work(const standin_entry *entry) {
-  if (entry->qp == NULL) return;
-  standin_queue *queue = entry->sends ? &entry->qp->send : &entry->qp->receive;
-  queue->free = entry->number + 1;
 }
 
 int standin_poll_cq(struct ibv_cq *base, int n, struct ibv_wc *wc) {
@@ -183,7 +217,7 @@ int standin_poll_cq(struct ibv_cq *base, int n, struct ibv_wc *wc) {
   if (standin_is_prompt()) standin_wire_finish();
   for (; code == 0 && got < n && cq->tail != cq->head; cq->tail++) {
     const standin_entry *entry = &cq->entries[cq->tail % (uint32_t)base->cqe];
-    free_work(entry);
+    entry_free(entry);
     wc[got++] = entry->wc;
   }
   standin_leave();

@@ -8,6 +8,13 @@ enum { PIECE_MAX = 65536, RETRY_NS = 1000000, RNR_NS = 640000 };
 unsigned long standin_delivered, standin_refused, standin_inlined;
 unsigned long standin_reads, standin_vectors;
 
+__attribute__((visibility("default"))) unsigned long standin_refusals(void) {
+  pthread_mutex_lock(&standin_lock);
+  unsigned long n = standin_refused;
+  pthread_mutex_unlock(&standin_lock);
+  return n;
+}
+
 /* ---- moving bytes -------------------------------------------------------- */
 
 /* A contiguous run of a work request's bytes from `at` on. `mr` is the region
@@ -96,6 +103,7 @@ static void complete_receive(standin_qp *qp, enum ibv_wc_status status,
                              .opcode = IBV_WC_RECV,
                              .byte_len = (uint32_t)bytes,
                              .qp_num = qp->base.qp_num};
+  entry.srq = qp->srq;
   standin_complete(qp->base.recv_cq, &entry);
 }
 
@@ -260,8 +268,7 @@ static void deliver(standin_qp *qp, standin_work *work) {
   else if (peer == NULL || !is_connected(qp, peer) ||
            standin_network_loses(qp, work->bytes))
     try_again(qp, work);
-  else if (work->opcode == IBV_WR_SEND &&
-           peer->receive.over == peer->receive.posted)
+  else if (work->opcode == IBV_WR_SEND && !standin_buffer_ready(peer))
     refuse(qp, work);
   else if (work->opcode == IBV_WR_RDMA_READ)
     fetch_piece(qp, peer, work);

@@ -86,6 +86,7 @@ static struct ibv_context *context_make(standin_device *device) {
   base->ops.req_notify_cq = standin_req_notify_cq;
   base->ops.post_send = standin_post_send;
   base->ops.post_recv = standin_post_recv;
+  base->ops.post_srq_recv = standin_post_srq_recv;
   base->num_comp_vectors = device->port->vectors;
   base->cmd_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
   base->async_fd = eventfd(0, EFD_SEMAPHORE | EFD_CLOEXEC);
@@ -127,6 +128,7 @@ static void free_left(standin_kind kind, void *self) {
     free(((standin_qp *)self)->receive.work);
   }
   if (kind == STANDIN_CQ) free(((standin_cq *)self)->entries);
+  if (kind == STANDIN_SRQ) free(((standin_srq *)self)->work);
   if (kind == STANDIN_CHANNEL) close(((struct ibv_comp_channel *)self)->fd);
   free(self);
 }
@@ -181,9 +183,17 @@ int ibv_query_device(struct ibv_context *context,
   standin_leave();
   if (code != 0) return code;
   const standin_port *port = standin_port_of(context);
-  *attributes = (struct ibv_device_attr){.phys_port_cnt = 1,
-                                         .max_qp_rd_atom = port->reads,
-                                         .max_qp_init_rd_atom = port->reads};
+  *attributes =
+      (struct ibv_device_attr){.max_qp = 1 << 16,
+                               .max_qp_wr = STANDIN_WORK_MAX,
+                               .max_sge = STANDIN_PARTS,
+                               .max_cqe = (int)port->cqe_max,
+                               .max_srq = port->srq_max > 0 ? 1 << 8 : 0,
+                               .max_srq_wr = (int)port->srq_max,
+                               .max_srq_sge = STANDIN_PARTS,
+                               .max_qp_rd_atom = port->reads,
+                                .max_qp_init_rd_atom = port->reads,
+                                .phys_port_cnt = 1};
   return 0;
 }
 

@@ -14,12 +14,12 @@ void standin_uncount(int fd) {
 }
 
 void standin_raise(standin_context *context, enum ibv_event_type type,
-                   struct ibv_qp *qp) {
+                   void *of) {
   const uint64_t one = 1;
   standin_event *event = calloc(1, sizeof *event), **at = &context->events;
   event->event.event_type = type;
-  if (qp != NULL)
-    event->event.element.qp = qp;
+  if (of != NULL)
+    event->event.element.qp = of; /* a union of pointers */
   else
     event->event.element.port_num = 1;
   while (*at != NULL) at = &(*at)->next;
@@ -31,7 +31,21 @@ void standin_raise(standin_context *context, enum ibv_event_type type,
 static bool is_of_qp(const struct ibv_async_event *event) {
   return event->event_type == IBV_EVENT_QP_FATAL ||
          event->event_type == IBV_EVENT_QP_ACCESS_ERR ||
+         event->event_type == IBV_EVENT_QP_LAST_WQE_REACHED ||
          event->event_type == IBV_EVENT_QP_REQ_ERR;
+}
+
+void standin_drop_events(standin_context *context, const void *of) {
+  for (standin_event **at = &context->events; *at != NULL;) {
+    standin_event *event = *at;
+    if (event->event.element.qp != of) {
+      at = &event->next;
+      continue;
+    }
+    *at = event->next;
+    free(event);
+    standin_uncount(context->base.async_fd);
+  }
 }
 
 /* `handle` counts acknowledged events, `events_completed` those that were
@@ -47,16 +61,7 @@ void standin_purge_events(struct ibv_qp *qp) {
     nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     pthread_mutex_lock(&standin_lock);
   }
-  for (standin_event **at = &context->events; *at != NULL;) {
-    standin_event *event = *at;
-    if (!is_of_qp(&event->event) || event->event.element.qp != qp) {
-      at = &event->next;
-      continue;
-    }
-    *at = event->next;
-    free(event);
-    standin_uncount(context->base.async_fd);
-  }
+  standin_drop_events(context, qp);
 }
 
 int ibv_get_async_event(struct ibv_context *base,
@@ -105,6 +110,10 @@ const char *ibv_event_type_str(enum ibv_event_type event) {
       return "local catastrophic error";
     case IBV_EVENT_QP_FATAL:
       return "local work queue catastrophic error";
+    case IBV_EVENT_QP_LAST_WQE_REACHED:
+      return "last WQE reached";
+    case IBV_EVENT_SRQ_LIMIT_REACHED:
+      return "SRQ limit reached";
     case IBV_EVENT_QP_ACCESS_ERR:
       return "local access violation work queue error";
     default:

@@ -27,7 +27,7 @@ static struct call_fault {
   int code;
 } fault;
 static uint64_t random_state;
-static bool strict, prompt;
+static bool strict, tidy, prompt;
 static pthread_mutex_t slow_lock = PTHREAD_MUTEX_INITIALIZER;
 static int calls_held, n_held; /* by bits; number of waiting calls */
 
@@ -90,6 +90,7 @@ static void read_environment(void) {
   random_state = UINT64_C(88172645463325252);
   if (seed != NULL) random_state += strtoul(seed, NULL, 10) * 2654435761u;
   strict = text != NULL && text[0] == '1';
+  tidy = strict || (text != NULL && strcmp(text, "exit") == 0);
   text = getenv("STANDIN_PROMPT");
   prompt = text != NULL && text[0] == '1';
   read_fault(getenv("STANDIN_FAIL"));
@@ -197,7 +198,7 @@ static void write_counts(const char *path) {
 static __attribute__((destructor)) void end(void) {
   const char *path = getenv("STANDIN_COUNT");
   if (path != NULL && path[0] != '\0') write_counts(path);
-  if (!strict) return;
+  if (!tidy) return;
   int left = standin_objects();
   bool idle = standin_delivered == 0 && fault.call == STANDIN_N_CALLS;
   if (left == 0 && !idle) return;

@@ -10,6 +10,8 @@ static bool pd_is_used(const struct ibv_pd *pd) {
       return true;
     if (o->kind == STANDIN_QP && ((struct ibv_qp *)o->self)->pd == pd)
       return true;
+    if (o->kind == STANDIN_SRQ && ((struct ibv_srq *)o->self)->pd == pd)
+      return true;
   }
   return false;
 }
@@ -40,6 +42,31 @@ int ibv_dealloc_pd(struct ibv_pd *pd) {
   return code;
 }
 
+/* ---- locked memory ------------------------------------------------------- */
+
+static size_t locked_most;
+
+bool standin_locks(struct ibv_context *base, size_t bytes) {
+  const char *text = getenv("STANDIN_MEMLOCK");
+  standin_context *context = (standin_context *)base;
+  if (text != NULL && context->locked + bytes > strtoul(text, NULL, 10))
+    return false;
+  context->locked += bytes;
+  if (context->locked > locked_most) locked_most = context->locked;
+  return true;
+}
+
+void standin_unlocks(struct ibv_context *context, size_t bytes) {
+  ((standin_context *)context)->locked -= bytes;
+}
+
+__attribute__((visibility("default"))) size_t standin_locked(void) {
+  pthread_mutex_lock(&standin_lock);
+  size_t most = locked_most;
+  pthread_mutex_unlock(&standin_lock);
+  return most;
+}
+
 /* Returns a key that was not used recently. */
 static uint32_t next_key(void) {
   static uint32_t key = 0x1000;
@@ -57,6 +84,7 @@ struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *memory, size_t bytes,
   if (code == 0 &&
       (bytes == 0 || (writes && (access & IBV_ACCESS_LOCAL_WRITE) == 0)))
     code = EINVAL;
+  if (code == 0 && !standin_locks(pd->context, bytes)) code = ENOMEM;
   standin_mr *mr = code == 0 ? calloc(1, sizeof *mr) : NULL;
   if (mr != NULL) {
     mr->base = (struct ibv_mr){.context = pd->context,
@@ -79,6 +107,7 @@ int ibv_dereg_mr(struct ibv_mr *mr) {
   int code = standin_enter(STANDIN_dereg_mr);
   standin_check(STANDIN_MR, mr, "ibv_dereg_mr");
   if (code == 0) {
+    standin_unlocks(mr->context, mr->length);
     standin_remove(STANDIN_MR, mr);
     free(mr);
   } else {

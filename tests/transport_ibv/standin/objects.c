@@ -4,8 +4,10 @@
 #include "standin.h"
 
 static const char *const kind_names[STANDIN_KINDS] = {
-    "device list",        "context",          "protection domain", "memory",
-    "completion channel", "completion queue", "queue pair"};
+    "device list",          "context",
+    "protection domain",    "memory",
+    "completion channel",   "completion queue",
+    "shared receive queue", "queue pair"};
 
 pthread_mutex_t standin_lock = PTHREAD_MUTEX_INITIALIZER;
 standin_object *standin_first;

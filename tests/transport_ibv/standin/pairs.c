@@ -10,7 +10,8 @@
 static int caps_check(const struct ibv_pd *pd,
                       const struct ibv_qp_init_attr *as) {
   const struct ibv_qp_cap *cap = &as->cap;
-  if (as->qp_type != IBV_QPT_RC || as->srq != NULL) return EINVAL;
+  if (as->qp_type != IBV_QPT_RC) return EINVAL;
+  if (as->srq != NULL && as->srq->pd != pd) return EINVAL;
   if (as->send_cq == NULL || as->recv_cq == NULL) return EINVAL;
   if (cap->max_send_wr > STANDIN_WORK_MAX ||
       cap->max_recv_wr > STANDIN_WORK_MAX ||
@@ -26,16 +27,36 @@ static void queue_make(standin_queue *queue, uint32_t room, uint32_t parts) {
   queue->work = calloc(room + 1, sizeof *queue->work);
 }
 
+/* A device may use the number of a destroyed queue pair again at once. */
+static uint32_t number_free;
+
 static uint32_t next_number(void) {
   static uint32_t number = 0x10;
+  uint32_t again = number_free;
+  number_free = 0;
+  if (again != 0 && standin_random(2) == 0) return again;
   return number = (number + 1 + standin_random(16)) & 0xffffff;
+}
+
+/* Returns the size of the queues, in whole pages. */
+static size_t queue_bytes(const struct ibv_qp_init_attr *as) {
+  const struct ibv_qp_cap *cap = &as->cap;
+  size_t receives = as->srq == NULL ? cap->max_recv_wr : 0;
+  size_t bytes =
+      (STANDIN_ENTRY_BYTES + cap->max_inline_data) * (size_t)cap->max_send_wr +
+      STANDIN_ENTRY_BYTES * receives;
+  return (bytes + 4095) / 4096 * 4096;
 }
 
 struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *as) {
   int code = standin_enter(STANDIN_create_qp);
   standin_check(STANDIN_PD, pd, "ibv_create_qp");
   if (code == 0 && ((standin_context *)pd->context)->dead) code = EIO;
+  if (code == 0 && as->srq != NULL)
+    standin_check(STANDIN_SRQ, as->srq, "ibv_create_qp on");
   if (code == 0) code = caps_check(pd, as);
+  size_t locked = queue_bytes(as);
+  if (code == 0 && !standin_locks(pd->context, locked)) code = ENOMEM;
   standin_qp *qp = code == 0 ? calloc(1, sizeof *qp) : NULL;
   if (qp != NULL) {
     standin_check(STANDIN_CQ, as->send_cq, "ibv_create_qp on");
@@ -45,13 +66,19 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *as) {
     qp->base.pd = pd;
     qp->base.send_cq = as->send_cq;
     qp->base.recv_cq = as->recv_cq;
+    qp->base.srq = as->srq;
+    qp->srq = (standin_srq *)as->srq;
+    qp->locked = locked;
     qp->base.qp_num = next_number();
     qp->base.qp_type = as->qp_type;
     qp->base.state = IBV_QPS_RESET;
     qp->signals_all = as->sq_sig_all != 0;
     qp->inline_max = as->cap.max_inline_data;
     queue_make(&qp->send, as->cap.max_send_wr, as->cap.max_send_sge);
-    queue_make(&qp->receive, as->cap.max_recv_wr, as->cap.max_recv_sge);
+    if (as->srq != NULL)
+      queue_make(&qp->receive, 2, STANDIN_PARTS);
+    else
+      queue_make(&qp->receive, as->cap.max_recv_wr, as->cap.max_recv_sge);
     standin_add(&qp->object, STANDIN_QP, &qp->base, pd->context);
   }
   standin_leave();
@@ -183,8 +210,13 @@ int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *to, int mask) {
   return code;
 }
 
+/* Not every driver reports the end of the use of a shared receive queue. */
 void standin_break(standin_qp *qp) {
+  bool was = qp->base.state == IBV_QPS_ERR;
   qp->base.state = IBV_QPS_ERR;
+  if (!was && qp->srq != NULL && standin_random(2) == 0)
+    standin_raise((standin_context *)qp->base.context,
+                  IBV_EVENT_QP_LAST_WQE_REACHED, &qp->base);
   standin_wire_wake();
 }
 
@@ -197,6 +229,8 @@ int ibv_destroy_qp(struct ibv_qp *base) {
     standin_clean(base->send_cq, qp);
     if (base->recv_cq != base->send_cq) standin_clean(base->recv_cq, qp);
     standin_remove(STANDIN_QP, base);
+    standin_unlocks(base->context, qp->locked);
+    number_free = base->qp_num;
     free(qp->send.work);
     free(qp->receive.work);
     free(qp);

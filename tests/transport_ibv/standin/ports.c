@@ -28,6 +28,8 @@ static void port_begin(standin_port *port, const char *name, size_t length) {
                          .inline_max = STANDIN_INLINE,
                          .reads = 16,
                          .vectors = 1,
+                         .cqe_max = STANDIN_CQE_MAX,
+                         .srq_max = STANDIN_SRQ_MAX,
                          .n_gids = 2};
   if (length >= sizeof port->name) length = sizeof port->name - 1;
   memcpy(port->name, name, length);
@@ -83,6 +85,10 @@ static void port_set(standin_port *port, const char *key, char *value) {
     port->reads = (uint8_t)n;
   else if (strcmp(key, "vectors") == 0)
     port->vectors = (int)n;
+  else if (strcmp(key, "cqe") == 0)
+    port->cqe_max = (uint32_t)n;
+  else if (strcmp(key, "srq") == 0)
+    port->srq_max = (uint32_t)n;
   else if (strcmp(key, "gid") == 0)
     port_add_gid(port, value);
   else if (strcmp(key, "sysfs") == 0)

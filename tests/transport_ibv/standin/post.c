@@ -8,8 +8,8 @@ static bool queue_is_full(const standin_queue *queue) {
   return queue->posted - queue->free >= queue->room;
 }
 
-static int parts_take(standin_work *work, const struct ibv_sge *parts, int n,
-                      uint32_t most) {
+int standin_parts_take(standin_work *work, const struct ibv_sge *parts, int n,
+                       uint32_t most) {
   if (n < 0 || (uint32_t)n > most) return EINVAL;
   work->n_parts = n;
   for (int i = 0; i < n; i++) {
@@ -41,6 +41,18 @@ static void meet_faults(standin_qp *qp, standin_work *work) {
     standin_raise(context, IBV_EVENT_QP_FATAL, &qp->base);
     standin_break(qp);
   }
+  if (standin_happens(STANDIN_qp_silent) != 0) {
+    qp->base.state = IBV_QPS_ERR; /* no event: standin_break might raise one */
+    standin_wire_wake();
+  }
+  standin_qp *peer = standin_happens(STANDIN_qp_drained) != 0
+                         ? standin_find_qp(qp->is.dest_qp_num)
+                         : NULL;
+  if (peer != NULL) {
+    peer->base.state = IBV_QPS_ERR;
+    standin_raise((standin_context *)peer->base.context,
+                  IBV_EVENT_QP_LAST_WQE_REACHED, &peer->base);
+  }
   if (standin_happens(STANDIN_device_fatal) == 0) return;
   context->dead = true;
   standin_raise(context, IBV_EVENT_DEVICE_FATAL, NULL);
@@ -63,7 +75,7 @@ static int send_one(standin_qp *qp, const struct ibv_send_wr *wr) {
                          .flags = wr->send_flags,
                          .remote = wr->wr.rdma.remote_addr,
                          .rkey = wr->wr.rdma.rkey};
-  int code = parts_take(work, wr->sg_list, wr->num_sge, qp->send.parts);
+  int code = standin_parts_take(work, wr->sg_list, wr->num_sge, qp->send.parts);
   if (code != 0) return code;
   if (wr->send_flags & IBV_SEND_INLINE) {
     if (work->bytes > qp->inline_max) return EINVAL;
@@ -93,11 +105,12 @@ int standin_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr,
 /* ---- receiving ----------------------------------------------------------- */
 
 static int receive_one(standin_qp *qp, const struct ibv_recv_wr *wr) {
-  if (qp->base.state == IBV_QPS_RESET) return EINVAL;
+  if (qp->base.state == IBV_QPS_RESET || qp->srq != NULL) return EINVAL;
   if (queue_is_full(&qp->receive)) return ENOMEM;
   standin_work *work = standin_work_at(&qp->receive, qp->receive.posted);
   *work = (standin_work){.id = wr->wr_id};
-  int code = parts_take(work, wr->sg_list, wr->num_sge, qp->receive.parts);
+  int code =
+      standin_parts_take(work, wr->sg_list, wr->num_sge, qp->receive.parts);
   if (code == 0) qp->receive.posted++;
   return code;
 }

@@ -8,12 +8,18 @@
  *   STANDIN_FAIL=NAME:N[+][:ERRNO]  the Nth call of that name fails (+: and all
  *       later ones). "completion" is the Nth send work request.
  *       "event:device_fatal@N" and "event:qp_fatal@N" raise an event after N
- *       send work requests.
+ *       send work requests. "qp_silent:N" fails the queue pair of the Nth without
+ *       one, and "qp_drained:N" its peer, with IBV_EVENT_QP_LAST_WQE_REACHED
+ *       only.
+ *   STANDIN_MEMLOCK=BYTES  a device context locks no more than that, for
+ *       registered memory and queues
  *   STANDIN_PORTS=NAME[:KEY=VALUE,...][;NAME...]  the devices, of one port each;
  *       by default "standin0", with 127.0.0.1 on Ethernet. The keys: link
  *       (ethernet, infiniband, or anything else), mtu, lid, subnet (0 to 255),
  *       router (its LID), grh (1: required), speed and width (as verbs encode
- *       them), inline (bytes), reads (at once per queue pair), vectors, gid (IPv4 address, or ADDRESS/INTERFACE, also
+ *       them), inline (bytes), reads (at once per queue pair), vectors, cqe and srq
+ *       (most entries of a completion queue and of a shared receive queue;
+ *       srq=0: it has none), gid (IPv4 address, or ADDRESS/INTERFACE, also
  *       several), sysfs (the folder that has NAME/device/...)
  *   STANDIN_ONE_EACH=1  each list of devices has one of them, in turn, so that
  *       ranks of a process have different ports
@@ -28,7 +34,7 @@
  *       thread runs: a thread that drives both ends polls equally often in
  *       every run
  *   STANDIN_STRICT=1    every message must find a buffer; at exit nothing may
- *       be left, and something must have been sent */
+ *       be left, and something must have been sent; "exit": only the latter two */
 #ifndef TESTS_TRANSPORT_IBV_STANDIN_H
 #define TESTS_TRANSPORT_IBV_STANDIN_H
 
@@ -68,19 +74,26 @@
   _(create_comp_channel, EMFILE) \
   _(destroy_comp_channel, EBUSY) \
   _(create_cq, ENOMEM)           \
+  _(resize_cq, ENOMEM)           \
   _(destroy_cq, EBUSY)           \
   _(get_cq_event, EIO)           \
   _(ack_cq_events, 0)            \
+  _(create_srq, ENOMEM)          \
+  _(modify_srq, EINVAL)          \
+  _(destroy_srq, EBUSY)          \
   _(create_qp, ENOMEM)           \
   _(modify_qp, EINVAL)           \
   _(destroy_qp, EBUSY)           \
   _(post_send, ENOMEM)           \
   _(post_recv, ENOMEM)           \
+  _(post_srq_recv, ENOMEM)       \
   _(poll_cq, EIO)                \
   _(req_notify_cq, EIO)          \
   _(completion, EIO)             \
   _(device_fatal, EIO)           \
-  _(qp_fatal, EIO)
+  _(qp_fatal, EIO)               \
+  _(qp_silent, EIO)              \
+  _(qp_drained, EIO)
 
 typedef enum standin_call {
 #define STANDIN_CALL(name, code) STANDIN_##name,
@@ -131,6 +144,7 @@ typedef enum standin_kind {
   STANDIN_MR,
   STANDIN_CHANNEL,
   STANDIN_CQ,
+  STANDIN_SRQ,
   STANDIN_QP,
   STANDIN_KINDS
 } standin_kind;
@@ -178,7 +192,8 @@ typedef struct standin_context {
   struct ibv_context base;
   standin_object object;
   standin_event *events;
-  bool dead; /* after device_fatal */
+  bool dead;     /* after device_fatal */
+  size_t locked; /* bytes */
 } standin_context;
 
 typedef struct standin_pd {
@@ -200,9 +215,18 @@ typedef struct standin_channel {
 
 enum { STANDIN_GID_ROOM = 4, STANDIN_PKEYS = 2, STANDIN_PORTS_MAX = 8 };
 
-/* Raises an event of `qp`, or of the device if `qp` is NULL. */
+/* Raises an event of a queue pair or shared receive queue, or of the device if
+ * `of` is NULL. */
 void standin_raise(standin_context *context, enum ibv_event_type type,
-                   struct ibv_qp *qp);
+                   void *of);
+/* Removes the pending events of an object. */
+void standin_drop_events(standin_context *context, const void *of);
+/* Counts memory that a context locks. Returns false if it exceeds the limit. */
+bool standin_locks(struct ibv_context *context, size_t bytes);
+void standin_unlocks(struct ibv_context *context, size_t bytes);
+/* Returns the most that a context has locked so far; for tests, through
+ * dlsym. */
+size_t standin_locked(void);
 /* Waits until all events of `qp` that were taken are acknowledged, and removes
  * its pending ones. */
 void standin_purge_events(struct ibv_qp *qp);
@@ -216,10 +240,12 @@ standin_mr *standin_find_mr(const struct ibv_pd *pd, uint32_t key,
 /* ---- completion queues (completions.c) ----------------------------------- */
 
 typedef struct standin_qp standin_qp;
+typedef struct standin_srq standin_srq;
 
 typedef struct standin_entry {
   struct ibv_wc wc;
-  standin_qp *qp; /* NULL: destroyed */
+  standin_qp *qp;   /* NULL: destroyed */
+  standin_srq *srq; /* NULL if the queue pair has none, or it is destroyed */
   bool sends;
   uint32_t number; /* number of the work request */
 } standin_entry;
@@ -247,7 +273,9 @@ enum {
   STANDIN_PARTS = 4,
   STANDIN_INLINE = 256,
   STANDIN_WORK_MAX = 1024,
-  STANDIN_CQE_MAX = 32768
+  STANDIN_CQE_MAX = 32768,
+  STANDIN_SRQ_MAX = 16384,
+  STANDIN_ENTRY_BYTES = 64 /* locked memory of a queue entry */
 };
 
 /* A work request. */
@@ -279,16 +307,35 @@ typedef struct standin_queue {
   uint32_t free, over, moved, posted;
 } standin_queue;
 
+/* A shared receive queue: all before `taken` belong to queue pairs. */
+struct standin_srq {
+  struct ibv_srq base;
+  standin_object object;
+  standin_work *work;
+  uint32_t room, parts, taken, posted;
+  uint32_t under_way; /* requests not polled yet */
+  uint32_t limit;     /* raises an event below this; 0: none */
+};
+
 struct standin_qp {
   struct ibv_qp base;
   standin_object object;
-  standin_queue send, receive;
+  standin_srq *srq;            /* NULL: none */
+  standin_queue send, receive; /* with an SRQ: one buffer at a time */
+  size_t locked;
   bool signals_all;
   uint32_t inline_max;
   struct ibv_qp_attr is; /* all attributes set by modify_qp */
 };
 
 standin_work *standin_work_at(standin_queue *queue, uint32_t number);
+/* Takes the parts of a work request. Returns an error code. */
+int standin_parts_take(standin_work *work, const struct ibv_sge *parts, int n,
+                       uint32_t most);
+/* Returns true if a buffer is there for the next message. */
+bool standin_buffer_ready(standin_qp *qp);
+int standin_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr,
+                          struct ibv_recv_wr **bad);
 /* Enters the error state: posted work requests will be flushed. */
 void standin_break(standin_qp *qp);
 standin_qp *standin_find_qp(uint32_t number);
@@ -301,7 +348,7 @@ struct standin_port {
   bool grh; /* packets must have a GRH */
   enum ibv_mtu mtu;
   uint16_t lid, router;
-  uint32_t inline_max;
+  uint32_t inline_max, cqe_max, srq_max;
   union ibv_gid gid[STANDIN_GID_ROOM];
   uint32_t interface[STANDIN_GID_ROOM]; /* index of the GID's interface */
   uint32_t n_gids, given_gids;
@@ -359,5 +406,7 @@ extern unsigned long standin_delivered, standin_refused, standin_inlined;
 /* Largest number of reads at once that a queue pair was given, and the
  * completion vectors in use, as bits. */
 extern unsigned long standin_reads, standin_vectors;
+/* Returns standin_refused; for tests, through dlsym. */
+unsigned long standin_refusals(void);
 
 #endif
