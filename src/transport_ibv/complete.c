@@ -13,9 +13,26 @@ enum { ROUNDS_PER_POLL = 8 };
 static const uint64_t ask_every_ns = 20000000;
 static const uint64_t settle_ns = 50000000;
 
-static gli_ibv_pair *completed_pair(const struct ibv_wc *wc, bool *in) {
-  *in = (wc->wr_id & 1) != 0;
-  return (gli_ibv_pair *)(uintptr_t)(wc->wr_id & ~UINT64_C(1));
+/* Time for the cause of a flushed queue pair to appear: in another completion,
+ * an event, or by TCP. */
+static const uint64_t doubt_ns = 1000000000;
+
+/* Returns the receive buffer, or NULL if a send has completed. */
+static gli_ibv_slot *completed_slot(const struct ibv_wc *wc) {
+  return (wc->wr_id & 1) != 0 ? (gli_ibv_slot *)(uintptr_t)(wc->wr_id - 1)
+                              : NULL;
+}
+
+static gli_ibv_pair *completed_pair(const struct ibv_wc *wc) {
+  const gli_ibv_slot *slot = completed_slot(wc);
+  return slot != NULL ? slot->pair : (gli_ibv_pair *)(uintptr_t)wc->wr_id;
+}
+
+/* Begins to wait for the cause of a flush. */
+static void completed_doubt(gli_ibv_pair *pair) {
+  if (pair->doubtful_ns != 0) return;
+  pair->doubtful_ns = gli_ibv_now(pair->t) + doubt_ns;
+  gli_ibv_schedule(pair->t, pair->doubtful_ns);
 }
 
 static void completed_in_error(gli_ibv_pair *pair, enum ibv_wc_status status) {
@@ -29,7 +46,9 @@ static void completed_in_error(gli_ibv_pair *pair, enum ibv_wc_status status) {
     (void)snprintf(why, sizeof why, "a send through %.40s failed: %.60s",
                    port->name, text);
     gli_ibv_decline(pair, why);
-  } else if (status != IBV_WC_WR_FLUSH_ERR) { /* another has the cause */
+  } else if (status == IBV_WC_WR_FLUSH_ERR) { /* another has the cause */
+    completed_doubt(pair);
+  } else {
     gli_ibv_pair_break(
         pair, GLOO_ERR_PEER,
         "rank %" PRIu32
@@ -38,17 +57,20 @@ static void completed_in_error(gli_ibv_pair *pair, enum ibv_wc_status status) {
   }
 }
 
-static void serve_completion(const struct ibv_wc *wc) {
-  bool in;
-  gli_ibv_pair *pair = completed_pair(wc, &in);
-  if (!gli_ibv_has_queue(pair) || pair->broken) return;
-  pair->t->happened++;
-  if (wc->status != IBV_WC_SUCCESS)
-    completed_in_error(pair, wc->status);
-  else if (in)
-    gli_ibv_receive(pair, wc->byte_len);
-  else
-    gli_ibv_send_done(pair);
+static void serve_completion(gli_ibv *t, const struct ibv_wc *wc) {
+  gli_ibv_slot *slot = completed_slot(wc);
+  gli_ibv_pair *pair = completed_pair(wc);
+  bool dead = pair == NULL || !gli_ibv_has_queue(pair) || pair->broken;
+  if (!dead) t->happened++;
+  if (!dead && wc->status == IBV_WC_SUCCESS) {
+    if (slot != NULL)
+      gli_ibv_receive(pair, slot, wc->byte_len);
+    else
+      gli_ibv_send_done(pair);
+    return;
+  }
+  if (slot != NULL) (void)gli_ibv_reuse(t, pair, slot);
+  if (!dead) completed_in_error(pair, wc->status);
 }
 
 /* Handles a lost device, which reports this, or whose queue or events are
@@ -87,16 +109,27 @@ static int take_completions(gli_ibv *t, struct ibv_wc *wc) {
   return n;
 }
 
+/* Finds the senders of frames before any frame is handled: an upcall may open a
+ * pair whose queue pair has the number of a destroyed one. */
+static void find_senders(gli_ibv *t, const struct ibv_wc *wc, int n) {
+  for (int i = 0; i < n; i++) {
+    gli_ibv_slot *slot = completed_slot(&wc[i]);
+    if (slot != NULL) slot->pair = gli_ibv_find(t, wc[i].qp_num);
+  }
+}
+
 void gli_ibv_drain(gli_ibv *t, bool all) {
   struct ibv_wc wc[GLI_IBV_BATCH];
   for (int round = 0; all || round < ROUNDS_PER_POLL; round++) {
     int n = take_completions(t, wc);
-    for (int i = 0; i < n; i++) serve_completion(&wc[i]);
+    find_senders(t, wc, n);
+    for (int i = 0; i < n; i++) serve_completion(t, &wc[i]);
     if (n > 0) continue;
     if (n < 0) device_is_gone(t, "was removed");
     if (n < 0) return;
     /* No completion refers to these pairs any more. */
     gli_ibv_free_pairs(&t->old_garbage);
+    gli_ibv_unshare_unused(t);
     return;
   }
 }
@@ -117,22 +150,34 @@ static int stash_completions(gli_ibv *t) {
   return n;
 }
 
-/* Handles completed sends in front of the frame, which are frequent. */
-bool gli_ibv_comes_next(gli_ibv_pair *pair, uint32_t *bytes) {
-  gli_ibv *t = pair->t;
-  bool in, comes = false;
+void gli_ibv_stash_all(gli_ibv *t, uint32_t ended) {
   uv_mutex_lock(&t->cq_lock);
-  while (!comes && (t->n_stash > 0 || stash_completions(t) > 0)) {
+  while (stash_completions(t) > 0) {
+  }
+  for (size_t i = 0; i < t->n_stash && ended != 0; i++)
+    if (t->stash[i].qp_num == ended) t->stash[i].qp_num = 0;
+  uv_mutex_unlock(&t->cq_lock);
+}
+
+/* Handles completed sends in front of the frame, which are frequent. */
+gli_ibv_slot *gli_ibv_comes_next(gli_ibv_pair *pair, uint32_t *bytes) {
+  gli_ibv *t = pair->t;
+  gli_ibv_slot *slot = NULL;
+  uv_mutex_lock(&t->cq_lock);
+  while (slot == NULL && (t->n_stash > 0 || stash_completions(t) > 0)) {
     const struct ibv_wc *wc = &t->stash[0];
-    if (completed_pair(wc, &in) != pair || wc->status != IBV_WC_SUCCESS) break;
+    slot = completed_slot(wc);
+    bool own = slot != NULL ? wc->qp_num == pair->number
+                            : wc->wr_id == (uintptr_t)pair;
+    if (!own || wc->status != IBV_WC_SUCCESS) slot = NULL;
+    if (!own || wc->status != IBV_WC_SUCCESS) break;
     *bytes = wc->byte_len;
-    comes = in;
-    if (in) continue;
+    if (slot != NULL) continue;
     stash_drop(t, 1);
     gli_ibv_send_done(pair);
   }
   uv_mutex_unlock(&t->cq_lock);
-  return comes;
+  return slot;
 }
 
 void gli_ibv_drop_next(gli_ibv *t) {
@@ -167,10 +212,8 @@ void gli_ibv_settle(gli_ibv_pair *pair) {
     int n = stash_completions(t);
     size_t kept = 0;
     for (size_t i = 0; i < t->n_stash; i++) {
-      bool in;
       const struct ibv_wc *wc = &t->stash[i];
-      if (completed_pair(wc, &in) == pair && !in &&
-          wc->status == IBV_WC_SUCCESS)
+      if (wc->wr_id == (uintptr_t)pair && wc->status == IBV_WC_SUCCESS)
         gli_ibv_send_done(pair);
       else
         t->stash[kept++] = *wc;
@@ -187,7 +230,8 @@ void gli_ibv_settle(gli_ibv_pair *pair) {
 static gli_ibv_pair *event_pair(const struct ibv_async_event *event) {
   bool is = event->event_type == IBV_EVENT_QP_FATAL ||
             event->event_type == IBV_EVENT_QP_REQ_ERR ||
-            event->event_type == IBV_EVENT_QP_ACCESS_ERR;
+            event->event_type == IBV_EVENT_QP_ACCESS_ERR ||
+            event->event_type == IBV_EVENT_QP_LAST_WQE_REACHED;
   return is ? event->element.qp->qp_context : NULL;
 }
 
@@ -198,6 +242,15 @@ static void serve_event(gli_ibv *t, const struct ibv_async_event *event,
     case IBV_EVENT_CQ_ERR: /* no overrun: entries are counted */
     case IBV_EVENT_DEVICE_FATAL:
       device_is_gone(t, "was removed");
+      break;
+    case IBV_EVENT_SRQ_ERR:
+      device_is_gone(t, "has lost its receive queue");
+      break;
+    case IBV_EVENT_SRQ_LIMIT_REACHED:
+      gli_ibv_buffers_low(t);
+      break;
+    case IBV_EVENT_QP_LAST_WQE_REACHED: /* in error, and cut off from the SRQ */
+      if (gli_ibv_has_queue(pair) && !pair->broken) completed_doubt(pair);
       break;
     case IBV_EVENT_QP_FATAL:
     case IBV_EVENT_QP_REQ_ERR:

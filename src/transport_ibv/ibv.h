@@ -7,11 +7,11 @@
  * ABORT. If the ends fail to set up a queue pair, it carries all messages:
  * until this is decided they wait here, so none is lost.
  *
- * Frames. A queue pair carries SENDs of frames (frame.h) into SLOTS receive
- * buffers of the pair. Each credit stands for one buffer, so every frame finds
- * one. Short messages are one frame, longer ones several. From LONG_MIN bytes
- * on, the sender first asks the receiver for the destination of the payload. If
- * that is registered memory, the sender writes the payload there (RDMA write).
+ * Frames. A queue pair carries SENDs of frames (frame.h) into receive buffers
+ * that pairs share (ibv_shared.h). A credit allows one frame. Short messages are
+ * one frame, longer ones several. From LONG_MIN bytes on, the sender first asks
+ * the receiver for the destination of the payload. If that is registered memory,
+ * the sender writes the payload there (RDMA write).
  *
  * Failures are recorded when they are detected (gli_ibv_pair_break) and
  * reported at the end of poll. Upcalls may close any pair, so `pair->live` must
@@ -28,12 +28,13 @@
 #include "transport/request.h"
 #include "transport_ibv/frame.h"
 #include "transport_ibv/ibv_jobs.h"
+#include "transport_ibv/ibv_shared.h"
 #include "transport_ibv/port.h"
 
 extern const gli_transport_ops gli_transport_ibv;
 
 enum {
-  GLI_IBV_SLOTS = 16,      /* per pair and direction */
+  GLI_IBV_SLOTS = 16,      /* frames on their way, per pair and direction */
   GLI_IBV_LONGS = 8,       /* concurrent messages of several frames */
   GLI_IBV_LONG_MIN = 32768 /* shortest message that asks the receiver */
 };
@@ -75,7 +76,8 @@ typedef struct gli_ibv_rma_state {
 
 /* Work request in preparation. */
 typedef struct gli_ibv_work {
-  uint8_t *slot;
+  gli_ibv_slot *slot; /* NULL if none is needed */
+  uint8_t *memory;    /* for a frame or a copy of payload; NULL if none */
   struct ibv_sge part[2];
   struct ibv_send_wr wr;
 } gli_ibv_work;
@@ -186,11 +188,18 @@ struct gli_ibv_pair {
   /* queue pair; NULL if there is none (any more). See `setup`. */
   struct ibv_qp *qp;
   bool qp_leaked; /* the device failed to destroy it, and may name the pair */
-  uint8_t *slots; /* memory of the send slots, then the receive slots */
-  size_t slots_bytes;
-  struct ibv_mr *mr;
   uint32_t psn, inline_max;
-  bool counted; /* true if entries of the completion queue are reserved */
+  uint64_t doubtful_ns; /* end of the wait for the cause of a flush; 0: none */
+
+  /* share of memory and queues (ibv_shared.h) */
+  int cq_entries; /* reserved ones; 0 if the pair has no share */
+  uint32_t number;
+  gli_ibv_pair *next_number;
+  struct gli_ibv_block *own; /* receive buffers; NULL: those of the SRQ */
+  gli_ibv_refill refill;
+  uint32_t held; /* slots of sends */
+  bool waits;    /* true if in the list of pairs that lack a slot */
+  gli_ibv_pair *next_waiting;
 
   /* sending */
   uint32_t posted, done; /* numbers of work requests; done: completed */
@@ -200,7 +209,8 @@ struct gli_ibv_pair {
   uint32_t must_arrive, tells_at;
   uint8_t owner[GLI_IBV_SLOTS]; /* per slot: message read in place + 1, or 0 */
   bool signalled[GLI_IBV_SLOTS];
-  uint32_t credits; /* number of frames that the peer has room for */
+  gli_ibv_slot *slot[GLI_IBV_SLOTS]; /* per work request; NULL if none */
+  uint32_t credits; /* number of frames that the peer permits */
   gli_request_queue queue, finished; /* `finished`: to be reported */
   gli_ibv_out out[GLI_IBV_LONGS];
   uint32_t n_out, turn;
@@ -208,9 +218,9 @@ struct gli_ibv_pair {
   gli_ibv_rma_state rma;
 
   /* receiving */
-  uint32_t taken;     /* number of frames received */
-  uint32_t posted_in; /* number of buffers posted */
-  uint32_t owed;      /* reposted buffers, not yet sent as credits */
+  uint32_t taken;   /* number of frames received */
+  uint32_t allowed; /* frames that the peer still may send */
+  uint32_t owed;    /* handled frames, not yet returned as credits */
   gli_ibv_in in[GLI_IBV_LONGS];
   uint32_t to_answer;
 
@@ -258,6 +268,9 @@ typedef struct gli_ibv {
   uint64_t next_look_ns; /* time of the next poll of TCP */
   uint64_t next_ask_ns;  /* time of the next query for events */
 
+  gli_ibv_shared shared;
+  uint8_t scratch[GLI_IBV_SLOT_BYTES]; /* for frames that are sent inline */
+
   /* ibv_register.c */
   gli_ibv_region *regions;
   size_t n_regions, regions_capacity;
@@ -289,6 +302,43 @@ static inline bool gli_ibv_has_queue(const gli_ibv_pair *pair) {
  * peer may already send by RDMA. */
 static inline bool gli_ibv_may_decline(const gli_ibv_pair *pair) {
   return pair->way < GLI_IBV_WAY_PROBED;
+}
+
+/* Takes back a buffer whose frame is handled. It is posted by a later call, so it
+ * keeps its contents until then. `pair` may be NULL, or have no queue pair.
+ * Returns false if the device accepts no buffers, with errno. */
+static inline bool gli_ibv_reuse(gli_ibv *t, gli_ibv_pair *pair,
+                                 gli_ibv_slot *slot) {
+  gli_ibv_refill *refill = &t->shared.refill;
+  if (t->shared.srq == NULL || refill->n == GLI_IBV_REFILL)
+    return gli_ibv_repost(t, pair, slot);
+  refill->slot[refill->n++] = slot;
+  return true;
+}
+
+/* Returns true if the pair can take a slot. Otherwise poll makes it busy when
+ * slots are free again. */
+static inline bool gli_ibv_slot_ready(gli_ibv_pair *pair) {
+  const gli_ibv_shared *s = &pair->t->shared;
+  return (s->free != NULL && (pair->held == 0 || s->extra < s->extra_max)) ||
+         gli_ibv_slot_make(pair);
+}
+/* Takes a slot that is ready. */
+static inline gli_ibv_slot *gli_ibv_slot_take(gli_ibv_pair *pair) {
+  gli_ibv_shared *s = &pair->t->shared;
+  gli_ibv_slot *slot = s->free;
+  s->free = slot->next;
+  s->sending++;
+  if (pair->held++ > 0) s->extra++;
+  return slot;
+}
+static inline void gli_ibv_slot_free(gli_ibv_pair *pair, gli_ibv_slot *slot) {
+  gli_ibv_shared *s = &pair->t->shared;
+  s->sending--;
+  if (--pair->held > 0) s->extra--;
+  slot->next = s->free;
+  s->free = slot;
+  if (s->waiting != NULL) gli_ibv_slots_freed(pair->t);
 }
 
 /* ibv_transport.c */
@@ -336,13 +386,8 @@ void gli_ibv_stay(gli_ibv_pair *pair, const char *why);
 void gli_ibv_decline(gli_ibv_pair *pair, const char *why);
 
 /* queue.c */
-/* Reserves entries of the completion queue. Returns false if there are not
- * enough. */
-bool gli_ibv_queue_reserve(gli_ibv_pair *pair);
-void gli_ibv_queue_release(gli_ibv_pair *pair);
-/* Make the queue pair and its memory, and connect it to `pair->peer`. For the
- * owner of the queue pair; may take seconds. Return NULL, or the failed part
- * with errno. */
+/* Make the queue pair, and connect it to `pair->peer`. For the owner of the queue
+ * pair; may take seconds. Return NULL, or the failed part with errno. */
 const char *gli_ibv_queue_make(gli_ibv_pair *pair);
 const char *gli_ibv_queue_connect(gli_ibv_pair *pair);
 /* Write this end's offer, for the peer, and read the peer's. Return false if it
@@ -351,11 +396,10 @@ enum { GLI_IBV_OFFER_BYTES = 40 };
 void gli_ibv_offer_write(const gli_ibv_pair *pair, uint8_t *data);
 bool gli_ibv_offer_read(const uint8_t *data, gli_ibv_peer *peer);
 /* Destroys the queue pair: no memory is accessed for it after the return. If
- * the device refuses, the queue pair is in the error state, its memory is
- * deregistered, and the pair is `qp_leaked`. If a thread has it, it was not yet
+ * the device refuses, the queue pair is in the error state, its slots are not
+ * used again, and the pair is `qp_leaked`. If a thread has it, it was not yet
  * usable, and is destroyed when the thread returns it. */
 void gli_ibv_queue_drop(gli_ibv_pair *pair);
-bool gli_ibv_post_buffers(gli_ibv_pair *pair);
 /* Returns the number of reads that this end begins at once, or serves: as many as
  * the devices of both ends can. 0: none. */
 uint8_t gli_ibv_reads_begun(const gli_ibv_pair *pair);
@@ -383,10 +427,16 @@ void gli_ibv_drop_sends(gli_ibv_pair *pair);
 /* Handles the answer to an ASK. Returns false if it is invalid. */
 bool gli_ibv_answered(gli_ibv_pair *pair, const gli_ibv_frame *frame);
 
-/* Begin and post a work request in a free slot. gli_ibv_work_begin sets only
- * its slot and its pair. `owner` is the message whose payload the request reads
- * in place, or negative. With `tells` the request is signalled. */
-void gli_ibv_work_begin(gli_ibv_pair *pair, gli_ibv_work *work);
+/* Returns true if the pair has memory for a work request that copies `bytes`:
+ * few are sent inline, others need a slot. */
+static inline bool gli_ibv_has_memory(gli_ibv_pair *pair, size_t bytes) {
+  return bytes <= pair->inline_max || gli_ibv_slot_ready(pair);
+}
+/* Begin and post a work request. gli_ibv_work_begin sets only the pair, and the
+ * memory for `bytes` (gli_ibv_has_memory). `owner` is the message whose payload
+ * the request reads in place, or negative. With `tells` the request is
+ * signalled. */
+void gli_ibv_work_begin(gli_ibv_pair *pair, gli_ibv_work *work, size_t bytes);
 bool gli_ibv_work_post(gli_ibv_pair *pair, gli_ibv_work *work, int owner,
                        bool tells);
 
@@ -408,22 +458,25 @@ void gli_ibv_linger_check(gli_ibv_pair *pair);
 
 /* ibv_receive.c */
 /* Handles a receive buffer that holds `bytes`. */
-void gli_ibv_receive(gli_ibv_pair *pair, uint32_t bytes);
+void gli_ibv_receive(gli_ibv_pair *pair, gli_ibv_slot *slot, uint32_t bytes);
 bool gli_ibv_take_now(gli_pair *pair, const gli_header *expected,
                       gli_taken *taken);
 
 /* complete.c */
 /* Handles all completions in the queue, or a limited number. */
 void gli_ibv_drain(gli_ibv *t, bool all);
-/* Returns true if the next completion is a filled buffer of the pair. It
- * remains the next one until it is dropped. */
-bool gli_ibv_comes_next(gli_ibv_pair *pair, uint32_t *bytes);
+/* Returns the buffer if the next completion is a filled one of the pair, else
+ * NULL. It remains the next one until it is dropped. */
+gli_ibv_slot *gli_ibv_comes_next(gli_ibv_pair *pair, uint32_t *bytes);
 void gli_ibv_drop_next(gli_ibv *t);
 /* For a sleeper: arms the channel, and polls again. Returns false if
  * completions exist. */
 bool gli_ibv_arm(gli_ibv *t);
 /* Takes events from the channel and the device, and handles them. */
 void gli_ibv_heard(gli_ibv *t);
+/* Moves all completions from the queue to the stash. Receives of the queue pair
+ * with the number `ended`, if not 0, are no pair's any more. */
+void gli_ibv_stash_all(gli_ibv *t, uint32_t ended);
 /* Waits a moment until all posted work requests of the pair have completed; no
  * upcalls. */
 void gli_ibv_settle(gli_ibv_pair *pair);

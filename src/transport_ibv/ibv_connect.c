@@ -73,6 +73,7 @@ void gli_ibv_stay(gli_ibv_pair *pair, const char *why) {
   if (gli_ibv_is_decided(pair)) return;
   (void)snprintf(pair->why, sizeof pair->why, "%s", why);
   gli_ibv_queue_drop(pair);
+  if (pair->cq_entries != 0) pair->t->shared.n_unused++;
   ibv_decide(pair, GLI_IBV_BY_TCP);
   gli_send_request *request;
   while ((request = gli_request_pop(&pair->queue)) != NULL)
@@ -88,6 +89,14 @@ void gli_ibv_decline(gli_ibv_pair *pair, const char *why) {
   memcpy(note->data + NOTE_HEAD_BYTES, why, bytes);
   note_send(pair, GLI_IBV_DECLINED, NOTE_HEAD_BYTES + bytes);
   gli_ibv_stay(pair, why);
+}
+
+static void decline_for(gli_ibv_pair *pair, const char *lacks, int code) {
+  char why[GLI_WHY_BYTES];
+  (void)snprintf(
+      why, sizeof why, "%.30s on rank %" PRIu32 " lacks %.60s: %.30s",
+      pair->t->port.name, pair->config.self_rank, lacks, strerror(code));
+  gli_ibv_decline(pair, why);
 }
 
 /* ---- calls by threads ---------------------------------------------------- */
@@ -115,7 +124,7 @@ static bool setup_ended(gli_ibv_pair *pair) {
   gli_ibv_setup was = pair->setup;
   const gli_ibv_job *job = &pair->job;
   pair->setup = GLI_IBV_SETTLED;
-  if (pair->qp == NULL) gli_ibv_queue_release(pair);
+  if (pair->qp == NULL) gli_ibv_unshare(pair);
   if (was != GLI_IBV_WORKING || pair->broken) {
     gli_ibv_queue_drop(pair);
     if (was == GLI_IBV_RETIRED)
@@ -125,11 +134,7 @@ static bool setup_ended(gli_ibv_pair *pair) {
   if (gli_ibv_is_gone(t)) {
     gli_ibv_decline(pair, "the RDMA device is lost");
   } else if (job->lacks != NULL) {
-    char why[GLI_WHY_BYTES];
-    (void)snprintf(why, sizeof why,
-                   "%.30s on rank %" PRIu32 " lacks %.60s: %.30s", t->port.name,
-                   pair->config.self_rank, job->lacks, strerror(job->code));
-    gli_ibv_decline(pair, why);
+    decline_for(pair, job->lacks, job->code);
   }
   return !gli_ibv_is_decided(pair);
 }
@@ -137,10 +142,15 @@ static bool setup_ended(gli_ibv_pair *pair) {
 /* ---- making and connecting ----------------------------------------------- */
 
 static void ibv_try(gli_ibv_pair *pair) {
-  if (pair->way == GLI_IBV_WAY_CONNECTED &&
-      pair->peer_way >= GLI_IBV_PEER_CONNECTED && pair->posted == 0 &&
-      gli_ibv_post_probe(pair)) /* fails if the pair has declined */
+  if (pair->way != GLI_IBV_WAY_CONNECTED ||
+      pair->peer_way < GLI_IBV_PEER_CONNECTED || pair->posted != 0)
+    return;
+  if (gli_ibv_post_probe(pair)) {
     ibv_set_limit(pair, (uint64_t)GLI_LINGER_NS);
+  } else if (pair->waits) {
+    errno = ENOMEM;
+    decline_for(pair, gli_ibv_lacks("registered memory"), ENOMEM);
+  }
 }
 
 static void connect_run(gli_ibv_job *job) {
@@ -172,6 +182,7 @@ static void make_run(gli_ibv_job *job) {
 static void make_end(gli_ibv_job *job) {
   gli_ibv_pair *pair = job->owner;
   if (!setup_ended(pair)) return;
+  gli_ibv_number(pair);
   gli_ibv_offer_write(pair, pair->note[GLI_IBV_OFFER].data);
   pair->way = GLI_IBV_WAY_OFFERED;
   note_send(pair, GLI_IBV_OFFER, GLI_IBV_OFFER_BYTES);
@@ -179,10 +190,11 @@ static void make_end(gli_ibv_job *job) {
 }
 
 void gli_ibv_offer(gli_ibv_pair *pair) {
-  if (gli_ibv_queue_reserve(pair))
+  const char *lacks = gli_ibv_share(pair);
+  if (lacks == NULL)
     setup_begin(pair, make_run, make_end);
   else
-    gli_ibv_decline(pair, "the completion queue of the RDMA device is full");
+    decline_for(pair, lacks, errno);
 }
 
 /* Returns true if the pair has waited too long: for a thread, or for the

@@ -1,5 +1,5 @@
 /* One-sided operations, which the peer's device performs without its process.
- * They use the slots for work requests that messages leave free. */
+ * They use the work requests that messages leave free. */
 #include "kernels/copy.h"
 #include "memory/region.h"
 #include "transport_ibv/ibv.h"
@@ -55,24 +55,26 @@ static bool rma_post_piece(gli_ibv_pair *pair, gli_rma_work *rma) {
   uint64_t most = mr != NULL ? PIECE_MAX : GLI_IBV_SLOT_BYTES;
   size_t bytes = (size_t)(left < most ? left : most);
   uint8_t *local = rma->local + rma->posted;
+  bool in_place = mr != NULL && (bytes > pair->inline_max || !rma->puts);
+  size_t copied = rma->puts ? bytes : GLI_IBV_SLOT_BYTES;
   gli_ibv_work work;
-  gli_ibv_work_begin(pair, &work);
+  if (in_place) copied = 0;
+  if (copied > 0 && !gli_ibv_has_memory(pair, copied)) return false;
+  gli_ibv_work_begin(pair, &work, copied);
   gli_ibv_piece *piece = &pair->piece[pair->posted % GLI_IBV_SLOTS];
   *piece = (gli_ibv_piece){.work = rma, .bytes = bytes};
-  if (mr != NULL && bytes > pair->inline_max) {
+  if (in_place) {
     work.part[0].addr = (uintptr_t)local;
     work.part[0].lkey = mr->lkey;
   } else if (rma->puts) {
-    gli_copy_bytes(work.slot, local, bytes);
+    gli_copy_bytes(work.memory, local, bytes);
   } else {
-    piece->from = work.slot;
+    piece->from = work.memory;
     piece->to = local;
   }
   work.part[0].length = (uint32_t)bytes;
   work.wr.num_sge = 1;
   work.wr.opcode = rma->puts ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ;
-  if (rma->puts && bytes <= pair->inline_max)
-    work.wr.send_flags = IBV_SEND_INLINE;
   work.wr.wr.rdma.remote_addr = rma->remote + rma->posted;
   work.wr.wr.rdma.rkey = rma->rkey;
   rma->posted += bytes;
@@ -88,7 +90,8 @@ void gli_ibv_rma_flush(gli_ibv_pair *pair) {
   while (pair->rma.first != NULL && !pair->broken && !pair->departed &&
          pair->posted - pair->done < GLI_IBV_SLOTS - KEPT_SLOTS) {
     gli_rma_work *rma = pair->rma.first;
-    if (!rma_post_piece(pair, rma) || rma->posted < rma->bytes) continue;
+    if (!rma_post_piece(pair, rma)) return;
+    if (rma->posted < rma->bytes) continue;
     pair->rma.first = rma->next;
     if (rma->next == NULL) pair->rma.last = NULL;
     rma->next = NULL;

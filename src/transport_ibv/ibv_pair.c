@@ -65,7 +65,7 @@ gloo_status gli_ibv_pair_open(gli_transport *base,
     memcpy(pair->job_key, config->job_key, sizeof pair->job_key);
     pair->config.job_key = pair->job_key;
   }
-  pair->credits = GLI_IBV_SLOTS;
+  pair->credits = pair->allowed = GLI_IBV_SLOTS;
   pair->live = true;
   gloo_status status = ibv_open_tcp(pair, error);
   if (status != GLOO_OK) {
@@ -135,6 +135,22 @@ void gli_ibv_pair_spoil(gli_ibv_pair *pair, const char *what) {
                      pair->config.peer_rank, pair->config.self_rank, what);
 }
 
+/* Breaks flushed queue pairs whose cause has not appeared. */
+static void ibv_end_doubts(gli_ibv *t, uint64_t now_ns) {
+  for (gli_ibv_pair *pair = t->pairs; pair != NULL; pair = pair->next) {
+    if (pair->doubtful_ns == 0 || !gli_ibv_has_queue(pair) || pair->broken)
+      continue;
+    if (now_ns >= pair->doubtful_ns)
+      gli_ibv_pair_break(pair, GLOO_ERR_IO,
+                         "the connection of rank %" PRIu32 " with rank %" PRIu32
+                         " through %s broke, and the device gives no cause",
+                         pair->config.self_rank, pair->config.peer_rank,
+                         t->port.name);
+    else
+      gli_ibv_schedule(t, pair->doubtful_ns);
+  }
+}
+
 static gli_ibv_pair *ibv_find_due(gli_ibv *t, uint64_t now_ns) {
   for (gli_ibv_pair *pair = t->pairs; pair != NULL; pair = pair->next) {
     if (!pair->to_tell) continue;
@@ -148,6 +164,7 @@ void gli_ibv_pairs_due(gli_ibv *t) {
   uint64_t now_ns = gli_ibv_now(t);
   gli_ibv_pair *pair, *next;
   gli_ibv_setups_due(t, now_ns);
+  ibv_end_doubts(t, now_ns);
   while ((pair = ibv_find_due(t, now_ns)) != NULL) {
     pair->to_tell = false;
     pair->live = false;
@@ -206,7 +223,7 @@ static void ibv_free_pair(gli_ibv_pair *pair) {
     while (*at != pair) at = &(*at)->next_busy;
     *at = pair->next_busy;
   }
-  gli_ibv_queue_release(pair);
+  gli_ibv_unshare(pair);
   free(pair);
 }
 

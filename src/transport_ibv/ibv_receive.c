@@ -1,14 +1,13 @@
 /* Receiving: payload is copied or reduced directly from the receive buffers. */
+#include <errno.h>
 #include <inttypes.h>
+#include <string.h>
 
 #include "core/bytes.h"
 #include "core/crc32c.h"
 #include "memory/region.h"
 #include "transport/sink.h"
 #include "transport_ibv/ibv.h"
-
-/* Number of buffers that are reposted at once. */
-enum { BUFFERS_BATCH = 4 };
 
 static const char no_sense[] = "is invalid";
 
@@ -180,12 +179,6 @@ static void receive_frame(gli_ibv_pair *pair, const gli_ibv_frame *frame) {
   }
 }
 
-/* Returns the buffer that is filled next. */
-static const uint8_t *receive_slot(const gli_ibv_pair *pair) {
-  size_t slot = GLI_IBV_SLOTS + pair->taken % GLI_IBV_SLOTS;
-  return pair->slots + slot * GLI_IBV_SLOT_BYTES + GLI_IBV_FRAME_AT;
-}
-
 static uint32_t frame_credits(const uint8_t *at) {
   return (uint32_t)at[2] | (uint32_t)at[3] << 8;
 }
@@ -196,23 +189,25 @@ static void take_credits(gli_ibv_pair *pair, uint32_t credits) {
   gli_ibv_room(pair);
 }
 
-/* Reposts buffers that have been read, several at a time. */
-static bool receive_refill(gli_ibv_pair *pair) {
-  uint32_t empty = GLI_IBV_SLOTS - (pair->posted_in - pair->taken);
-  if (empty < BUFFERS_BATCH) return true;
-  if (!gli_ibv_post_buffers(pair)) {
+/* Returns the buffer of a handled frame. */
+static void receive_reuse(gli_ibv_pair *pair, gli_ibv_slot *slot) {
+  pair->owed++;
+  if (!gli_ibv_reuse(pair->t, pair, slot))
     gli_ibv_pair_break(pair, GLOO_ERR_IO,
-                       "cannot receive from rank %" PRIu32 " through %s",
-                       pair->config.peer_rank, pair->t->port.name);
-    return false;
-  }
-  pair->owed += empty;
-  return true;
+                       "cannot receive from rank %" PRIu32 " through %s: %s",
+                       pair->config.peer_rank, pair->t->port.name,
+                       strerror(errno));
 }
 
-void gli_ibv_receive(gli_ibv_pair *pair, uint32_t bytes) {
-  const uint8_t *at = receive_slot(pair);
+/* Handles the bytes of a frame. A peer that sends more than it may would take
+ * the buffers of others. */
+static void receive_bytes(gli_ibv_pair *pair, const uint8_t *at,
+                          uint32_t bytes) {
   pair->taken++;
+  if (pair->allowed-- == 0) {
+    gli_ibv_pair_spoil(pair, "exceeds the permitted number of messages");
+    return;
+  }
   if (bytes < GLI_IBV_FRAME_HEAD || bytes > GLI_IBV_FRAME_MAX || at[1] != 0 ||
       frame_credits(at) > GLI_IBV_SLOTS - pair->credits) {
     gli_ibv_pair_spoil(pair, no_sense);
@@ -225,8 +220,12 @@ void gli_ibv_receive(gli_ibv_pair *pair, uint32_t bytes) {
                                .bytes = bytes - GLI_IBV_FRAME_HEAD};
   receive_frame(pair, &frame);
   if (pair->leaving) gli_ibv_check_bye(pair);
-  if (pair->qp == NULL || pair->broken) return; /* an upcall closed it */
-  if (receive_refill(pair) && pair->owed >= GLI_IBV_SLOTS / 2)
+}
+
+void gli_ibv_receive(gli_ibv_pair *pair, gli_ibv_slot *slot, uint32_t bytes) {
+  receive_bytes(pair, slot->memory + GLI_IBV_FRAME_AT, bytes);
+  receive_reuse(pair, slot);
+  if (pair->owed >= GLI_IBV_SLOTS / 2 && pair->qp != NULL && !pair->broken)
     gli_ibv_pair_busy(pair);
 }
 
@@ -237,11 +236,11 @@ static bool ibv_takes_now(const gli_ibv_pair *pair) {
 }
 
 /* Returns true if the frame is expected; others stay in place for poll. */
-static bool frame_is_expected(const gli_ibv_pair *pair, uint32_t bytes,
-                              const gli_header *expected, gli_taken *taken) {
-  const uint8_t *at = receive_slot(pair);
+static bool frame_is_expected(const gli_ibv_pair *pair, const uint8_t *at,
+                              uint32_t bytes, const gli_header *expected,
+                              gli_taken *taken) {
   gli_header header;
-  if (bytes > GLI_IBV_FRAME_MAX ||
+  if (bytes > GLI_IBV_FRAME_MAX || pair->allowed == 0 ||
       bytes != GLI_IBV_FRAME_HEAD + GLI_HEADER_BYTES + expected->length ||
       at[0] != GLI_IBV_WHOLE || at[1] != 0 ||
       frame_credits(at) > GLI_IBV_SLOTS - pair->credits ||
@@ -254,7 +253,7 @@ static bool frame_is_expected(const gli_ibv_pair *pair, uint32_t bytes,
   return true;
 }
 
-/* The caller reads the buffer after the return. The next call, or poll, reposts
+/* The caller reads the buffer after the return. A later call, or poll, reposts
  * it. */
 bool gli_ibv_take_now(gli_pair *base, const gli_header *expected,
                       gli_taken *taken) {
@@ -264,12 +263,16 @@ bool gli_ibv_take_now(gli_pair *base, const gli_header *expected,
     const gli_transport_ops *ops = pair->tcp->ops;
     return ops->take_now != NULL && ops->take_now(pair->tcp, expected, taken);
   }
-  if (!ibv_takes_now(pair) || !gli_ibv_comes_next(pair, &bytes)) return false;
-  if (!frame_is_expected(pair, bytes, expected, taken)) return false;
-  if (!receive_refill(pair)) return false;
+  if (!ibv_takes_now(pair)) return false;
+  gli_ibv_slot *slot = gli_ibv_comes_next(pair, &bytes);
+  if (slot == NULL) return false;
+  const uint8_t *at = slot->memory + GLI_IBV_FRAME_AT;
+  if (!frame_is_expected(pair, at, bytes, expected, taken)) return false;
   gli_ibv_drop_next(pair->t);
-  take_credits(pair, frame_credits(receive_slot(pair)));
+  take_credits(pair, frame_credits(at));
   pair->taken++;
-  gli_ibv_give_credit(pair);
+  pair->allowed--;
+  receive_reuse(pair, slot);
+  if (!pair->broken) gli_ibv_give_credit(pair);
   return true;
 }

@@ -1,5 +1,5 @@
-/* Sending. Each work request has the slot of its number, for its frame or a
- * copy of payload. A slot is free once its or a later completion is known. */
+/* Sending. A work request takes a slot for its frame or a copy of payload, unless
+ * it is sent inline. The slot is free once its or a later completion is known. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -14,29 +14,38 @@ enum {
   /* One of this many work requests is signalled. */
   TELL_EVERY = 4,
   WRITE_MAX = 1 << 20,
+  ANSWER_BYTES = GLI_IBV_FRAME_HEAD + GLI_IBV_PLACE_BYTES, /* at most */
   /* Credit for one frame is reserved for returning credit, so that both ends
    * cannot run out at once. */
   KEPT = 1
 };
 
-static bool ibv_has_slot(const gli_ibv_pair *pair) {
+static bool ibv_may_post(const gli_ibv_pair *pair) {
   return pair->posted - pair->done < GLI_IBV_SLOTS;
 }
 
-static bool ibv_has_room(const gli_ibv_pair *pair) {
-  return ibv_has_slot(pair) && pair->credits > KEPT;
+/* Returns true if a frame of that length can be sent. */
+static bool ibv_has_room(gli_ibv_pair *pair, size_t bytes) {
+  return ibv_may_post(pair) && pair->credits > KEPT &&
+         gli_ibv_has_memory(pair, bytes);
 }
 
 /* ---- work requests ------------------------------------------------------- */
 
-void gli_ibv_work_begin(gli_ibv_pair *pair, gli_ibv_work *work) {
+void gli_ibv_work_begin(gli_ibv_pair *pair, gli_ibv_work *work, size_t bytes) {
   memset(work, 0, sizeof *work);
-  work->slot =
-      pair->slots + (size_t)(pair->posted % GLI_IBV_SLOTS) * GLI_IBV_SLOT_BYTES;
-  work->part[0].addr = (uintptr_t)work->slot;
-  work->part[0].lkey = pair->mr->lkey;
   work->wr.wr_id = (uintptr_t)pair;
   work->wr.sg_list = work->part;
+  if (bytes == 0) return;
+  if (bytes <= pair->inline_max) {
+    work->memory = pair->t->scratch;
+    work->wr.send_flags = IBV_SEND_INLINE;
+  } else {
+    work->slot = gli_ibv_slot_take(pair);
+    work->memory = work->slot->memory;
+    work->part[0].lkey = work->slot->lkey;
+  }
+  work->part[0].addr = (uintptr_t)work->memory;
 }
 
 bool gli_ibv_work_post(gli_ibv_pair *pair, gli_ibv_work *work, int owner,
@@ -44,7 +53,10 @@ bool gli_ibv_work_post(gli_ibv_pair *pair, gli_ibv_work *work, int owner,
   struct ibv_send_wr *bad;
   uint32_t i = pair->posted % GLI_IBV_SLOTS;
   pair->owner[i] = (uint8_t)(owner + 1);
-  pair->signalled[i] = tells || i % TELL_EVERY == TELL_EVERY - 1;
+  pair->slot[i] = work->slot;
+  pair->signalled[i] =
+      tells || i % TELL_EVERY == TELL_EVERY - 1 ||
+      (work->slot != NULL && gli_ibv_slots_scarce(&pair->t->shared));
   if (pair->signalled[i]) work->wr.send_flags |= IBV_SEND_SIGNALED;
   int code = ibv_post_send(pair->qp, &work->wr, &bad);
   if (code != 0) {
@@ -67,6 +79,9 @@ void gli_ibv_send_done(gli_ibv_pair *pair) {
     if (pair->owner[i] != 0) pair->out[pair->owner[i] - 1].reads--;
     if (pair->piece[i].work != NULL)
       gli_ibv_rma_piece_done(pair, &pair->piece[i]);
+    if (pair->slot[i] == NULL) continue;
+    gli_ibv_slot_free(pair, pair->slot[i]);
+    pair->slot[i] = NULL;
   }
   if (pair->way == GLI_IBV_WAY_CONNECTED) {
     gli_ibv_probed(pair);
@@ -94,20 +109,29 @@ static void frame_put_head(gli_ibv_pair *pair, const gli_ibv_parts *f,
   at[2] = (uint8_t)pair->owed;
   at[3] = (uint8_t)(pair->owed >> 8);
   gli_put_u32(at + 4, f->number);
+  pair->allowed += pair->owed;
   pair->owed = 0;
+}
+
+/* Returns the number of bytes of a frame that are not read in place. They are
+ * inline only if that is all of it. */
+static size_t frame_copied(const gli_ibv_parts *f) {
+  if (f->mr != NULL) return GLI_IBV_SLOT_BYTES;
+  size_t header = f->header != NULL ? GLI_HEADER_BYTES : 0;
+  return GLI_IBV_FRAME_HEAD + header + f->bytes;
 }
 
 static bool frame_post(gli_ibv_pair *pair, const gli_ibv_parts *f) {
   gli_ibv_work work;
-  gli_ibv_work_begin(pair, &work);
+  gli_ibv_work_begin(pair, &work, frame_copied(f));
   size_t bytes = GLI_IBV_FRAME_HEAD;
-  frame_put_head(pair, f, work.slot);
+  frame_put_head(pair, f, work.memory);
   if (f->header != NULL) {
     if (pair->checked)
       gli_header_encode_checked(f->header, f->header->number,
-                                work.slot + bytes);
+                                work.memory + bytes);
     else
-      gli_header_encode(f->header, work.slot + bytes);
+      gli_header_encode(f->header, work.memory + bytes);
     bytes += GLI_HEADER_BYTES;
   }
   work.wr.num_sge = 1;
@@ -117,13 +141,11 @@ static bool frame_post(gli_ibv_pair *pair, const gli_ibv_parts *f) {
                                     .lkey = f->mr->lkey};
     work.wr.num_sge = 2;
   } else if (f->bytes > 0) {
-    gli_copy_bytes(work.slot + bytes, f->data, f->bytes);
+    gli_copy_bytes(work.memory + bytes, f->data, f->bytes);
     bytes += f->bytes;
   }
   work.part[0].length = (uint32_t)bytes;
   work.wr.opcode = IBV_WR_SEND;
-  if (f->mr == NULL && bytes <= pair->inline_max)
-    work.wr.send_flags = IBV_SEND_INLINE;
   if (!gli_ibv_work_post(pair, &work, f->mr != NULL ? (int)f->number : -1,
                          f->tells))
     return false;
@@ -134,14 +156,15 @@ static bool frame_post(gli_ibv_pair *pair, const gli_ibv_parts *f) {
 }
 
 /* The first probe has as many bytes as a frame can have, because the network may
- * drop packets of full length only. They come from a slot that is still zero. */
+ * drop packets of full length only. */
 bool gli_ibv_post_probe(gli_ibv_pair *pair) {
+  static uint8_t nothing[GLI_IBV_MORE_MAX];
   bool first = pair->way == GLI_IBV_WAY_CONNECTED;
   const gli_ibv_parts probe = {.kind = GLI_IBV_PROBE,
-                               .data = pair->slots + GLI_IBV_SLOT_BYTES,
+                               .data = nothing,
                                .bytes = first ? GLI_IBV_MORE_MAX : 0,
                                .tells = true};
-  return ibv_has_room(pair) && frame_post(pair, &probe);
+  return ibv_has_room(pair, frame_copied(&probe)) && frame_post(pair, &probe);
 }
 
 bool gli_ibv_arrived(const gli_ibv_pair *pair) {
@@ -154,12 +177,12 @@ static bool write_post(gli_ibv_pair *pair, uint32_t n, gli_ibv_out *out,
                        size_t bytes) {
   gli_ibv_work work;
   const uint8_t *from = (const uint8_t *)out->request->payload + out->posted;
-  gli_ibv_work_begin(pair, &work);
+  gli_ibv_work_begin(pair, &work, out->mr != NULL ? 0 : bytes);
   if (out->mr != NULL) {
     work.part[0].addr = (uintptr_t)from;
     work.part[0].lkey = out->mr->lkey;
   } else {
-    gli_copy_bytes(work.slot, from, bytes);
+    gli_copy_bytes(work.memory, from, bytes);
   }
   work.part[0].length = (uint32_t)bytes;
   work.wr.num_sge = 1;
@@ -173,6 +196,11 @@ static bool write_post(gli_ibv_pair *pair, uint32_t n, gli_ibv_out *out,
 
 static bool ibv_is_short(const gli_header *header) {
   return header->length <= GLI_IBV_FIRST_MAX;
+}
+
+/* Returns the length of the first frame of a message, or more. */
+static size_t whole_bytes(const gli_header *header) {
+  return GLI_IBV_FRAME_HEAD + GLI_HEADER_BYTES + (size_t)header->length;
 }
 
 static bool whole_post(gli_ibv_pair *pair, const gli_header *header,
@@ -215,9 +243,10 @@ static bool long_begin(gli_ibv_pair *pair, gli_send_request *request) {
 /* Starts the next message of the queue. Returns false if none, or no room. */
 static bool ibv_begin_next(gli_ibv_pair *pair) {
   gli_send_request *request = pair->queue.head;
-  if (request == NULL || !ibv_has_room(pair)) return false;
+  if (request == NULL) return false;
   bool is_short = ibv_is_short(&request->header);
   if (!is_short && pair->n_out == GLI_IBV_LONGS) return false;
+  if (!ibv_has_room(pair, whole_bytes(&request->header))) return false;
   (void)gli_request_pop(&pair->queue);
   request->header.number = ibv_sum(pair, &request->header, request->payload);
   if (!is_short) return long_begin(pair, request);
@@ -235,11 +264,12 @@ static bool long_go_on(gli_ibv_pair *pair, uint32_t n) {
   if (out->mode == GLI_IBV_WRITES && left > 0) {
     size_t most = out->mr != NULL ? WRITE_MAX : GLI_IBV_SLOT_BYTES;
     size_t bytes = left < most ? (size_t)left : most;
-    if (!ibv_has_slot(pair) || !write_post(pair, n, out, bytes)) return false;
+    if (!ibv_may_post(pair)) return false;
+    if (out->mr == NULL && !gli_ibv_has_memory(pair, bytes)) return false;
+    if (!write_post(pair, n, out, bytes)) return false;
     out->posted += bytes;
     return true;
   }
-  if (!ibv_has_room(pair)) return false;
   gli_ibv_parts f = {.number = n, .kind = GLI_IBV_WRITTEN, .tells = true};
   if (out->mode == GLI_IBV_STREAMS) {
     f.kind = GLI_IBV_MORE;
@@ -247,8 +277,9 @@ static bool long_go_on(gli_ibv_pair *pair, uint32_t n) {
     f.data = (const uint8_t *)out->request->payload + out->posted;
     f.mr = out->mr;
     f.tells = f.bytes == left && out->mr != NULL;
-    out->posted += f.bytes;
   }
+  if (!ibv_has_room(pair, frame_copied(&f))) return false;
+  out->posted += f.bytes;
   out->told = f.bytes == left;
   return frame_post(pair, &f);
 }
@@ -293,7 +324,7 @@ static bool answer_post(gli_ibv_pair *pair, uint32_t n) {
 static void ibv_answer(gli_ibv_pair *pair) {
   for (uint32_t n = 0; n < GLI_IBV_LONGS && pair->to_answer > 0; n++) {
     if (!pair->in[n].used || pair->in[n].answered) continue;
-    if (!ibv_has_room(pair) || !answer_post(pair, n)) return;
+    if (!ibv_has_room(pair, ANSWER_BYTES) || !answer_post(pair, n)) return;
   }
 }
 
@@ -321,7 +352,9 @@ bool gli_ibv_answered(gli_ibv_pair *pair, const gli_ibv_frame *frame) {
 
 void gli_ibv_give_credit(gli_ibv_pair *pair) {
   if (pair->owed < GLI_IBV_SLOTS / 2) return;
-  if (ibv_has_slot(pair) && pair->credits > 0) (void)credit_post(pair);
+  if (ibv_may_post(pair) && pair->credits > 0 &&
+      gli_ibv_has_memory(pair, GLI_IBV_FRAME_HEAD))
+    (void)credit_post(pair);
 }
 
 void gli_ibv_room(gli_ibv_pair *pair) {
@@ -348,8 +381,8 @@ void gli_ibv_flush(gli_ibv_pair *pair) {
 /* Returns true if a message can be sent at once, without overtaking others. */
 static bool ibv_goes_now(gli_ibv_pair *pair, const gli_header *header) {
   return pair->way == GLI_IBV_BY_VERBS && pair->queue.head == NULL &&
-         ibv_is_short(header) && pair->qp != NULL && ibv_has_room(pair) &&
-         !pair->broken;
+         ibv_is_short(header) && pair->qp != NULL && !pair->broken &&
+         ibv_has_room(pair, whole_bytes(header));
 }
 
 bool gli_ibv_send_now(gli_pair *base, gli_header *header, const void *payload) {

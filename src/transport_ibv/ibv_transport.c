@@ -99,12 +99,11 @@ static uint64_t ibv_now_ns(gli_transport *base) {
 }
 
 static bool ibv_looks_at_tcp(gli_ibv *t) {
-  if (t->n_others > 0) return true;
-  if (++t->polls % POLLS_PER_CLOCK != 0) return false;
+  if (++t->polls % POLLS_PER_CLOCK != 0) return t->n_others > 0;
   uint64_t now_ns = gli_ibv_now(t);
-  if (now_ns < t->next_look_ns) return false;
-  t->next_look_ns = now_ns + look_every_ns;
   if (now_ns >= t->next_ask_ns) gli_ibv_heard(t);
+  if (now_ns < t->next_look_ns) return t->n_others > 0;
+  t->next_look_ns = now_ns + look_every_ns;
   return true;
 }
 
@@ -138,6 +137,7 @@ static int ibv_poll(gli_transport *base) {
   gli_ibv_drain(t, false);
   if (ibv_looks_at_tcp(t) || looks || due)
     t->happened += t->tcp->ops->poll(t->tcp);
+  if (t->shared.waiting != NULL) gli_ibv_slots_wake(t);
   if (t->busy != NULL) ibv_flush_busy(t);
   uint64_t due_ns = atomic_load(&t->next_due_ns);
   if (atomic_load(&t->needs_poll) || due ||
@@ -225,6 +225,7 @@ static void ibv_abandon_pairs(gli_ibv_pair *list) {
     gli_ibv_pair *pair = list;
     list = pair->next;
     gli_request_copies_free(&pair->copies);
+    free(pair->own);
     free(pair);
   }
 }
@@ -238,6 +239,7 @@ static void ibv_abandon(gli_transport *base) {
   ibv_abandon_pairs(t->old_garbage);
   ibv_abandon_pairs(t->qp_leaked);
   ibv_abandon_pairs(t->retired);
+  gli_ibv_shared_abandon(t);
   free(t->stash);
   free(t);
 }

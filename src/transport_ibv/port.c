@@ -142,6 +142,8 @@ static bool port_suits(gli_ibv_port *port, unsigned number, port_search *search,
   port->needs_grh = (attributes.flags & IBV_QPF_GRH_REQUIRED) != 0;
   port->reads = (gli_ibv_reads){port_reads(device.max_qp_init_rd_atom),
                                 port_reads(device.max_qp_rd_atom)};
+  port->cqe_max = device.max_cqe;
+  port->srq_max = device.max_srq > 0 ? device.max_srq_wr : 0;
   port->mtu = attributes.active_mtu;
   port->lid = attributes.lid;
   if (!gli_ibv_gid_find(port, attributes.gid_tbl_len, &search->place,
@@ -216,12 +218,14 @@ static const char *port_equip(gli_ibv_port *port) {
   port->channel = v->create_comp_channel(port->context);
   if (port->channel == NULL) return "a completion channel";
   if (!port_unblock(port->channel->fd)) return "watching completions";
-  for (port->cq_left = CQ_ENTRIES; port->cq == NULL; port->cq_left /= 2) {
-    port->cq = v->create_cq(port->context, port->cq_left, NULL, port->channel,
-                            port_vector(port->context));
+  port->cq_entries = CQ_ENTRIES < port->cqe_max ? CQ_ENTRIES : port->cqe_max;
+  for (; port->cq == NULL; port->cq_entries /= 2) {
+    port->cq = v->create_cq(port->context, port->cq_entries, NULL,
+                            port->channel, port_vector(port->context));
     if (port->cq != NULL) break;
-    if (port->cq_left <= 64) return "a completion queue";
+    if (port->cq_entries <= 64) return "a completion queue";
   }
+  port->cq_left = port->cq_entries;
   errno = ibv_req_notify_cq(port->cq, 0);
   return errno != 0 ? "completion events" : NULL;
 }

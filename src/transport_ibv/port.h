@@ -47,7 +47,8 @@ typedef struct gli_ibv_port {
   struct ibv_pd *pd;
   struct ibv_comp_channel *channel;
   struct ibv_cq *cq;
-  int cq_left; /* entries not reserved for a pair */
+  int cq_entries, cq_left; /* all, and those that are not reserved */
+  int cqe_max, srq_max;    /* limits of the device: entries, buffers */
   atomic_uint
       inline_max; /* bytes that queue pairs ask for: what was accepted */
 } gli_ibv_port;

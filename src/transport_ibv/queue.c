@@ -1,8 +1,6 @@
 /* Creation, connection and destruction of queue pairs. */
-#define _DEFAULT_SOURCE
 #include <errno.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "core/bytes.h"
 #include "core/random.h"
@@ -12,30 +10,35 @@ enum {
   PSN_MASK = 0xffffff,
   HOP_LIMIT = 64,
   /* Encoded by the tables of InfiniBand: 0.64 ms before a peer without a buffer
-   * is tried again, which should never happen. */
+   * is tried again, without end. */
   RNR_TIMER = 12,
   RNR_RETRIES = 7
 };
 
 static const char *queue_create(gli_ibv_pair *pair) {
   gli_ibv_port *port = &pair->t->port;
-  struct ibv_qp_init_attr attributes = {.qp_context = pair,
-                                        .send_cq = port->cq,
-                                        .recv_cq = port->cq,
-                                        .cap = {.max_send_wr = GLI_IBV_SLOTS,
-                                                .max_recv_wr = GLI_IBV_SLOTS,
-                                                .max_send_sge = 2,
-                                                .max_recv_sge = 1},
-                                        .qp_type = IBV_QPT_RC};
+  struct ibv_srq *srq = pair->t->shared.srq;
+  struct ibv_qp_init_attr attributes = {
+      .qp_context = pair,
+      .send_cq = port->cq,
+      .recv_cq = port->cq,
+      .srq = srq,
+      .cap = {.max_send_wr = GLI_IBV_SLOTS,
+              .max_recv_wr = srq == NULL ? GLI_IBV_SLOTS + GLI_IBV_REFILL : 0,
+              .max_send_sge = 2,
+              .max_recv_sge = 1},
+      .qp_type = IBV_QPT_RC};
   uint32_t asked = atomic_load(&port->inline_max);
   for (;; asked /= 2) {
     attributes.cap.max_inline_data = asked;
     pair->qp = port->v->create_qp(port->pd, &attributes);
     if (pair->qp != NULL || errno != EINVAL || asked == 0) break;
   }
-  if (pair->qp == NULL) return "a queue pair";
+  if (pair->qp == NULL) return gli_ibv_lacks("a queue pair");
   atomic_store(&port->inline_max, asked);
   pair->inline_max = attributes.cap.max_inline_data;
+  if (pair->inline_max >= GLI_IBV_SLOT_BYTES)
+    pair->inline_max = GLI_IBV_SLOT_BYTES - 1; /* longer data takes a slot */
   return NULL;
 }
 
@@ -57,33 +60,6 @@ static const char *queue_init(gli_ibv_pair *pair) {
   return code != 0 ? "an initialised queue pair" : NULL;
 }
 
-static const char *queue_make_memory(gli_ibv_pair *pair) {
-  gli_ibv_port *port = &pair->t->port;
-  pair->slots_bytes = 2 * (size_t)GLI_IBV_SLOTS * GLI_IBV_SLOT_BYTES;
-  void *memory = mmap(NULL, pair->slots_bytes, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) return "memory for frames";
-  pair->slots = memory;
-  pair->mr = port->v->reg_mr(port->pd, memory, pair->slots_bytes,
-                             IBV_ACCESS_LOCAL_WRITE);
-  if (pair->mr != NULL) return NULL;
-  /* The kernel also reports ENOMEM if RLIMIT_MEMLOCK is exceeded. */
-  return errno == ENOMEM
-             ? "locked memory (\"ulimit -l unlimited\" raises RLIMIT_MEMLOCK)"
-             : "registered memory";
-}
-
-bool gli_ibv_queue_reserve(gli_ibv_pair *pair) {
-  pair->counted = pair->t->port.cq_left >= 2 * GLI_IBV_SLOTS;
-  if (pair->counted) pair->t->port.cq_left -= 2 * GLI_IBV_SLOTS;
-  return pair->counted;
-}
-
-void gli_ibv_queue_release(gli_ibv_pair *pair) {
-  if (pair->counted) pair->t->port.cq_left += 2 * GLI_IBV_SLOTS;
-  pair->counted = false;
-}
-
 const char *gli_ibv_queue_make(gli_ibv_pair *pair) {
   const char *what;
   uint32_t psn;
@@ -93,33 +69,10 @@ const char *gli_ibv_queue_make(gli_ibv_pair *pair) {
     return "a random number";
   }
   pair->psn = psn & PSN_MASK;
-  what = queue_make_memory(pair);
-  if (what == NULL) what = queue_create(pair);
+  what = queue_create(pair);
   if (what == NULL) what = queue_init(pair);
-  if (what == NULL && !gli_ibv_post_buffers(pair)) what = "receive buffers";
+  if (what == NULL && !gli_ibv_post_own(pair)) what = "receive buffers";
   return what;
-}
-
-bool gli_ibv_post_buffers(gli_ibv_pair *pair) {
-  struct ibv_sge part[GLI_IBV_SLOTS];
-  struct ibv_recv_wr wr[GLI_IBV_SLOTS], *bad;
-  uint32_t n = GLI_IBV_SLOTS - (pair->posted_in - pair->taken);
-  for (uint32_t i = 0; i < n; i++) {
-    size_t slot = GLI_IBV_SLOTS + (pair->posted_in + i) % GLI_IBV_SLOTS;
-    uint8_t *at = pair->slots + slot * GLI_IBV_SLOT_BYTES + GLI_IBV_FRAME_AT;
-    part[i] = (struct ibv_sge){.addr = (uintptr_t)at,
-                               .length = GLI_IBV_FRAME_MAX,
-                               .lkey = pair->mr->lkey};
-    wr[i] = (struct ibv_recv_wr){.wr_id = (uintptr_t)pair | 1,
-                                 .next = i + 1 < n ? &wr[i + 1] : NULL,
-                                 .sg_list = &part[i],
-                                 .num_sge = 1};
-  }
-  pair->posted_in += n;
-  if (n == 0) return true;
-  int code = ibv_post_recv(pair->qp, wr, &bad);
-  if (code != 0) errno = code;
-  return code == 0;
 }
 
 /* Fills in the way to the peer's port. Returns false if InfiniBand needs a
@@ -225,22 +178,23 @@ bool gli_ibv_offer_read(const uint8_t *data, gli_ibv_peer *peer) {
 
 /* ---- the end ------------------------------------------------------------- */
 
+/* With an SRQ, completions are taken first: a driver may discard those of a
+ * queue pair that it destroys, and their buffers with them. */
 void gli_ibv_queue_drop(gli_ibv_pair *pair) {
-  gli_ibv_port *port = &pair->t->port;
-  if (pair->setup != GLI_IBV_SETTLED &&
-      !gli_ibv_job_cancel(pair->t, &pair->job)) {
+  gli_ibv *t = pair->t;
+  if (pair->setup != GLI_IBV_SETTLED && !gli_ibv_job_cancel(t, &pair->job)) {
     if (pair->setup == GLI_IBV_WORKING) pair->setup = GLI_IBV_DOOMED;
     return;
   }
   pair->setup = GLI_IBV_SETTLED;
-  if (pair->qp != NULL) {
-    struct ibv_qp_attr to = {.qp_state = IBV_QPS_ERR};
-    (void)port->v->modify_qp(pair->qp, &to, IBV_QP_STATE);
-    pair->qp_leaked = port->v->destroy_qp(pair->qp) != 0;
-  }
-  if (pair->mr != NULL) (void)port->v->dereg_mr(pair->mr);
-  if (pair->slots != NULL) (void)munmap(pair->slots, pair->slots_bytes);
+  if (pair->qp == NULL) return;
+  struct ibv_qp_attr to = {.qp_state = IBV_QPS_ERR};
+  (void)t->port.v->modify_qp(pair->qp, &to, IBV_QP_STATE);
+  if (pair->own == NULL) gli_ibv_stash_all(t, 0);
+  pair->qp_leaked = t->port.v->destroy_qp(pair->qp) != 0;
   pair->qp = NULL;
-  pair->mr = NULL;
-  pair->slots = NULL;
+  for (int i = 0; i < GLI_IBV_SLOTS && !pair->qp_leaked; i++) {
+    if (pair->slot[i] != NULL) gli_ibv_slot_free(pair, pair->slot[i]);
+    pair->slot[i] = NULL;
+  }
 }

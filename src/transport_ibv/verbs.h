@@ -1,7 +1,7 @@
 /* libibverbs, loaded at run time, so that one binary serves machines with and
  * without it. Only this folder uses it. Inline functions of its header that
- * call the driver's table (ibv_post_send, ibv_post_recv, ibv_poll_cq,
- * ibv_req_notify_cq) need no library; the table below has all others. */
+ * call the driver's table (ibv_post_send, ibv_post_recv, ibv_post_srq_recv,
+ * ibv_poll_cq, ibv_req_notify_cq) need no library; the table below has all others. */
 #ifndef GLI_TRANSPORT_IBV_VERBS_H
 #define GLI_TRANSPORT_IBV_VERBS_H
 
@@ -43,10 +43,15 @@ typedef struct gli_verbs {
   struct ibv_cq *(*create_cq)(struct ibv_context *context, int entries,
                               void *user, struct ibv_comp_channel *channel,
                               int vector);
+  int (*resize_cq)(struct ibv_cq *cq, int entries);
   int (*destroy_cq)(struct ibv_cq *cq);
   int (*get_cq_event)(struct ibv_comp_channel *channel, struct ibv_cq **cq,
                       void **user);
   void (*ack_cq_events)(struct ibv_cq *cq, unsigned n);
+  struct ibv_srq *(*create_srq)(struct ibv_pd *pd,
+                                struct ibv_srq_init_attr *as);
+  int (*modify_srq)(struct ibv_srq *srq, struct ibv_srq_attr *to, int mask);
+  int (*destroy_srq)(struct ibv_srq *srq);
   struct ibv_qp *(*create_qp)(struct ibv_pd *pd, struct ibv_qp_init_attr *as);
   int (*modify_qp)(struct ibv_qp *qp, struct ibv_qp_attr *to, int mask);
   int (*destroy_qp)(struct ibv_qp *qp);

@@ -392,7 +392,7 @@ static void peer_say_below(fuzz_input *input) {
 
 /* The pair's counters equal what its tables hold. */
 static void pair_check(const gli_ibv_pair *pair) {
-  uint32_t unanswered = 0, under_way = 0, pieces = 0;
+  uint32_t unanswered = 0, under_way = 0, pieces = 0, held = 0;
   for (int i = 0; i < GLI_IBV_LONGS; i++) {
     unanswered += pair->in[i].used && !pair->in[i].answered;
     under_way += pair->out[i].request != NULL;
@@ -401,9 +401,11 @@ static void pair_check(const gli_ibv_pair *pair) {
   fuzz_check(pair->to_answer == unanswered, "each question has one answer");
   fuzz_check(pair->n_out == under_way, "messages under way are counted");
   fuzz_check(pair->rma.pieces == pieces, "pieces under way are counted");
+  for (int i = 0; i < GLI_IBV_SLOTS; i++) held += pair->slot[i] != NULL;
+  fuzz_check(pair->held == held || pair->qp == NULL, "slots are counted");
   fuzz_check(pair->credits <= GLI_IBV_SLOTS &&
                  pair->posted - pair->done <= GLI_IBV_SLOTS &&
-                 pair->posted_in - pair->taken <= GLI_IBV_SLOTS,
+                 (pair->allowed + pair->owed == GLI_IBV_SLOTS || pair->broken),
              "no more is under way than there are slots");
 }
 

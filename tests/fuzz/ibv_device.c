@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "transport_ibv/verbs.h"
+#include "transport_ibv/ibv.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #define DEVICE_POISONS 1
@@ -83,42 +83,41 @@ uint64_t standin_now_ns(void) {
   return rules.now_ns;
 }
 
+/* No call is slow. */
+void standin_slow(int call, unsigned long ms) {
+  (void)call;
+  (void)ms;
+}
+
 /* ---- buffers ------------------------------------------------------------- */
 
-/* The library's receive buffers, in the order in which they were posted. Bytes
- * behind those that have arrived remain from an earlier frame, if any;
- * AddressSanitizer reports a read of them. */
-enum { BUFFERS = 16 };
-static struct {
-  struct ibv_sge part[BUFFERS];
-  uint32_t posted, filled;
-} buffers;
-
-static bool device_is_of_library(const struct ibv_qp *qp) {
-  return qp->qp_context != NULL;
+/* Bytes of the library's receive buffers behind those that have arrived remain
+ * from an earlier frame, if any; AddressSanitizer reports a read of them. */
+static void buffers_open(const struct ibv_recv_wr *wr) {
+  for (; wr != NULL; wr = wr->next)
+    ASAN_UNPOISON_MEMORY_REGION((void *)(uintptr_t)wr->sg_list[0].addr,
+                                wr->sg_list[0].length);
 }
 
 static int device_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr,
                             struct ibv_recv_wr **bad) {
-  for (const struct ibv_recv_wr *w = wr; device_is_of_library(qp) && w != NULL;
-       w = w->next) {
-    fuzz_check(buffers.posted - buffers.filled < BUFFERS,
-               "a queue pair has so many buffers");
-    buffers.part[buffers.posted++ % BUFFERS] = w->sg_list[0];
-    ASAN_UNPOISON_MEMORY_REGION((void *)(uintptr_t)w->sg_list[0].addr,
-                                w->sg_list[0].length);
-  }
+  buffers_open(wr);
   return standin_post_recv(qp, wr, bad);
+}
+
+static int device_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr,
+                                struct ibv_recv_wr **bad) {
+  buffers_open(wr);
+  return standin_post_srq_recv(srq, wr, bad);
 }
 
 static int device_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc) {
   int got = standin_poll_cq(cq, n, wc);
   for (int i = 0; cq->channel != NULL && i < got; i++) {
     if (wc[i].opcode != IBV_WC_RECV || wc[i].status != IBV_WC_SUCCESS) continue;
-    if (buffers.filled == buffers.posted) continue; /* dead QP */
-    const struct ibv_sge *part = &buffers.part[buffers.filled++ % BUFFERS];
-    ASAN_POISON_MEMORY_REGION((void *)(uintptr_t)(part->addr + wc[i].byte_len),
-                              part->length - wc[i].byte_len);
+    const gli_ibv_slot *slot = (gli_ibv_slot *)(uintptr_t)(wc[i].wr_id - 1);
+    ASAN_POISON_MEMORY_REGION(slot->memory + GLI_IBV_FRAME_AT + wc[i].byte_len,
+                              GLI_IBV_FRAME_MAX - wc[i].byte_len);
   }
   return got;
 }
@@ -126,9 +125,6 @@ static int device_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc) {
 /* Returns the memory to the library, whether or not the region is
  * deregistered. */
 static int device_dereg_mr(struct ibv_mr *mr) {
-  uintptr_t first = (uintptr_t)buffers.part[0].addr, at = (uintptr_t)mr->addr;
-  if (first >= at && first - at < mr->length)
-    memset(&buffers, 0, sizeof buffers);
   ASAN_UNPOISON_MEMORY_REGION(mr->addr, mr->length);
   return ibv_dereg_mr(mr);
 }
@@ -146,6 +142,7 @@ static struct ibv_context *device_open(struct ibv_device *device) {
   struct ibv_context *context = ibv_open_device(device);
   if (context == NULL) return NULL;
   context->ops.post_recv = device_post_recv;
+  context->ops.post_srq_recv = device_post_srq_recv;
   context->ops.poll_cq = device_poll_cq;
   return context;
 }
@@ -157,6 +154,7 @@ const gli_verbs *gli_verbs_open(gloo_error *error) {
       .free_device_list = ibv_free_device_list,
       .open_device = device_open,
       .close_device = ibv_close_device,
+      .query_device = ibv_query_device,
       .query_port = device_query_port,
       .query_gid_ex = _ibv_query_gid_ex,
       .query_pkey = ibv_query_pkey,
@@ -171,9 +169,13 @@ const gli_verbs *gli_verbs_open(gloo_error *error) {
       .create_comp_channel = ibv_create_comp_channel,
       .destroy_comp_channel = ibv_destroy_comp_channel,
       .create_cq = ibv_create_cq,
+      .resize_cq = ibv_resize_cq,
       .destroy_cq = ibv_destroy_cq,
       .get_cq_event = ibv_get_cq_event,
       .ack_cq_events = ibv_ack_cq_events,
+      .create_srq = ibv_create_srq,
+      .modify_srq = ibv_modify_srq,
+      .destroy_srq = ibv_destroy_srq,
       .create_qp = ibv_create_qp,
       .modify_qp = ibv_modify_qp,
       .destroy_qp = ibv_destroy_qp,
@@ -186,7 +188,6 @@ const gli_verbs *gli_verbs_open(gloo_error *error) {
 
 void device_begin(void) {
   memset(&rules, 0, sizeof rules);
-  memset(&buffers, 0, sizeof buffers);
   rules.fails = STANDIN_N_CALLS;
   rules.random = UINT64_C(88172645463325252);
   rules.now_ns = 1;

@@ -48,7 +48,7 @@ LIMITS = {
     "circle: src/rendezvous": CIRCLE._replace(most=5),
     "circle: src/rendezvous/store": CIRCLE._replace(most=5),
     "circle: src/rendezvous/store/tcp": CIRCLE._replace(most=5),
-    "circle: src/transport_ibv": CIRCLE._replace(most=8),
+    "circle: src/transport_ibv": CIRCLE._replace(most=11),
 }
 SMALL = 50
 MOST_BOOLS = 3

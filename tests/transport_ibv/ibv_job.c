@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <uv.h>
@@ -14,7 +15,7 @@
 #include "ibv_rank.h"
 
 /* Longer than any timeout of the library. */
-enum { PATIENCE_S = 90 };
+enum { PATIENCE_S = 90, LOCKED_MAX = 64 << 20 };
 
 static void die(const char *what) {
   perror(what);
@@ -111,9 +112,16 @@ static void set_all(const char *const *settings) {
   }
 }
 
+/* Without a limit, ENOMEM would not mean it. */
+static void limit_locked_memory(void) {
+  const struct rlimit limit = {LOCKED_MAX, LOCKED_MAX};
+  (void)setrlimit(RLIMIT_MEMLOCK, &limit);
+}
+
 static void be_the_job(const ibv_job *job) {
   alarm(PATIENCE_S);
   dup2(fileno(job->log), STDERR_FILENO);
+  limit_locked_memory();
   setenv("STANDIN_FAIL", job->plan.fail, 1);
   setenv("STANDIN_COUNT",
          job->plan.count_file != NULL ? job->plan.count_file : "", 1);

@@ -1,5 +1,6 @@
 /* Many ranks send to one rank while it does not poll, and then leave: it
- * receives all messages before it sees that they left. */
+ * receives all messages before it sees that they left. Before, its receive queue
+ * grows to hold them. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -9,7 +10,9 @@
 
 #include "ranks/ranks.h"
 
-enum { RANKS = 120, EACH = 12, TURNS = 8 };
+/* A rank that does not poll returns no credits. Up to seven may be pending, so
+ * EACH messages can be sent to it. */
+enum { RANKS = 120, EACH = 8, MANY = 12, TURNS = 8, BURSTS = 4 };
 
 /* Orders the ranks: they send one after the other, and leave in reverse
  * order. */
@@ -32,9 +35,36 @@ static void turn_await(many_turn *turn, int n) {
   uv_mutex_unlock(&turn->lock);
 }
 
-static void send_to_first(rank_env *env) {
-  for (int32_t i = 0; i < EACH; i++)
+static void send_to_first(rank_env *env, int32_t n) {
+  for (int32_t i = 0; i < n; i++)
     RANK_OK(env, gloo_send(env->context, &i, 1, GLOO_INT32, 0, NULL, NULL));
+}
+
+static void receive_all(rank_env *env, int32_t n) {
+  for (int r = 1; r < RANKS; r++) {
+    for (int32_t i = 0; i < n; i++) {
+      int32_t word = -1;
+      RANK_OK(env,
+              gloo_recv(env->context, &word, 1, GLOO_INT32, r, NULL, NULL));
+      RANK_CHECK(env, word == i);
+    }
+  }
+}
+
+static void doze(void) {
+  nanosleep(&(struct timespec){.tv_nsec = 300000000}, NULL);
+}
+
+/* More messages arrive than there are buffers. */
+static void take_bursts(rank_env *env) {
+  for (int burst = 0; burst < BURSTS; burst++) {
+    if (env->rank != 0) {
+      send_to_first(env, MANY);
+      continue;
+    }
+    doze();
+    receive_all(env, MANY);
+  }
 }
 
 /* Rank 0 first connects to each of the others. */
@@ -48,9 +78,10 @@ static void leave_early(rank_env *env) {
       RANK_OK(env,
               gloo_recv(env->context, &word, 1, GLOO_INT32, 0, NULL, NULL));
   }
+  take_bursts(env);
   if (env->rank != 0) {
     turn_await(env->user, env->rank - 1);
-    send_to_first(env);
+    send_to_first(env, EACH);
     turn_next(env->user);
     turn_await(env->user, 2 * (RANKS - 1) - env->rank);
     gloo_context_destroy(env->context);
@@ -59,14 +90,8 @@ static void leave_early(rank_env *env) {
     return;
   }
   turn_await(env->user, 2 * (RANKS - 1));
-  nanosleep(&(struct timespec){.tv_nsec = 300000000}, NULL); /* others leave */
-  for (int r = 1; r < RANKS; r++) {
-    for (int32_t i = 0; i < EACH; i++) {
-      RANK_OK(env,
-              gloo_recv(env->context, &word, 1, GLOO_INT32, r, NULL, NULL));
-      RANK_CHECK(env, word == i);
-    }
-  }
+  doze(); /* others leave */
+  receive_all(env, EACH);
 }
 
 static void leave_once(void **state) {

@@ -492,6 +492,85 @@ static const struct mistake {
     {"would wait for events without end", never_acknowledge},
 };
 
+/* ---- shared receive queues ------------------------------------------------ */
+
+static int post_shared(struct ibv_srq *srq, const verbs_end *end, uint64_t id) {
+  struct ibv_sge part = part_of(end, 100 * id, 100);
+  struct ibv_recv_wr wr = {.wr_id = id, .sg_list = &part, .num_sge = 1}, *bad;
+  return ibv_post_srq_recv(srq, &wr, &bad);
+}
+
+/* Both ends receive into the buffers of one queue, which reports that few are
+ * left, once, and accepts no more than it has room for. */
+static void buffers_may_be_shared(void **state) {
+  (void)state;
+  verbs_two two;
+  two_make(&two);
+  struct ibv_srq_init_attr room = {.attr = {.max_wr = 4, .max_sge = 1}};
+  struct ibv_srq *srq = v->create_srq(two.pd, &room);
+  assert_non_null(srq);
+  for (int i = 0; i < 2; i++) {
+    verbs_end *end = &two.end[i];
+    struct ibv_qp_init_attr as = {.send_cq = end->cq,
+                                  .recv_cq = end->cq,
+                                  .srq = srq,
+                                  .cap = {16, 0, 2, 1, 64},
+                                  .qp_type = IBV_QPT_RC};
+    assert_int_equal(v->destroy_qp(end->qp), 0);
+    end->qp = v->create_qp(two.pd, &as);
+    assert_non_null(end->qp);
+  }
+  assert_int_equal(v->destroy_srq(srq), EBUSY);
+  two_connect(&two, all_access);
+  verbs_end *a = &two.end[0], *b = &two.end[1];
+  assert_int_equal(post_buffer(a, part_of(a, 0, 9)), EINVAL);
+  for (uint64_t id = 1; id <= 4; id++)
+    assert_int_equal(post_shared(srq, a, id), 0);
+  assert_int_equal(post_shared(srq, a, 5), ENOMEM);
+  struct ibv_srq_attr low = {.srq_limit = 3};
+  assert_int_equal(v->modify_srq(srq, &low, IBV_SRQ_LIMIT), 0);
+  b->memory[0] = 77;
+  for (uint64_t id = 1; id <= 2; id++) {
+    verbs_end *from = id == 1 ? b : a, *to = id == 1 ? a : b;
+    assert_int_equal(post_message(from, part_of(b, 0, 60), 0), 0);
+    struct ibv_wc wc = wait_for(to);
+    assert_int_equal(wc.wr_id, id);
+    assert_int_equal(wc.qp_num, to->qp->qp_num);
+    assert_int_equal(a->memory[100 * id], 77);
+  }
+  assert_int_equal(post_shared(srq, a, 3), 0);
+  struct ibv_async_event event;
+  assert_int_equal(v->get_async_event(two.context, &event), 0);
+  assert_int_equal(event.event_type, IBV_EVENT_SRQ_LIMIT_REACHED);
+  assert_ptr_equal(event.element.srq, srq);
+  v->ack_async_event(&event);
+  for (int i = 0; i < 2; i++) assert_int_equal(v->destroy_qp(two.end[i].qp), 0);
+  two.end[0].qp = two.end[1].qp = NULL;
+  assert_int_equal(v->destroy_srq(srq), 0);
+  two_free(&two);
+}
+
+/* A longer completion queue keeps its entries; a shorter one must have room. */
+static void completion_queues_change_their_length(void **state) {
+  (void)state;
+  verbs_two two;
+  two_make(&two);
+  two_connect(&two, all_access);
+  verbs_end *a = &two.end[0], *b = &two.end[1];
+  for (int i = 0; i < 3; i++) {
+    assert_int_equal(post_buffer(b, part_of(b, 0, 9)), 0);
+    assert_int_equal(post_message(a, part_of(a, 0, 9), IBV_SEND_SIGNALED), 0);
+    expect(a, 8, IBV_WC_SUCCESS);
+  }
+  nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+  assert_int_equal(v->resize_cq(b->cq, 2), EINVAL);
+  assert_int_equal(v->resize_cq(b->cq, 1 << 30), EINVAL);
+  assert_int_equal(v->resize_cq(b->cq, 1000), 0);
+  assert_int_equal(b->cq->cqe, 1000);
+  for (int i = 0; i < 3; i++) expect(b, 7, IBV_WC_SUCCESS);
+  two_free(&two);
+}
+
 static void mistake_in_child(void (*make)(verbs_two *two), int out) {
   verbs_two two;
   alarm(60);
@@ -538,6 +617,8 @@ int main(void) {
       cmocka_unit_test(queues_have_room_for_so_many),
       cmocka_unit_test(only_what_comes_later_is_told),
       cmocka_unit_test(what_is_used_stays),
+      cmocka_unit_test(buffers_may_be_shared),
+      cmocka_unit_test(completion_queues_change_their_length),
       cmocka_unit_test(mistakes_end_the_process),
   };
   gloo_error error;

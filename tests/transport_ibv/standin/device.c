@@ -192,8 +192,8 @@ int ibv_query_device(struct ibv_context *context,
                                .max_srq_wr = (int)port->srq_max,
                                .max_srq_sge = STANDIN_PARTS,
                                .max_qp_rd_atom = port->reads,
-                                .max_qp_init_rd_atom = port->reads,
-                                .phys_port_cnt = 1};
+                               .max_qp_init_rd_atom = port->reads,
+                               .phys_port_cnt = 1};
   return 0;
 }
 
