@@ -152,8 +152,9 @@ static bool run(const point *p, uint64_t count, double *each_s) {
 }
 
 static uint64_t fit(double seconds, double each_s, uint64_t least) {
-  double count = each_s > 0 ? seconds / each_s : GLI_BENCH_MAX_ITERATIONS;
-  if (count > GLI_BENCH_MAX_ITERATIONS) return GLI_BENCH_MAX_ITERATIONS;
+  const double most = (double)GLI_BENCH_MAX_ITERATIONS;
+  double count = each_s > 0 ? seconds / each_s : most;
+  if (count > most) return GLI_BENCH_MAX_ITERATIONS;
   return count > (double)least ? (uint64_t)count : least;
 }
 

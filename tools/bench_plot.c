@@ -70,8 +70,8 @@ static void find_range(gli_bench_plot *p) {
 }
 
 static double x_of(const gli_bench_plot *p, double log_bytes) {
-  double width = WIDTH - LEFT - RIGHT;
-  return LEFT + (log_bytes - p->x_low) / (p->x_high - p->x_low) * width;
+  const double left = LEFT, width = WIDTH - LEFT - RIGHT;
+  return left + (log_bytes - p->x_low) / (p->x_high - p->x_low) * width;
 }
 
 static double y_of(const gli_bench_plot *p, double log_us) {
@@ -111,7 +111,7 @@ static void draw_y_axis(const gli_bench_plot *p) {
     static const int digits[] = {1, 2, 5};
     for (int i = 0; i < 3; i++) {
       double at = y_of(p, y + log10(digits[i]));
-      if (at < TOP - 0.5) break;
+      if (at < (double)TOP - 0.5) break;
       gli_svg_line(p->to, "grid", LEFT, at, WIDTH - RIGHT, at);
     }
     time_text(y, text, sizeof text);

@@ -247,8 +247,8 @@ bool gli_limit_flag(uint64_t bytes, const gli_limit_effort *effort,
         gli_spin(tries++);
       }
     }
-    gli_samples_add(&samples,
-                    (double)(uv_hrtime() - start) / (1e3 * 2 * FLAG_BATCH));
+    gli_samples_add(&samples, (double)(uv_hrtime() - start) /
+                                  (1e3 * (double)(2 * FLAG_BATCH)));
   }
   atomic_store_explicit(&f.stop, 1, memory_order_release);
   uv_thread_join(&thread);

@@ -128,8 +128,8 @@ static bootstrap_report simulate_bootstrap(bootstrap *b) {
   double read = b->tree ? 1 + 2.0 * (b->size - 1) / b->size : b->size;
   r.store_in =
       (REQUESTS_BEFORE + REQUESTS_AFTER) * REQUEST_BYTES + RECORD_BYTES;
-  r.store_out =
-      (REQUESTS_BEFORE + REQUESTS_AFTER) * REPLY_BYTES + read * RECORD_BYTES;
+  r.store_out = (REQUESTS_BEFORE + REQUESTS_AFTER) * REPLY_BYTES +
+                read * (double)RECORD_BYTES;
   r.store_ns = store_time(b, REQUESTS_BEFORE, r.store_in + r.store_out);
   if (b->tree) {
     records_go_up(b, &r);

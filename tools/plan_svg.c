@@ -136,12 +136,12 @@ static double row_height(const drawing *d, uint32_t row) {
 
 /* Returns the place of a side or middle of a column. */
 static double at_x(const drawing *d, uint32_t half) {
-  return LEFT + (half - 1) * d->column / 2;
+  return (double)LEFT + (half - 1) * d->column / 2;
 }
 
 static void draw_item(const drawing *d, const drawn *item, double top) {
   const gli_picture_step *s = &d->picture.steps[item->step];
-  double y = top + GAP + (item->lane + 1) * LANE - 6;
+  double y = top + (double)GAP + (item->lane + 1) * LANE - 6;
   double middle = (at_x(d, item->left) + at_x(d, item->right)) / 2;
   char label[LABEL + 2];
   char tip[GLI_PICTURE_TEXT + 64];
@@ -218,7 +218,7 @@ static void draw(const drawing *d, const gli_plan_question *q) {
   double least = 24 + (double)strlen(title) * 9;
   if (width < least) width = least;
   if (width < legend_width(d)) width = legend_width(d);
-  gli_svg_open(stdout, width, bottom + FOOT, title);
+  gli_svg_open(stdout, width, bottom + (double)FOOT, title);
   gli_svg_text(stdout, "title", 12, 24, GLI_SVG_START, title);
   draw_frame(d, width, bottom);
   double top = HEAD;
@@ -227,7 +227,7 @@ static void draw(const drawing *d, const gli_plan_question *q) {
       top += row_height(d, d->items[i - 1].row);
     draw_item(d, &d->items[i], top);
   }
-  draw_legend(d, bottom + FOOT / 2.0);
+  draw_legend(d, bottom + (double)FOOT / 2);
   gli_svg_close(stdout);
 }
 

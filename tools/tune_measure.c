@@ -254,7 +254,7 @@ bool gli_tune_measure(gli_bench_rank *rank, const gli_tune_settings *settings,
   gli_bench_settings bench = *rank->settings;
   bench.sets = 1;
   bench.seconds = settings->seconds / 2 / (double)count_points(settings) /
-                  (ROUNDS * MEAN_ALGORITHMS);
+                  ((double)ROUNDS * MEAN_ALGORITHMS);
   gli_bench_rank own = *rank;
   own.settings = &bench;
   uint64_t ends_ns = uv_hrtime() + (uint64_t)(2e9 * settings->seconds);

@@ -10,6 +10,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <stdint.h>
 #include <string.h>
 #include <sys/uio.h>
 #if GLI_LINUX
@@ -108,6 +109,15 @@ int gli_tcp_socket_error(int fd) {
   return code;
 }
 
+/* The number of parts is a size_t in glibc, and an int elsewhere. */
+static struct msghdr tcp_socket_message(const struct iovec *parts, int count) {
+  struct msghdr message;
+  memset(&message, 0, sizeof message);
+  message.msg_iov = (struct iovec *)(uintptr_t)parts;
+  message.msg_iovlen = (__typeof__(message.msg_iovlen))count;
+  return message;
+}
+
 ssize_t gli_tcp_socket_send(int fd, const struct iovec *parts, int count) {
 #if defined(MSG_NOSIGNAL)
   const int flags = MSG_NOSIGNAL;
@@ -120,10 +130,7 @@ ssize_t gli_tcp_socket_send(int fd, const struct iovec *parts, int count) {
     while (bytes < 0 && errno == EINTR);
     return bytes;
   }
-  struct msghdr message;
-  memset(&message, 0, sizeof message);
-  message.msg_iov = (struct iovec *)parts;
-  message.msg_iovlen = (unsigned)count;
+  struct msghdr message = tcp_socket_message(parts, count);
   do bytes = sendmsg(fd, &message, flags);
   while (bytes < 0 && errno == EINTR);
   return bytes;
@@ -166,10 +173,7 @@ ssize_t gli_tcp_socket_receive(int fd, const struct iovec *parts, int count) {
   if (count == 1)
     return tcp_socket_receive(fd, parts->iov_base, parts->iov_len, 0);
   ssize_t bytes;
-  struct msghdr message;
-  memset(&message, 0, sizeof message);
-  message.msg_iov = (struct iovec *)parts;
-  message.msg_iovlen = (unsigned)count;
+  struct msghdr message = tcp_socket_message(parts, count);
   do bytes = recvmsg(fd, &message, 0);
   while (bytes < 0 && errno == EINTR);
   return bytes;

@@ -228,11 +228,12 @@ static void peer_say(shm_peer *p, fuzz_input *input) {
   struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
   if (n > 0) {
     message.msg_control = room.bytes;
-    message.msg_controllen = CMSG_SPACE(n * sizeof sent[0]);
+    message.msg_controllen = (socklen_t)CMSG_SPACE(n * sizeof sent[0]);
     struct cmsghdr *head = CMSG_FIRSTHDR(&message);
-    *head = (struct cmsghdr){.cmsg_level = SOL_SOCKET,
-                             .cmsg_type = SCM_RIGHTS,
-                             .cmsg_len = CMSG_LEN(n * sizeof sent[0])};
+    *head =
+        (struct cmsghdr){.cmsg_level = SOL_SOCKET,
+                         .cmsg_type = SCM_RIGHTS,
+                         .cmsg_len = (socklen_t)CMSG_LEN(n * sizeof sent[0])};
     memcpy(CMSG_DATA(head), sent, n * sizeof sent[0]);
   }
   if (peer_is_connected(p) && piece.left > 0)

@@ -5,6 +5,7 @@
  * requests; requests with any operation and bytes, a correct header, and a
  * correct tag if frames have tags; raw bytes; the end of a connection; the
  * expiry of all timers. */
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -156,8 +157,9 @@ static void scene_greet(scene *s, int client) {
 
 static void scene_join(scene *s, int client, uint8_t how, bool again) {
   int fds[2];
-  fuzz_check(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0,
-                        fds) == 0,
+  fuzz_check(socketpair(AF_UNIX, SOCK_STREAM, 0, fds) == 0 &&
+                 fcntl(fds[0], F_SETFL, O_NONBLOCK) == 0 &&
+                 fcntl(fds[1], F_SETFL, O_NONBLOCK) == 0,
              "there are descriptors");
   s->client[client] = fds[0];
   gli_session_accept(&s->service, fds[1], again && (how & REFUSED) != 0);

@@ -49,11 +49,11 @@ ssize_t __wrap_send(int fd, const void *from, size_t bytes, int flags) {
 ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags) {
   if (!flip.armed) return __real_sendmsg(fd, message, flags);
   size_t bytes = 0;
-  for (size_t i = 0; i < message->msg_iovlen; i++)
+  for (size_t i = 0; i < (size_t)message->msg_iovlen; i++)
     bytes += message->msg_iov[i].iov_len;
   uint8_t *copy = malloc(bytes), *at = copy;
   if (!copy) abort();
-  for (size_t i = 0; i < message->msg_iovlen; i++) {
+  for (size_t i = 0; i < (size_t)message->msg_iovlen; i++) {
     memcpy(at, message->msg_iov[i].iov_base, message->msg_iov[i].iov_len);
     at += message->msg_iov[i].iov_len;
   }

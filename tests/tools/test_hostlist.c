@@ -98,11 +98,13 @@ static void faults_are_named(void **state) {
 
 static void a_list_has_at_most_4096_hosts(void **state) {
   (void)state;
-  char *text = calloc(4097, 8);
+  const size_t room = 4097 * 8;
+  char *text = calloc(1, room);
   assert_non_null(text);
   size_t used = 0;
   for (int i = 0; i < 4096; i++)
-    used += (size_t)sprintf(text + used, "%sh%d", i > 0 ? "," : "", i);
+    used += (size_t)snprintf(text + used, room - used, "%sh%d",
+                             i > 0 ? "," : "", i);
   gli_run_hosts hosts = {0};
   assert_true(gli_run_hosts_parse(text, &hosts, NULL));
   assert_int_equal(hosts.n, 4096);

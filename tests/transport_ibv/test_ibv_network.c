@@ -132,7 +132,7 @@ static const network_case cases[] = {
      0},
     {"a_device_that_never_reports_completions",
      FAILS,
-     "standin0:1: cannot allocate completion events: Operation not supported",
+     "standin0:1: cannot allocate completion events: ",
      {"STANDIN_FAIL=req_notify_cq:1+:95"},
      NULL,
      0,
@@ -279,7 +279,7 @@ static const network_case cases[] = {
      0},
     {"infiniband_between_subnets_without_a_router",
      BY_TCP,
-     "lacks a router's LID in the other rank's GID: No route to host",
+     "lacks a router's LID in the other rank's GID: ",
      {"STANDIN_ONE_EACH=1",
       "STANDIN_PORTS=a:link=infiniband,lid=3,subnet=1;"
       "b:link=infiniband,lid=3,subnet=2"},

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "core/descriptor.h"
 #include "harness.h"
 
 /* Listens and accepts connections, but answers nothing, or nothing sensible. */
@@ -96,7 +97,7 @@ static void silent_address_costs_a_moment(void **state) {
   socklen_t bytes = sizeof at;
   assert_int_equal(getsockname(fd, &at.any, &bytes), 0);
   for (int i = 0; i < 4; i++) {
-    fill[i] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+    fill[i] = gli_socket_open(AF_INET, SOCK_STREAM);
     (void)connect(fill[i], &at.any, bytes);
   }
   publish(&b, ab, "127.0.0.2 127.0.0.3");

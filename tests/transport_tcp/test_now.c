@@ -39,7 +39,7 @@ ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags) {
   struct msghdr shorter = *message;
   size_t bytes = 0;
   assert_true(message->msg_iovlen <= 32);
-  for (size_t i = 0; i < message->msg_iovlen; i++)
+  for (size_t i = 0; i < (size_t)message->msg_iovlen; i++)
     bytes += message->msg_iov[i].iov_len;
   size_t some = allowed(bytes);
   if (some == 0) return would_block();

@@ -83,7 +83,7 @@ static gloo_status launch_take_place(gli_launch *launch, uint64_t rank,
 /* Writes a host name or address in a URL: percent-encoded, and in brackets if
  * it has colons. `host` may have brackets. */
 static void write_host(const char *host, char out[3 * HOST_MAX + 3]) {
-  static const char odd[] = "%/@[]#? ";
+  static const char odd[] = "%/@[]#? ", digits[] = "0123456789ABCDEF";
   size_t bytes = strlen(host);
   if (bytes > 1 && host[0] == '[' && host[bytes - 1] == ']') {
     host++;
@@ -93,7 +93,9 @@ static void write_host(const char *host, char out[3 * HOST_MAX + 3]) {
   if (colons) *out++ = '[';
   for (size_t i = 0; i < bytes; i++) {
     if (strchr(odd, host[i]) != NULL) {
-      out += sprintf(out, "%%%02X", (unsigned)(unsigned char)host[i]);
+      *out++ = '%';
+      *out++ = digits[(unsigned char)host[i] >> 4];
+      *out++ = digits[(unsigned char)host[i] & 15];
     } else {
       *out++ = host[i];
     }

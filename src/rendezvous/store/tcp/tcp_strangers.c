@@ -16,7 +16,7 @@
 size_t gli_tcp_sessions_max(void) {
   struct rlimit limit;
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0 ||
-      limit.rlim_cur / 2 >= SESSIONS_MAX)
+      (uint64_t)limit.rlim_cur / 2 >= SESSIONS_MAX)
     return SESSIONS_MAX;
   return (size_t)limit.rlim_cur / 2;
 }
