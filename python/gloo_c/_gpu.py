@@ -103,5 +103,5 @@ def check_known(kind: str, address: Any, count: int) -> None:
     """Checks that the library knows the memory of an array on a GPU as such: it would crash otherwise."""
     if count and not on_gpu(address):
         raise TypeError(f"this {kind} is in GPU memory that the library does not recognize: it does not use this "
-                        "GPU's driver (`gloo info` prints what it uses; GLOO_CUDA=0 turns it off, GLOO_CUDA=1 "
-                        "on), or the memory was freed; copy the array to host memory first")
+                        "GPU's driver (`gloo info` prints what it uses; GLOO_CUDA=0 and "
+                        "GLOO_HIP=0 turn it off, 1 on), or the memory was freed; copy the array to host memory first")

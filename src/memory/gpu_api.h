@@ -1,5 +1,5 @@
-/* What the library uses of the libraries of makers of GPUs, which are opened at
- * run time. Types and names are our own, so that the build needs no header of
+/* The functions that the library uses of the libraries of makers of GPUs, which
+ * it opens at run time. Types and names are its own, so that the build needs no header of
  * theirs, and one library serves machines with and without GPUs.
  * tests/cuda/declarations.c compares them with cuda.h if that is installed.
  *

@@ -390,8 +390,8 @@ void gli_ibv_decline(gli_ibv_pair *pair, const char *why);
  * pair; may take seconds. Return NULL, or the failed part with errno. */
 const char *gli_ibv_queue_make(gli_ibv_pair *pair);
 const char *gli_ibv_queue_connect(gli_ibv_pair *pair);
-/* Write this end's offer, for the peer, and read the peer's. Return false if it
- * is invalid. */
+/* Write this end's offer, for the peer, and read the peer's: false if it is
+ * invalid. */
 enum { GLI_IBV_OFFER_BYTES = 40 };
 void gli_ibv_offer_write(const gli_ibv_pair *pair, uint8_t *data);
 bool gli_ibv_offer_read(const uint8_t *data, gli_ibv_peer *peer);
@@ -488,8 +488,8 @@ void gli_ibv_regions_end(gli_ibv *t);
 /* Frees what belongs to registrations, in a forked child. */
 void gli_ibv_regions_abandon(gli_ibv *t);
 /* Returns the registration that contains all of [memory, memory + bytes), or
- * NULL if there is none. Registers the region if necessary; a long one by a
- * thread, so that there is none meanwhile (`pending`). */
+ * NULL if there is none. The region is registered if necessary; if it is long, a
+ * thread does that, and there is none meanwhile (`pending`). */
 struct ibv_mr *gli_ibv_registered(gli_ibv *t, const void *memory, size_t bytes);
 bool gli_ibv_registration_pending(gli_ibv *t, const void *memory, size_t bytes);
 

@@ -17,7 +17,7 @@ typedef struct ibv_plan {
   int ranks;
   char fail[IBV_FAIL_BYTES]; /* STANDIN_FAIL; "": no fault */
   const char *count_file;    /* STANDIN_COUNT; NULL: none */
-  int64_t timeout_ns;        /* of operations; 0: short */
+  int64_t timeout_ns;        /* the limit of operations; 0: short */
   /* More of the environment, "NAME=VALUE"; up to the first NULL. */
   const char *settings[IBV_SETTINGS_MAX + 1];
 } ibv_plan;

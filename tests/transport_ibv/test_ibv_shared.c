@@ -1,5 +1,6 @@
-/* Memory and queues that pairs share: many pairs of one device, peers that do
- * not receive, or send more than they may, and devices that lack something. The
+/* Tests of memory and queues that pairs share: many pairs of one device, peers
+ * that do not receive, or send more than they may, and devices that lack
+ * something. The
  * ends are two or three device objects of one process, as in the battery. Run
  * with the stand-in in LD_LIBRARY_PATH.
  *

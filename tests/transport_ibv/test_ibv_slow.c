@@ -23,8 +23,8 @@ enum {
   RANKS = 5,
   NEAR =
       1, /* two ranks that are no neighbours, in the ring and in the tree that */
-  FAR = 4,          /* connect at the start */
-  FEW = 100,        /* work requests of one that copies nothing, and barriers */
+  FAR = 4,   /* connect at the start */
+  FEW = 100, /* work requests of a rank that copies nothing, and barriers */
   BYTES = 32 << 20, /* shorter regions are registered at once */
   PATIENCE_S = 60,
   MANY = 20
@@ -375,8 +375,7 @@ static unsigned long slow_pass(rank_env *env, uint8_t *memory) {
   return posted;
 }
 
-/* Copies go on while both ranks register the memory; afterwards there are no
- * more. */
+/* Copies are made while both ranks register the memory, and not afterwards. */
 static void send_while_registered(rank_env *env) {
   uint8_t *memory = calloc(1, BYTES);
   RANK_CHECK(env, memory != NULL);

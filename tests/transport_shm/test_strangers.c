@@ -279,7 +279,7 @@ static socklen_t name_of_listener(scene *s, struct sockaddr_un *name) {
   return bytes;
 }
 
-/* Returns true if the other user gets no further than to be told so. */
+/* Returns true if the other user is refused, and gets nothing else. */
 static bool is_kept_out(const struct sockaddr_un *name, socklen_t bytes,
                         int type) {
   if (setgroups(0, NULL) != 0 || setgid(NOBODY) != 0 || setuid(NOBODY) != 0)

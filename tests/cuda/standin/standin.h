@@ -1,4 +1,4 @@
-/* A test double of libcuda.so.1 whose devices are threads of this process. The
+/* This test double of libcuda.so.1 has threads of this process as devices. The
  * test double of HIP has the same body and other entry points (hip.c); tests
  * inject faults into it by CUDA's names.
  *
