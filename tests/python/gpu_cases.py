@@ -402,7 +402,7 @@ with gloo_c.Context(0, 1, gloo_c.MemoryStore(), device=gloo_c.Device("inproc")) 
         try:
             context.allreduce(kind(np.ones(3, "f4")))
         except TypeError as error:
-            assert "GLOO_CUDA=0 turns it off" in str(error)
+            assert "GLOO_CUDA=0 and GLOO_HIP=0 turn it off" in str(error)
             print("refused")
 """)
     done = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=60, check=False,
