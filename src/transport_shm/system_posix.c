@@ -103,7 +103,7 @@ static bool system_path(const gli_shm_endpoint *endpoint, char *path) {
   return n > 0 && (size_t)n < room;
 }
 
-static int system_give_up(int fd) {
+static int posix_give_up(int fd) {
   gli_fd_close(fd);
   return -1;
 }
@@ -114,7 +114,7 @@ int gli_shm_listen(const gli_shm_endpoint *here) {
   gli_run_socket_sweep();
   int fd = gli_socket_open(AF_UNIX, SOCK_STREAM);
   if (fd < 0) return -1;
-  return gli_run_socket_listen(fd, path, BACKLOG) ? fd : system_give_up(fd);
+  return gli_run_socket_listen(fd, path, BACKLOG) ? fd : posix_give_up(fd);
 }
 
 int gli_shm_connect(const gli_shm_endpoint *there) {
@@ -122,7 +122,7 @@ int gli_shm_connect(const gli_shm_endpoint *there) {
   if (!system_path(there, path)) return -1;
   int fd = gli_socket_open(AF_UNIX, SOCK_STREAM);
   if (fd < 0) return -1;
-  return gli_socket_connect_to(fd, path) ? fd : system_give_up(fd);
+  return gli_socket_connect_to(fd, path) ? fd : posix_give_up(fd);
 }
 
 void gli_shm_unlisten(const gli_shm_endpoint *here) {

@@ -109,10 +109,10 @@ fi
 
 ranks="$(process_of 0) $(process_of 1) $(process_of 2)"
 # shellcheck disable=SC2086 # several
-kill -KILL $ranks
+kill -KILL "$job" $ranks
 wait "$job" 2> /dev/null
 equal "$(find "$sockets" -name '*.sock' | wc -l)" 3
-result "ranks that are killed leave their sockets behind"
+result "a job that is killed leaves its sockets behind"
 out=$("$gloo" top --once --pid "$job" 2>&1)
 equal $? 1 && has "$out" "no such job"
 result "a job that has ended is none"
@@ -123,6 +123,13 @@ result "a reader removes what they have left"
 start busy 1
 # shellcheck disable=SC2046 # several
 kill -KILL $(process_of 0) $(process_of 1) $(process_of 2)
+wait "$job" 2> /dev/null
+equal "$(find "$sockets" -name '*.sock' | wc -l)" 0
+result "gloo run removes those of ranks that were killed"
+
+start busy 1
+# shellcheck disable=SC2046 # several
+kill -KILL "$job" $(process_of 0) $(process_of 1) $(process_of 2)
 wait "$job" 2> /dev/null
 # shellcheck disable=SC2317 # called by wait_until
 swept() {
