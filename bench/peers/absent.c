@@ -19,7 +19,7 @@ void gloo_store_destroy(gloo_store *store) {
 
 gloo_status gloo_device_create(const gloo_device_options *options,
                                gloo_device **device, gloo_error *error) {
-  (void)error, (void)device;
+  (void)options, (void)error, (void)device;
   return absent(error);
 }
 
@@ -31,7 +31,7 @@ gloo_status gloo_context_create(int rank, int size, gloo_store *store,
                                 gloo_device *device,
                                 const gloo_context_options *options,
                                 gloo_context **context, gloo_error *error) {
-  (void)rank, (void)size, (void)store, (void)device, (void)error;
+  (void)rank, (void)size, (void)store, (void)device, (void)options, (void)error;
   (void)context;
   return absent(error);
 }
