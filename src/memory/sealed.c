@@ -229,6 +229,16 @@ void gli_sealed_unmap(void *memory, size_t bytes) {
 
 /* ---- detaching ----------------------------------------------------------- */
 
+/* A compiler may make a load of an addition of 0, but not of this. */
+void gli_sealed_touch(void *memory, size_t bytes) {
+  size_t page = (size_t)sysconf(_SC_PAGESIZE);
+  for (size_t i = 0; i < bytes; i += page) {
+    atomic_uchar *at = (atomic_uchar *)memory + i;
+    unsigned char same = atomic_load(at);
+    while (!atomic_compare_exchange_weak(at, &same, same)) continue;
+  }
+}
+
 /* Replaces the shared mapping in one step by a private one of the same pages. A
  * page of the new mapping remains the shared page until it is written; the
  * kernel then copies it, without losing a write of any thread. So this writes
@@ -237,9 +247,7 @@ int gli_sealed_detach(int fd, size_t offset, void *memory, size_t bytes) {
   void *at = mmap(memory, bytes, PROT_READ | PROT_WRITE,
                   MAP_PRIVATE | MAP_FIXED, fd, (off_t)offset);
   if (at == MAP_FAILED) return errno;
-  size_t page = (size_t)sysconf(_SC_PAGESIZE);
-  for (size_t i = 0; i < bytes; i += page)
-    (void)atomic_fetch_add((atomic_uchar *)at + i, 0);
+  gli_sealed_touch(at, bytes);
   return 0;
 }
 

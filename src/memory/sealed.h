@@ -45,6 +45,9 @@ int gli_sealed_map_over(int fd, size_t bytes, void *memory);
 
 /* Fills the page tables, before the first access. */
 void gli_sealed_populate(void *memory, size_t bytes);
+/* Writes to each page, from the first on, without a change, also while other
+ * threads write to it. */
+void gli_sealed_touch(void *memory, size_t bytes);
 
 /* Replaces the mapping by anonymous memory; the addresses stay valid. */
 int gli_sealed_blank(void *memory, size_t bytes);

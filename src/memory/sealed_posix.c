@@ -1,17 +1,9 @@
 /* Pages of shared memory on POSIX systems other than Linux. */
 #include <errno.h>
 #include <fcntl.h>
-#include <stdatomic.h>
 #include <unistd.h>
 
 #include "memory/sealed.h"
-
-/* Touches each page without a change, also while other threads write to it. */
-static void sealed_touch(uint8_t *memory, size_t bytes) {
-  size_t page = (size_t)sysconf(_SC_PAGESIZE);
-  for (size_t i = 0; i < bytes; i += page)
-    (void)atomic_fetch_add((atomic_uchar *)memory + i, 0);
-}
 
 /* Where posix_fallocate does not apply to such memory, its pages are limited as
  * those of malloc are, and the first access makes them. */
@@ -22,7 +14,7 @@ int gli_sealed_allocate(int fd, uint8_t *memory, size_t from, size_t bytes) {
 #else
   (void)fd;
 #endif
-  sealed_touch(memory + from, bytes);
+  gli_sealed_touch(memory + from, bytes);
   return 0;
 }
 
@@ -39,5 +31,5 @@ void gli_sealed_populate_huge(void *memory, size_t bytes) {
 }
 
 void gli_sealed_populate(void *memory, size_t bytes) {
-  sealed_touch(memory, bytes);
+  gli_sealed_touch(memory, bytes);
 }
