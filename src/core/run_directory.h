@@ -40,8 +40,8 @@ bool gli_run_directory_stays(const char *path);
 
 /* ---- sockets ------------------------------------------------------------- */
 
-/* A socket's file has the name XXX-...-pid4711.sock, with the process that
- * listens. It is called new-...-pid4711.sock until that process listens. */
+/* The file of a socket is named KIND-...-pid4711.sock: three letters, and the
+ * process that listens. Its name begins with "new" until that process listens. */
 
 /* Maximum path of a Unix socket, with its end: the BSDs have room for 104. */
 enum { GLI_RUN_SOCKET_BYTES = sizeof((struct sockaddr_un *)0)->sun_path };

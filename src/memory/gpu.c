@@ -82,7 +82,7 @@ static gloo_status find_of(gli_gpu_api *api, const void *memory,
   switch (result) {
     case GLI_GPU_SUCCESS:
     case GLI_GPU_INVALID_VALUE:   /* unknown pointer */
-    case GLI_GPU_NO_DEVICE:       /* the library is there without a GPU */
+    case GLI_GPU_NO_DEVICE:       /* the driver finds no GPU */
     case GLI_GPU_NOT_INITIALIZED: /* driver not used yet, ... */
     case GLI_GPU_DEINITIALIZED:   /* ... or not any more */
       return GLOO_OK;

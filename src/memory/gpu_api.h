@@ -1,7 +1,7 @@
-/* The functions that the library uses of the libraries of makers of GPUs, which
- * it opens at run time. Types and names are its own, so that the build needs no header of
- * theirs, and one library serves machines with and without GPUs.
- * tests/cuda/declarations.c compares them with cuda.h if that is installed.
+/* Interface to GPU drivers (CUDA, HIP), which are loaded at run time. Types and
+ * constants are declared here, so that a build needs no vendor header, and one
+ * binary serves machines with and without GPUs. tests/cuda/declarations.c
+ * compares them with cuda.h if that is installed.
  *
  * HIP has CUDA's numbers of errors and flags, and most of its functions with the
  * same arguments: those are in gli_gpu_driver. The others are functions of
@@ -95,11 +95,11 @@ struct gli_gpu_api {
   void (*leave)(void);
   gli_gpu_result (*copy)(void *to, const void *from, size_t bytes,
                          void *stream);
-  /* set by gpu_open.c: whether buffers may be of this kind; the library is open
-   */
-  atomic_bool wanted, opened;
-  bool unusable; /* it lacks a function */
-  char why[256]; /* it is not open */
+  /* Set by gpu_open.c. */
+  atomic_bool wanted; /* buffers may be of this kind */
+  atomic_bool opened; /* the driver's library is loaded */
+  bool unusable;      /* the library lacks a function */
+  char why[256];      /* reason for which it is not loaded */
 };
 
 /* All kinds of this build, in the order in which they are asked; up to NULL. */

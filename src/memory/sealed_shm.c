@@ -18,7 +18,7 @@
 enum { TRIES = 1000, NAME_BYTES = 31 }; /* macOS allows no longer names */
 
 const char gli_sealed_maker[] = "shm_open";
-#if defined(__APPLE__) /* private mappings of such memory are refused */
+#if defined(__APPLE__) /* the kernel refuses private mappings of it */
 const bool gli_sealed_detaches = false;
 #else
 const bool gli_sealed_detaches = true;

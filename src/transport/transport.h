@@ -239,10 +239,11 @@ typedef struct gli_transport_ops {
   /* Sends a message. Messages of a pair arrive whole and once. Headers of
    * messages with equal slots arrive in the order in which they were posted, and
    * so do those with slot 0 and control messages (all types but GLI_MESSAGE_DATA
-   * and _RMA); others may overtake when there are several streams. Messages that are in progress when the peer's
-   * BYE arrives, or are posted later, are dropped, and count as sent: the peer
-   * no longer needs them. A failing connection is not an error here: take the
-   * message, and report `failed` from poll. */
+   * and _RMA); others may overtake when there are several streams. Messages that
+   * are in progress when the peer's BYE arrives, or are posted later, are
+   * dropped, and count as sent: the peer no longer needs them. A failing
+   * connection is not an error here: take the message, and report `failed` from
+   * poll. */
   gli_post (*send)(gli_pair *pair, gli_send_request *request);
 
   /* Sends a message if that is done at once, with nothing left to report, as

@@ -166,13 +166,13 @@ gli_ibv_slot *gli_ibv_comes_next(gli_ibv_pair *pair, uint32_t *bytes) {
   uv_mutex_lock(&t->cq_lock);
   while (slot == NULL && (t->n_stash > 0 || stash_completions(t) > 0)) {
     const struct ibv_wc *wc = &t->stash[0];
-    slot = completed_slot(wc);
-    bool own = slot != NULL ? wc->qp_num == pair->number
-                            : wc->wr_id == (uintptr_t)pair;
-    if (!own || wc->status != IBV_WC_SUCCESS) slot = NULL;
+    gli_ibv_slot *in = completed_slot(wc);
+    bool own =
+        in != NULL ? wc->qp_num == pair->number : wc->wr_id == (uintptr_t)pair;
     if (!own || wc->status != IBV_WC_SUCCESS) break;
     *bytes = wc->byte_len;
-    if (slot != NULL) continue;
+    slot = in;
+    if (in != NULL) continue;
     stash_drop(t, 1);
     gli_ibv_send_done(pair);
   }

@@ -390,8 +390,8 @@ void gli_ibv_decline(gli_ibv_pair *pair, const char *why);
  * pair; may take seconds. Return NULL, or the failed part with errno. */
 const char *gli_ibv_queue_make(gli_ibv_pair *pair);
 const char *gli_ibv_queue_connect(gli_ibv_pair *pair);
-/* Write this end's offer, for the peer, and read the peer's: false if it is
- * invalid. */
+/* Encode the offer of this end, and decode that of the peer. Decoding returns
+ * false if the offer is invalid. */
 enum { GLI_IBV_OFFER_BYTES = 40 };
 void gli_ibv_offer_write(const gli_ibv_pair *pair, uint8_t *data);
 bool gli_ibv_offer_read(const uint8_t *data, gli_ibv_peer *peer);

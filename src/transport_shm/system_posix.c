@@ -1,12 +1,12 @@
-/* Shared memory on every POSIX system: Unix sockets in a private directory, and
- * a pipe.
+/* Shared memory on POSIX systems other than Linux: Unix sockets in a private
+ * directory, and a pipe.
  *
- * A socket has a file as long as its end point exists, because pairs connect
- * when they are first used. The kernel stops the listener with its process, so a
- * file that refuses connections, and whose process is gone, is left over: the
- * next process of the user that opens an end point removes it, and so does
- * `gloo run` after its ranks have ended. The name has the process and a random
- * number.
+ * The file of a socket exists as long as its end point does, because pairs
+ * connect when they are first used. The kernel closes the listener with its
+ * process, so a file that refuses connections, and whose process has ended, is
+ * stale: the next process of the user that opens an end point removes it, and so
+ * does `gloo run` after its ranks have ended. The name holds the process and a
+ * random number.
  *
  * The sockets are streams, which every system has. Notes have one length, and
  * are read one by one, so that each comes with its own descriptors. */
@@ -103,26 +103,23 @@ static bool system_path(const gli_shm_endpoint *endpoint, char *path) {
   return n > 0 && (size_t)n < room;
 }
 
-static int posix_give_up(int fd) {
-  gli_fd_close(fd);
-  return -1;
-}
-
 int gli_shm_listen(const gli_shm_endpoint *here) {
   char path[GLI_RUN_SOCKET_BYTES];
   if (!system_path(here, path)) return -1;
   gli_run_socket_sweep();
   int fd = gli_socket_open(AF_UNIX, SOCK_STREAM);
-  if (fd < 0) return -1;
-  return gli_run_socket_listen(fd, path, BACKLOG) ? fd : posix_give_up(fd);
+  if (fd < 0 || gli_run_socket_listen(fd, path, BACKLOG)) return fd;
+  gli_fd_close(fd);
+  return -1;
 }
 
 int gli_shm_connect(const gli_shm_endpoint *there) {
   char path[GLI_RUN_SOCKET_BYTES];
   if (!system_path(there, path)) return -1;
   int fd = gli_socket_open(AF_UNIX, SOCK_STREAM);
-  if (fd < 0) return -1;
-  return gli_socket_connect_to(fd, path) ? fd : posix_give_up(fd);
+  if (fd < 0 || gli_socket_connect_to(fd, path)) return fd;
+  gli_fd_close(fd);
+  return -1;
 }
 
 void gli_shm_unlisten(const gli_shm_endpoint *here) {

@@ -162,8 +162,8 @@ static void an_error_is_told_with_what_was_asked_for(void **state) {
   close_all(set, &e, 1);
 }
 
-/* A thread that sleeps once a watch has begun sees what it watches, unless it is
- * told to poll first. */
+/* A watch that begins at once wakes a thread that goes to sleep next, or asks it
+ * to poll first. */
 static void watch_that_begins_at_once_misses_nothing(void **state) {
   (void)state;
   end e;

@@ -38,7 +38,7 @@ static struct functions {
 } gpu;
 
 typedef struct symbol {
-  const char *cuda, *hip; /* NULL: the other has it only */
+  const char *cuda, *hip; /* NULL if only the other driver has the function */
   void *function;
 } symbol;
 

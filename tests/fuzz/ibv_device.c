@@ -92,8 +92,8 @@ void standin_slow(int call, unsigned long ms) {
 
 /* ---- buffers ------------------------------------------------------------- */
 
-/* Bytes of the library's receive buffers behind those that have arrived remain
- * from an earlier frame, if any; AddressSanitizer reports a read of them. */
+/* Makes receive buffers writable that device_poll_cq has poisoned behind the bytes
+ * of a frame, where AddressSanitizer reports a read of those of an earlier one. */
 static void buffers_open(const struct ibv_recv_wr *wr) {
   for (; wr != NULL; wr = wr->next)
     ASAN_UNPOISON_MEMORY_REGION((void *)(uintptr_t)wr->sg_list[0].addr,

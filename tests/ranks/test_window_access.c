@@ -53,7 +53,7 @@ static void change64(rank_env *env, gloo_window *window, int to, int change,
   *word = oracle(change, *word, a, b);
 }
 
-/* The same for the 32-bit word 5. */
+/* Changes the 32-bit word 5 in the same way. */
 static void change32(rank_env *env, gloo_window *window, int to, int change,
                      uint32_t *word, uint32_t a, uint32_t b) {
   uint32_t before[2] = {~*word, 77};

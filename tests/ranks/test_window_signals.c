@@ -462,7 +462,7 @@ static void note_end(void *user, gloo_request *request, gloo_status status) {
   atomic_fetch_add(ends, status == GLOO_OK ? 1 : 1000);
 }
 
-/* The values are there once the request has ended, however it is waited for. */
+/* A flush request completes its gets, whatever function waits for it. */
 static void flush_in_some_way(rank_env *env, gloo_window *window, int way) {
   enum { BYTES = 70000 };
   uint8_t *data = malloc(BYTES), *back = calloc(1, BYTES);

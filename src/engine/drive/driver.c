@@ -23,9 +23,7 @@ void gli_device_lock_contended(gloo_device *device) {
     gli_device_disable_in_child(device); /* no thread holds the lock */
     return;
   }
-  atomic_fetch_add(&device->lock_wanted, 1);
-  gli_lock_wait(&device->lock);
-  atomic_fetch_sub(&device->lock_wanted, 1);
+  gli_device_wait_lock(device);
 }
 
 gloo_status gli_device_open(const gli_transport_ops *ops,

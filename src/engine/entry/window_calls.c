@@ -54,7 +54,7 @@ static gloo_status window_copy(gloo_window *window, gli_rma_call *call,
   return GLOO_OK;
 }
 
-/* Begins a call that one message can hold. The lock is held. */
+/* Begins a call whose payload fits into one message. The lock is held. */
 static gloo_status window_begin(gloo_window *window, gli_rma_call *call,
                                 gloo_error *error) {
   const gli_rma_target *target = &window->targets[call->rank];

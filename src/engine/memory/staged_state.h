@@ -66,10 +66,7 @@ static inline void gli_staged_unlock(gloo_device *device) {
   gli_lock_leave(&device->lock);
 }
 static inline void gli_staged_relock(gloo_device *device) {
-  if (gli_lock_try(&device->lock)) return;
-  atomic_fetch_add(&device->lock_wanted, 1);
-  gli_lock_wait(&device->lock);
-  atomic_fetch_sub(&device->lock_wanted, 1);
+  if (!gli_lock_try(&device->lock)) gli_device_wait_lock(device);
 }
 
 #endif

@@ -94,6 +94,7 @@ static void flush_end(const gloo_window *window, gli_rma_flush *flush) {
     gli_operation_finish(request, NULL);
 }
 
+/* Continues the flushes of one rank, or of all (GLI_NO_RANK). */
 static gloo_status look_at_flushes(gloo_window *window, uint32_t rank,
                                    gloo_error *error) {
   gloo_status status = GLOO_OK;
@@ -102,9 +103,8 @@ static gloo_status look_at_flushes(gloo_window *window, uint32_t rank,
     gli_rma_flush *flush = *at;
     for (uint32_t i = 0; i < flush->n; i++) {
       gli_rma_wait *wait = &flush->wait[i];
-      if (wait->rank == rank && !wait->over &&
-          wait_ends(window, wait, &status, error))
-        flush->left--;
+      if (wait->over || (rank != GLI_NO_RANK && rank != wait->rank)) continue;
+      if (wait_ends(window, wait, &status, error)) flush->left--;
     }
     if (flush->left > 0) {
       at = &flush->next;
@@ -136,12 +136,9 @@ gloo_status gli_rma_look(gloo_window *window, uint32_t rank,
 static void window_look_around(gloo_context *context) {
   gloo_error error;
   gloo_window *window = context->window;
-  if (window == NULL || window->flushes == NULL) return;
-  for (uint32_t i = 0; i < context->size; i++) {
-    if (gli_context_poisoned(context)) return;
-    if (gli_rma_look(window, i, &error) != GLOO_OK)
-      gli_context_poison(context, &error);
-  }
+  if (window == NULL || gli_context_poisoned(context)) return;
+  if (look_at_flushes(window, GLI_NO_RANK, &error) != GLOO_OK)
+    gli_context_poison(context, &error);
 }
 
 void gli_rma_look_around(gloo_device *device) {

@@ -60,8 +60,8 @@ typedef enum gli_rma_change {
  * transport reports sends late. */
 enum { GLI_RMA_UNDER_WAY_MAX = 1024, GLI_RMA_ANSWERS_MAX = 16384 };
 
-/* The length of the blocks that one message holds; longer ones are put and got
- * one by one. */
+/* Limit on the total length of blocks in one message; each longer block has a
+ * message of its own. */
 enum { GLI_RMA_PACK_MAX = 16384, GLI_RMA_BLOCKS_HEAD = 16 };
 
 /* A call of the program. */

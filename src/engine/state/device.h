@@ -138,6 +138,13 @@ struct gloo_device {
   gli_helper helper;
 };
 
+/* Waits for the lock. Threads that poll see that one waits. */
+static inline void gli_device_wait_lock(gloo_device *device) {
+  atomic_fetch_add(&device->lock_wanted, 1);
+  gli_lock_wait(&device->lock);
+  atomic_fetch_sub(&device->lock_wanted, 1);
+}
+
 /* Queues an operation that has steps to run, or is done. The thread that holds
  * the lock runs it. */
 static inline void gli_operation_make_runnable(gli_operation *op) {

@@ -76,7 +76,7 @@ gli_gpu_result cuMemAlloc_v2(cu_address *memory, size_t bytes) {
 gli_gpu_result cuMemAllocAsync(cu_address *memory, size_t bytes,
                                cu_stream stream) {
   ENTER();
-  (void)stream; /* the memory is there at once */
+  (void)stream; /* allocation does not wait for the stream */
   gli_gpu_result result = allocate(memory, bytes, false);
   if (result != GLI_GPU_SUCCESS) return result;
   pthread_mutex_lock(&lock);

@@ -1,6 +1,6 @@
-/* This test double of libcuda.so.1 has threads of this process as devices. The
- * test double of HIP has the same body and other entry points (hip.c); tests
- * inject faults into it by CUDA's names.
+/* Test double of libcuda.so.1, which emulates devices by threads. The test double
+ * of HIP has the same body and other entry points (hip.c); tests inject faults
+ * into it by CUDA's names.
  *
  * Device memory is a range of addresses without access rights, backed by bytes
  * elsewhere: an access other than by a copy crashes. Each stream is a thread
