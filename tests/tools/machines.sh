@@ -26,7 +26,8 @@ no_hosts() {
   exit 0
 }
 
-# make_hosts NAME...: makes the hosts 10.213.80.1, .2 and so on.
+# make_hosts NAME...: makes the hosts 10.213.80.1, .2 and so on. The bridge has an address of its own: otherwise it
+# takes the lowest of its ports, which changes when that host is lost, and the others reach the bridge no more.
 declare -A host_init
 make_hosts() {
   local name number=0
@@ -38,7 +39,8 @@ make_hosts() {
   printf '127.0.0.1 localhost\n10.213.80.254 login\n' >"$scratch/hosts"
   for name; do echo "10.213.80.$((++number)) $name" >>"$scratch/hosts"; done
   mount --bind "$scratch/hosts" /etc/hosts && hostname login &&
-    ip link set lo up && ip link add hub type bridge && ip addr add 10.213.80.254/24 dev hub && ip link set hub up ||
+    ip link set lo up && ip link add hub address 02:00:00:00:00:01 type bridge &&
+    ip addr add 10.213.80.254/24 dev hub && ip link set hub up ||
     return
   number=0
   for name; do make_host "$name" $((++number)) || return; done

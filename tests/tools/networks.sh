@@ -52,11 +52,12 @@ link_networks() {
     nsenter -t "$other" -n ip addr add "$4" dev "$3" && nsenter -t "$other" -n ip link set "$3" up
 }
 
-# make_bridge NAME ADDRESS...: makes a switch for several networks in this one, with these addresses.
+# make_bridge NAME ADDRESS...: makes a switch for several networks in this one, with these addresses. Its own Ethernet
+# address is fixed: otherwise it would be the lowest of the ports', and change with them.
 make_bridge() {
   bridge=$1
   shift
-  ip link add "$bridge" type bridge && add_addresses "$bridge" ip "$@" && ip link set "$bridge" up
+  ip link add "$bridge" address 02:00:00:00:00:01 type bridge && add_addresses "$bridge" ip "$@" && ip link set "$bridge" up
 }
 
 # join_bridge PORT ADDRESS...: joins $other to $bridge by a veth pair, which is PORT here and eth0 there.
