@@ -100,6 +100,7 @@ typedef enum gli_ibv_note_kind {
   GLI_IBV_READY,     /* the sender's probe has been acknowledged */
   GLI_IBV_DECLINED,  /* stay with TCP; with the reason */
   GLI_IBV_LEAVES,    /* number of frames sent; a BYE follows */
+  GLI_IBV_ALIVE,     /* the sender is still busy with this; repeated */
   GLI_IBV_NOTES
 } gli_ibv_note_kind;
 
@@ -178,6 +179,7 @@ struct gli_ibv_pair {
   uint64_t decide_until_ns; /* until then the pair owes the peer an answer, and
                                waits for a thread, or for the probe's
                                acknowledgement */
+  uint64_t alive_ns;        /* time of the next GLI_IBV_ALIVE */
   gli_ibv_peer peer;
   gli_ibv_setup setup;
   gli_ibv_job job;
@@ -377,6 +379,8 @@ void gli_ibv_probed(gli_ibv_pair *pair);
 /* Declines for pairs that no thread has begun to set up in time, or whose probe
  * is not acknowledged in time. */
 void gli_ibv_setups_due(gli_ibv *t, uint64_t now_ns);
+/* Tells the peer now and then that this rank lives, until the pair is decided. */
+void gli_ibv_show_life(gli_ibv_pair *pair, uint64_t now_ns);
 /* Delivers the peer's BYE if the last frame before it has arrived. */
 void gli_ibv_check_bye(gli_ibv_pair *pair);
 /* Tells the peer how many frames were sent, before a BYE. */

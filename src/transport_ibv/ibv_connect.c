@@ -4,7 +4,8 @@
  * anything depends on it. Once both ends are ready, messages take this path. An
  * end that fails declines instead, and both stay with TCP; so does one whose
  * probe is not acknowledged in time. The device itself takes longer to give up
- * (ACK_TIMEOUT in port.c).
+ * (ACK_TIMEOUT in port.c). Heartbeats wait like other messages, so each end
+ * repeats meanwhile that it lives.
  *
  * A note:  0 magic  4 kind  5 the rest of an offer (queue.c); DECLINED: 8 reason;
  *   LEAVES: 8 number of frames sent. Little-endian. */
@@ -18,14 +19,22 @@
 #include "core/text.h"
 #include "transport_ibv/ibv.h"
 
-#define NOTE_MAGIC UINT32_C(0x32564249) /* "IBV2" */
+#define NOTE_MAGIC UINT32_C(0x33564249) /* "IBV3" */
 enum { NOTE_HEAD_BYTES = 8, LEAVES_BYTES = 12 };
 
 /* Time for which a pair waits for a thread, while those are busy with peers that
  * cannot be reached. */
 static const uint64_t setup_patience_ns = 3000000000;
+/* Below the least GLOO_HEARTBEAT and the grace that it allows. */
+static const uint64_t alive_every_ns = 100000000;
 
 /* ---- notes --------------------------------------------------------------- */
+
+/* Allows the note that is repeated to be sent again. */
+static void note_sent(gli_ibv_pair *pair, const gli_send_request *request) {
+  gli_ibv_note *alive = &pair->note[GLI_IBV_ALIVE];
+  if (request == &alive->request) alive->posted = false;
+}
 
 static void note_send(gli_ibv_pair *pair, gli_ibv_note_kind kind,
                       size_t bytes) {
@@ -37,7 +46,8 @@ static void note_send(gli_ibv_pair *pair, gli_ibv_note_kind kind,
   note->request.header.type = GLI_MESSAGE_LINK;
   note->request.header.length = bytes;
   note->request.payload = note->data;
-  (void)pair->tcp->ops->send(pair->tcp, &note->request);
+  if (pair->tcp->ops->send(pair->tcp, &note->request) == GLI_POST_DONE)
+    note_sent(pair, &note->request);
 }
 
 static bool is_note(const gli_ibv_pair *pair, const gli_send_request *request) {
@@ -189,8 +199,18 @@ static void make_end(gli_ibv_job *job) {
   ibv_connect(pair);
 }
 
+void gli_ibv_show_life(gli_ibv_pair *pair, uint64_t now_ns) {
+  if (gli_ibv_is_decided(pair) || pair->broken) return;
+  if (now_ns >= pair->alive_ns) {
+    if (pair->alive_ns != 0) note_send(pair, GLI_IBV_ALIVE, NOTE_HEAD_BYTES);
+    pair->alive_ns = now_ns + alive_every_ns;
+  }
+  gli_ibv_schedule(pair->t, pair->alive_ns);
+}
+
 void gli_ibv_offer(gli_ibv_pair *pair) {
   const char *lacks = gli_ibv_share(pair);
+  gli_ibv_show_life(pair, gli_ibv_now(pair->t));
   if (lacks == NULL)
     setup_begin(pair, make_run, make_end);
   else
@@ -280,6 +300,8 @@ static void note_take(gli_ibv_pair *pair, const uint8_t *data, size_t bytes) {
       pair->peer_way = GLI_IBV_PEER_READY;
       if (pair->way == GLI_IBV_WAY_PROBED) ibv_decide(pair, GLI_IBV_BY_VERBS);
       break;
+    case GLI_IBV_ALIVE:
+      break; /* TCP counts it as a sign of life */
     case GLI_IBV_DECLINED: {
       char why[GLI_WHY_BYTES];
       size_t length = bytes - NOTE_HEAD_BYTES;
@@ -405,7 +427,9 @@ static void ibv_on_received(void *pair_user, void *token) {
 
 static void ibv_on_sent(void *pair_user, gli_send_request *request) {
   gli_ibv_pair *pair = pair_user;
-  if (!is_note(pair, request) && pair->live)
+  if (is_note(pair, request))
+    note_sent(pair, request);
+  else if (pair->live)
     pair->t->upcalls->sent(pair->config.user, request);
 }
 

@@ -174,6 +174,7 @@ void gli_ibv_pairs_due(gli_ibv *t) {
   }
   for (pair = t->pairs; pair != NULL; pair = next) {
     next = pair->next;
+    gli_ibv_show_life(pair, now_ns);
     if (pair->leaving && pair->broken) gli_ibv_check_bye(pair);
     if (pair->closed)
       gli_ibv_linger_check(pair);

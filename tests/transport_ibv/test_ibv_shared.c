@@ -1,6 +1,6 @@
 /* Tests of memory and queues that pairs share: many pairs of one device, peers
  * that do not receive, or send more than they may, and devices that lack
- * something. The
+ * something or are slow. The
  * ends are two or three device objects of one process, as in the battery. Run
  * with the stand-in in LD_LIBRARY_PATH.
  *
@@ -26,6 +26,8 @@ enum {
 
 static size_t (*standin_locked)(void);
 static unsigned long (*standin_refusals)(void);
+static void (*standin_hold)(int calls);
+static int (*standin_held)(void);
 static int least_by_rdma = PAIRS, most_by_rdma = PAIRS;
 static const char *why_not = "";
 
@@ -106,6 +108,32 @@ static void assert_filled(bat_pair *const *pairs, int n, size_t first,
   for (int i = 0; i < n; i++)
     for (size_t m = 0; m < messages; m++)
       bat_assert_message(pairs[i], first + m, bytes, (uint64_t)i + m);
+}
+
+/* ---- connecting ---------------------------------------------------------- */
+
+static uint64_t heard_by(const bat_pair *pair) {
+  return pair->pair->ops->heard(pair->pair);
+}
+
+/* Heartbeats wait like other messages, so the transport itself shows that its
+ * rank lives. */
+static void a_pair_that_is_being_connected_shows_life(void **state) {
+  enum { RTR = 1, SIGNS = 3 }; /* as in standin.h */
+  bat_world *w = *state;
+  bat_pair *a, *b;
+  bat_link(w, 0, 1, &a, &b);
+  standin_hold(RTR);
+  bat_open(a);
+  BAT_DRIVE(w, standin_held() == 2);
+  for (int i = 0; i < SIGNS; i++) {
+    uint64_t by_a = heard_by(a), by_b = heard_by(b);
+    BAT_DRIVE(w, heard_by(a) > by_a && heard_by(b) > by_b);
+  }
+  assert_false(is_decided(a) || is_decided(b));
+  standin_hold(0);
+  BAT_DRIVE(w, is_decided(a) && is_decided(b));
+  assert_int_equal(count_by_rdma(&a, 1), 1);
 }
 
 /* ---- many pairs ---------------------------------------------------------- */
@@ -272,6 +300,7 @@ int main(int argc, char **argv) {
                                   .streams = 1};
   struct CMUnitTest tests[] = {
       BAT_TEST(a_thousand_pairs_lock_little_memory),
+      BAT_TEST(a_pair_that_is_being_connected_shows_life),
       BAT_TEST(frames_wait_for_buffers),
       BAT_TEST(a_rank_that_does_not_receive_stops_no_other),
       BAT_TEST(a_peer_that_floods_is_cut_off),
@@ -281,6 +310,8 @@ int main(int argc, char **argv) {
   size_t n = sizeof tests / sizeof tests[0];
   load_symbol("standin_locked", &standin_locked);
   load_symbol("standin_refusals", &standin_refusals);
+  load_symbol("standin_hold", &standin_hold);
+  load_symbol("standin_held", &standin_held);
   allow_many_descriptors();
   limit_locked_memory();
   if (argc == 2) {
