@@ -9,6 +9,7 @@
  * the device refuses something; at least so many of the pairs use RDMA, the
  * others TCP, and the reason contains the text. */
 #include <dlfcn.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -252,6 +253,66 @@ static void broken_pairs_cost_no_buffers(void **state) {
   assert_true(shared_of(w, 1)->buffers <= 2 * before);
 }
 
+/* Has so many completions wait at an end that does not poll. */
+static void await_completions(bat_world *w, int end, size_t n) {
+  gli_ibv *t = (gli_ibv *)w->ends[end].t;
+  while (t->n_stash < n) {
+    (void)bat_poll_end(w, 1 - end);
+    gli_ibv_stash_all(t, 0);
+  }
+}
+
+/* Closes a pair whose last frames are behind more completions than a poll takes,
+ * and opens another. Returns true if that has the number of the closed one. */
+static bool replace_late_pair(bat_world *w, size_t before, bat_pair **a,
+                              bat_pair **b) {
+  enum { LATE = 10 };
+  gli_ibv *t = (gli_ibv *)w->ends[1].t;
+  uint32_t number = inner(*b)->number;
+  send_on_each(a, 1, LATE, SHORT_BYTES);
+  await_completions(w, 1, before + LATE);
+  bat_close(*a, 0, NULL, 0);
+  bat_close(*b, 0, NULL, 0);
+  bat_link(w, 0, 1, a, b);
+  atomic_store(&t->needs_poll, false);
+  bat_open(*b);
+  while (!atomic_load(&t->needs_poll)) sched_yield(); /* a thread makes it */
+  (void)bat_poll_end(w, 1);
+  bat_open(*a);
+  BAT_DRIVE(w, is_decided(*a) && is_decided(*b));
+  assert_int_equal((*b)->n_received, 0);
+  send_on_each(a, 1, 1, SHORT_BYTES);
+  BAT_DRIVE(w, all_received(b, 1, 1));
+  assert_filled(b, 1, 0, 1, SHORT_BYTES);
+  assert_int_equal((*b)->failed, 0);
+  return inner(*b)->number == number;
+}
+
+/* Completions of a destroyed queue pair are not those of the next one that has
+ * its number. The device uses it again at random. Each pair has credit for EACH
+ * frames without a poll of the other end. */
+static void late_completions_are_not_those_of_the_next_pair(void **state) {
+  enum { N = 60, EACH = 8, TURNS = 64, GOOD = 5 };
+  bat_world *w = *state;
+  bat_pair *a[N], *b[N], *late[1], *other[1];
+  connect_many(w, 0, 1, N, a, b);
+  connect_many(w, 0, 1, 1, late, other);
+  uint32_t before = shared_of(w, 1)->buffers;
+  unsigned long refused = standin_refusals();
+  send_on_each(a, N, EACH, SHORT_BYTES);
+  while (standin_refusals() == refused) (void)bat_poll_end(w, 0);
+  BAT_DRIVE(w, all_received(b, N, EACH) && shared_of(w, 1)->buffers > before);
+  for (int turn = 0, good = 0; good < GOOD; turn++) {
+    assert_true(turn < TURNS);
+    size_t first = b[0]->n_received;
+    send_on_each(a, N, EACH, SHORT_BYTES);
+    await_completions(w, 1, N * EACH);
+    good += replace_late_pair(w, N * EACH, late, other);
+    BAT_DRIVE(w, all_received(b, N, first + EACH));
+    assert_filled(b, N, first, EACH, SHORT_BYTES);
+  }
+}
+
 /* The last pair's end returns all memory. */
 static void memory_ends_with_the_last_pair(void **state) {
   enum { N = 5 };
@@ -305,6 +366,7 @@ int main(int argc, char **argv) {
       BAT_TEST(a_rank_that_does_not_receive_stops_no_other),
       BAT_TEST(a_peer_that_floods_is_cut_off),
       BAT_TEST(broken_pairs_cost_no_buffers),
+      BAT_TEST(late_completions_are_not_those_of_the_next_pair),
       BAT_TEST(memory_ends_with_the_last_pair),
   };
   size_t n = sizeof tests / sizeof tests[0];
