@@ -1,7 +1,7 @@
 /* Asks the CUDA driver one question about what the library assumes of it, and
  * prints a line: what, expected, seen, verdict, separated by tabs. The verdict is
- * "ok", "NOT OK", or "-" where both answers are right. Exits with 77 without a
- * device. scripts/gpu-day runs all questions, each with a time limit.
+ * "ok", "not" (as expected), or "-" where both answers are right. Exits with 77
+ * without a device. scripts/gpu-day runs all questions, each with a time limit.
  * usage: cuda_probe QUESTION | --list */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -18,7 +18,10 @@
 
 typedef int result;
 typedef unsigned long long address;
-enum { NOT_READY = 600, PAGE = 65536, LONG = 64 << 20, WAITS_MS = 1500 };
+enum { NOT_READY = 600, PAGE = 65536, LONG = 64 << 20 };
+
+/* The time after which a call blocks: CUDA_PROBE_WAITS_MS. */
+static long waits_ms = 1500;
 
 static struct {
   result (*init)(unsigned flags);
@@ -96,13 +99,13 @@ static void see(const char *format, ...) {
 
 static void must(result r, const char *what) {
   if (r == 0) return;
-  printf("%s\tworks\terror %d\tNOT OK\n", what, r);
+  printf("%s\tworks\terror %d\tnot\n", what, r);
   exit(1);
 }
 #define MUST(call) must(cu.call, #call)
 
 static const char *verdict(bool good) {
-  return good ? "ok" : "NOT OK";
+  return good ? "ok" : "not";
 }
 
 static void nap_ms(long ms) {
@@ -257,7 +260,7 @@ static void *job_main(void *argument) {
 /* Runs a call in a thread. Returns false if it does not end in time. */
 static bool job_ends(job *j, pthread_t *thread) {
   if (pthread_create(thread, NULL, job_main, j) != 0) abort();
-  for (int ms = 0; ms < WAITS_MS && !atomic_load(&j->done); ms++) nap_ms(1);
+  for (int ms = 0; ms < waits_ms && !atomic_load(&j->done); ms++) nap_ms(1);
   return atomic_load(&j->done);
 }
 
@@ -517,6 +520,8 @@ static int answer(int i) {
 }
 
 int main(int argc, char **argv) {
+  const char *text = getenv("CUDA_PROBE_WAITS_MS");
+  if (text != NULL) waits_ms = atol(text);
   for (int i = 0; i < QUESTIONS && argc == 2; i++) {
     if (strcmp(argv[1], "--list") == 0) puts(questions[i].name);
     if (strcmp(argv[1], questions[i].name) == 0) return answer(i);
