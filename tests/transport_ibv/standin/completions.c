@@ -40,11 +40,9 @@ int ibv_destroy_comp_channel(struct ibv_comp_channel *channel) {
 
 /* Returns a completion queue of the channel with a pending event, or NULL. */
 static standin_cq *told_cq(const struct ibv_comp_channel *channel) {
-  for (standin_object *o = standin_first; o != NULL; o = o->next) {
+  for (standin_object *o = standin_first[STANDIN_CQ]; o != NULL; o = o->next) {
     standin_cq *cq = o->self;
-    if (o->kind == STANDIN_CQ && cq->base.channel == channel &&
-        cq->told != cq->taken)
-      return cq;
+    if (cq->base.channel == channel && cq->told != cq->taken) return cq;
   }
   return NULL;
 }
@@ -145,10 +143,9 @@ int ibv_resize_cq(struct ibv_cq *base, int entries) {
 }
 
 static bool cq_is_used(const struct ibv_cq *cq) {
-  for (standin_object *o = standin_first; o != NULL; o = o->next) {
+  for (standin_object *o = standin_first[STANDIN_QP]; o != NULL; o = o->next) {
     const struct ibv_qp *qp = o->self;
-    if (o->kind == STANDIN_QP && (qp->send_cq == cq || qp->recv_cq == cq))
-      return true;
+    if (qp->send_cq == cq || qp->recv_cq == cq) return true;
   }
   return false;
 }

@@ -117,13 +117,14 @@ struct ibv_context *ibv_open_device(struct ibv_device *device) {
 
 /* Returns an object of this kind that is left in the context, or NULL. */
 static void *find_left(const struct ibv_context *context, standin_kind kind) {
-  for (standin_object *o = standin_first; o != NULL; o = o->next)
-    if (o->context == context && o->kind == kind) return o->self;
+  for (standin_object *o = standin_first[kind]; o != NULL; o = o->next)
+    if (o->context == context) return o->self;
   return NULL;
 }
 
 static void free_left(standin_kind kind, void *self) {
   if (kind == STANDIN_QP) {
+    standin_qp_gone(self);
     free(((standin_qp *)self)->send.work);
     free(((standin_qp *)self)->receive.work);
   }

@@ -79,6 +79,7 @@ static void fork_after(void) {
 /* Existing objects belong to the parent. */
 static void fork_child(void) {
   standin_forget();
+  standin_qps_forget();
   standin_wire_forget();
   calls_held = n_held = 0;
   pthread_mutex_unlock(&slow_lock);

@@ -5,15 +5,15 @@
 #include "standin.h"
 
 static bool pd_is_used(const struct ibv_pd *pd) {
-  for (standin_object *o = standin_first; o != NULL; o = o->next) {
-    if (o->kind == STANDIN_MR && ((struct ibv_mr *)o->self)->pd == pd)
-      return true;
-    if (o->kind == STANDIN_QP && ((struct ibv_qp *)o->self)->pd == pd)
-      return true;
-    if (o->kind == STANDIN_SRQ && ((struct ibv_srq *)o->self)->pd == pd)
-      return true;
-  }
-  return false;
+  const standin_object *o = standin_first[STANDIN_MR];
+  while (o != NULL && ((struct ibv_mr *)o->self)->pd != pd) o = o->next;
+  if (o != NULL) return true;
+  o = standin_first[STANDIN_QP];
+  while (o != NULL && ((struct ibv_qp *)o->self)->pd != pd) o = o->next;
+  if (o != NULL) return true;
+  o = standin_first[STANDIN_SRQ];
+  while (o != NULL && ((struct ibv_srq *)o->self)->pd != pd) o = o->next;
+  return o != NULL;
 }
 
 struct ibv_pd *ibv_alloc_pd(struct ibv_context *context) {
@@ -129,10 +129,9 @@ standin_mr *standin_find_mr(const struct ibv_pd *pd, uint32_t key,
                             uint64_t address, size_t bytes, int access) {
   bool remote =
       (access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)) != 0;
-  for (standin_object *o = standin_first; o != NULL; o = o->next) {
+  for (standin_object *o = standin_first[STANDIN_MR]; o != NULL; o = o->next) {
     standin_mr *mr = o->self;
-    if (o->kind != STANDIN_MR || mr->base.pd != pd ||
-        (remote ? mr->base.rkey : mr->base.lkey) != key)
+    if (mr->base.pd != pd || (remote ? mr->base.rkey : mr->base.lkey) != key)
       continue;
     return (mr->access & access) == access &&
                    lies_within(&mr->base, address, bytes)

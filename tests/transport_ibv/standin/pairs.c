@@ -27,6 +27,13 @@ static void queue_make(standin_queue *queue, uint32_t room, uint32_t parts) {
   queue->work = calloc(room + 1, sizeof *queue->work);
 }
 
+enum { NUMBERS = 4096 };
+static standin_qp *by_number[NUMBERS];
+
+static standin_qp **list_of(uint32_t number) {
+  return &by_number[number % NUMBERS];
+}
+
 /* A device may use the number of a destroyed queue pair again at once. */
 static uint32_t number_free;
 
@@ -80,6 +87,8 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *as) {
     else
       queue_make(&qp->receive, as->cap.max_recv_wr, as->cap.max_recv_sge);
     standin_add(&qp->object, STANDIN_QP, &qp->base, pd->context);
+    qp->next_number = *list_of(qp->base.qp_num);
+    *list_of(qp->base.qp_num) = qp;
   }
   standin_leave();
   errno = code;
@@ -87,11 +96,20 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *as) {
 }
 
 standin_qp *standin_find_qp(uint32_t number) {
-  for (standin_object *o = standin_first; o != NULL; o = o->next) {
-    standin_qp *qp = o->self;
-    if (o->kind == STANDIN_QP && qp->base.qp_num == number) return qp;
-  }
-  return NULL;
+  standin_qp *qp = *list_of(number);
+  while (qp != NULL && qp->base.qp_num != number) qp = qp->next_number;
+  return qp;
+}
+
+void standin_qp_gone(standin_qp *qp) {
+  standin_qp **at = list_of(qp->base.qp_num);
+  while (*at != qp) at = &(*at)->next_number;
+  *at = qp->next_number;
+  standin_wire_drop(qp);
+}
+
+void standin_qps_forget(void) {
+  memset(by_number, 0, sizeof by_number);
 }
 
 standin_work *standin_work_at(standin_queue *queue, uint32_t number) {
@@ -217,7 +235,7 @@ void standin_break(standin_qp *qp) {
   if (!was && qp->srq != NULL && standin_random(2) == 0)
     standin_raise((standin_context *)qp->base.context,
                   IBV_EVENT_QP_LAST_WQE_REACHED, &qp->base);
-  standin_wire_wake();
+  standin_wire_serve(qp);
 }
 
 int ibv_destroy_qp(struct ibv_qp *base) {
@@ -229,6 +247,7 @@ int ibv_destroy_qp(struct ibv_qp *base) {
     standin_clean(base->send_cq, qp);
     if (base->recv_cq != base->send_cq) standin_clean(base->recv_cq, qp);
     standin_remove(STANDIN_QP, base);
+    standin_qp_gone(qp);
     standin_unlocks(base->context, qp->locked);
     number_free = base->qp_num;
     free(qp->send.work);

@@ -43,22 +43,22 @@ static void meet_faults(standin_qp *qp, standin_work *work) {
   }
   if (standin_happens(STANDIN_qp_silent) != 0) {
     qp->base.state = IBV_QPS_ERR; /* no event: standin_break might raise one */
-    standin_wire_wake();
+    standin_wire_serve(qp);
   }
   standin_qp *peer = standin_happens(STANDIN_qp_drained) != 0
                          ? standin_find_qp(qp->is.dest_qp_num)
                          : NULL;
   if (peer != NULL) {
     peer->base.state = IBV_QPS_ERR;
+    standin_wire_serve(peer);
     standin_raise((standin_context *)peer->base.context,
                   IBV_EVENT_QP_LAST_WQE_REACHED, &peer->base);
   }
   if (standin_happens(STANDIN_device_fatal) == 0) return;
   context->dead = true;
   standin_raise(context, IBV_EVENT_DEVICE_FATAL, NULL);
-  for (standin_object *o = standin_first; o != NULL; o = o->next)
-    if (o->kind == STANDIN_QP && o->context == &context->base)
-      standin_break(o->self);
+  for (standin_object *o = standin_first[STANDIN_QP]; o != NULL; o = o->next)
+    if (o->context == &context->base) standin_break(o->self);
 }
 
 static int send_one(standin_qp *qp, const struct ibv_send_wr *wr) {
@@ -97,7 +97,7 @@ int standin_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr,
     if (code != 0) break;
   }
   if (code != 0) *bad = wr;
-  standin_wire_wake();
+  standin_wire_serve((standin_qp *)qp);
   standin_leave();
   return code;
 }
@@ -124,7 +124,7 @@ int standin_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr,
     if (code != 0) break;
   }
   if (code != 0) *bad = wr;
-  standin_wire_wake();
+  standin_wire_serve((standin_qp *)qp);
   standin_leave();
   return code;
 }

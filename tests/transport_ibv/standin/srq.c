@@ -43,17 +43,15 @@ int ibv_modify_srq(struct ibv_srq *base, struct ibv_srq_attr *to, int mask) {
 }
 
 static bool srq_is_used(const struct ibv_srq *srq) {
-  for (standin_object *o = standin_first; o != NULL; o = o->next)
-    if (o->kind == STANDIN_QP && ((struct ibv_qp *)o->self)->srq == srq)
-      return true;
+  for (standin_object *o = standin_first[STANDIN_QP]; o != NULL; o = o->next)
+    if (((struct ibv_qp *)o->self)->srq == srq) return true;
   return false;
 }
 
 /* Completions may outlive the queue. */
 static void srq_detach(const standin_srq *srq) {
-  for (standin_object *o = standin_first; o != NULL; o = o->next) {
+  for (standin_object *o = standin_first[STANDIN_CQ]; o != NULL; o = o->next) {
     standin_cq *cq = o->self;
-    if (o->kind != STANDIN_CQ) continue;
     for (uint32_t i = cq->tail; i != cq->head; i++) {
       standin_entry *entry = &cq->entries[i % (uint32_t)cq->base.cqe];
       if (entry->srq == srq) entry->srq = NULL;

@@ -150,14 +150,15 @@ typedef enum standin_kind {
 } standin_kind;
 
 typedef struct standin_object {
-  struct standin_object *next;
+  struct standin_object *next, *prev; /* of the kind */
+  struct standin_object *next_found;  /* of the same hash */
   standin_kind kind;
   void *self;
   void *context;
 } standin_object;
 
 extern pthread_mutex_t standin_lock;
-extern standin_object *standin_first; /* list of all objects */
+extern standin_object *standin_first[STANDIN_KINDS]; /* lists of all objects */
 
 void standin_add(standin_object *object, standin_kind kind, void *self,
                  void *context);
@@ -326,6 +327,8 @@ struct standin_qp {
   bool signals_all;
   uint32_t inline_max;
   struct ibv_qp_attr is; /* all attributes set by modify_qp */
+  standin_qp *next_number;
+  bool served; /* by the wire */
 };
 
 standin_work *standin_work_at(standin_queue *queue, uint32_t number);
@@ -339,6 +342,9 @@ int standin_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr,
 /* Enters the error state: posted work requests will be flushed. */
 void standin_break(standin_qp *qp);
 standin_qp *standin_find_qp(uint32_t number);
+/* Ends the search for a queue pair, and for all of them in a forked child. */
+void standin_qp_gone(standin_qp *qp);
+void standin_qps_forget(void);
 
 /* ---- ports and the network (ports.c) -------------------------------------- */
 
@@ -390,6 +396,9 @@ void standin_wire_stop(void);
 void standin_wire_forget(void); /* in a forked child */
 /* Wakes the wire, which has work. The caller holds the lock. */
 void standin_wire_wake(void);
+/* Likewise, for this queue pair; at its end the wire drops it. */
+void standin_wire_serve(standin_qp *qp);
+void standin_wire_drop(standin_qp *qp);
 /* Does all pending work now. The caller holds the lock. */
 void standin_wire_finish(void);
 

@@ -12,21 +12,29 @@ static pthread_t thread;
 static pthread_cond_t changed;
 static bool running, stops;
 
+/* The queue pairs that may have work. */
+static standin_qp **served;
+static unsigned n_served, served_capacity;
+
+static bool has_work(const standin_qp *qp) {
+  bool flushes =
+      qp->base.state == IBV_QPS_ERR && qp->receive.over != qp->receive.posted;
+  return flushes || qp->send.over != qp->send.posted;
+}
+
+static void drop_served(unsigned i) {
+  served[i]->served = false;
+  served[i] = served[--n_served];
+}
+
 /* Runs one step of a random queue pair. */
 static bool step_any(uint64_t *due_ns) {
-  unsigned n = 0;
-  for (standin_object *o = standin_first; o != NULL; o = o->next)
-    n += o->kind == STANDIN_QP;
-  if (n == 0) return false;
-  unsigned first = standin_random(n);
-  for (unsigned turn = 0; turn < 2; turn++) {
-    unsigned i = 0;
-    for (standin_object *o = standin_first; o != NULL; o = o->next) {
-      if (o->kind != STANDIN_QP) continue;
-      if ((i++ < first) == (turn == 0)) continue;
-      if (standin_step(o->self, due_ns)) return true;
-    }
-  }
+  if (n_served == 0) return false;
+  unsigned first = standin_random(n_served), n = n_served;
+  for (unsigned i = 0; i < n; i++)
+    if (standin_step(served[(first + i) % n], due_ns)) return true;
+  for (unsigned i = n_served; i-- > 0;)
+    if (!has_work(served[i])) drop_served(i);
   return false;
 }
 
@@ -95,6 +103,25 @@ void standin_wire_stop(void) {
 
 void standin_wire_forget(void) {
   running = false;
+  n_served = 0;
+}
+
+void standin_wire_drop(standin_qp *qp) {
+  for (unsigned i = 0; i < n_served && qp->served; i++)
+    if (served[i] == qp) drop_served(i);
+}
+
+void standin_wire_serve(standin_qp *qp) {
+  if (!qp->served) {
+    if (n_served == served_capacity) {
+      served_capacity = 2 * served_capacity + 64;
+      served = realloc(served, served_capacity * sizeof *served);
+      if (served == NULL) standin_die("no memory for queue pairs");
+    }
+    qp->served = true;
+    served[n_served++] = qp;
+  }
+  standin_wire_wake();
 }
 
 void standin_wire_wake(void) {
