@@ -228,6 +228,32 @@ static void a_peer_that_floods_is_cut_off(void **state) {
   BAT_DRIVE(w, all_done(a, N, EACH));
 }
 
+/* ---- loss of queue pairs -------------------------------------------------- */
+
+static bool all_failed(bat_pair *const *pairs, int n) {
+  for (int i = 0; i < n; i++)
+    if (pairs[i]->failed == 0) return false;
+  return true;
+}
+
+/* A device may flush a queue pair and never tell why, not even by an event (which
+ * the stand-in raises for half of them). */
+static void a_queue_pair_that_breaks_in_silence_is_noticed(void **state) {
+  enum { N = 12 };
+  bat_world *w = *state;
+  bat_pair *a[N], *b[N];
+  connect_many(w, 0, 1, N, a, b);
+  for (int i = 0; i < N; i++) {
+    struct ibv_qp_attr to = {.qp_state = IBV_QPS_ERR};
+    const gli_verbs *v = inner(a[i])->t->port.v;
+    assert_int_equal(v->modify_qp(inner(a[i])->qp, &to, IBV_QP_STATE), 0);
+  }
+  send_on_each(a, N, 1, SHORT_BYTES);
+  BAT_DRIVE(w, all_failed(a, N));
+  for (int i = 0; i < N; i++)
+    assert_non_null(strstr(a[i]->cause.message, "the device gives no cause"));
+}
+
 /* ---- ends of pairs ------------------------------------------------------- */
 
 /* A driver may discard completions of a destroyed queue pair, and use its number
@@ -365,6 +391,7 @@ int main(int argc, char **argv) {
       BAT_TEST(frames_wait_for_buffers),
       BAT_TEST(a_rank_that_does_not_receive_stops_no_other),
       BAT_TEST(a_peer_that_floods_is_cut_off),
+      BAT_TEST(a_queue_pair_that_breaks_in_silence_is_noticed),
       BAT_TEST(broken_pairs_cost_no_buffers),
       BAT_TEST(late_completions_are_not_those_of_the_next_pair),
       BAT_TEST(memory_ends_with_the_last_pair),
