@@ -80,7 +80,7 @@ int gli_boot_id_read(uint8_t id[GLI_BOOT_ID_BYTES]) {
 }
 
 uint64_t gli_boot_id_hash(void) {
-  uint8_t id[GLI_BOOT_ID_BYTES];
+  uint8_t id[GLI_BOOT_ID_BYTES] = {0};
   if (gli_boot_id_read(id) == 0)
     return gli_mix_bytes(GLI_MIX_START, id, sizeof id);
   return gli_mix_host_name(GLI_MIX_START);
