@@ -38,7 +38,9 @@ bound() {
   out=$("$gloo" run -n 2 --no-bind -- sh -c 'shift "$RANK"; exec taskset -c "$1" "$0" doctor' "$gloo" $1)
 }
 
-if command -v taskset > /dev/null && taskset -c 0,1 true 2> /dev/null; then
+if ! has_linux; then
+  skipped "ranks bound to cores" "affinity masks are read on Linux only"
+elif command -v taskset > /dev/null && taskset -c 0,1 true 2> /dev/null; then
   bound "0 1"
   equal $? 0 && has "$out" "; 1 core" && ! has "$out" "share" > /dev/null
   result "two ranks that are bound to different cores share none"

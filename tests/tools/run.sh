@@ -125,7 +125,7 @@ if [ "$openssl" = with ]; then
   equal "$status ${#out}" "0 64"
   result "with GLOO_SECURITY=required there is one"
 else
-  equal $status 1 && has "$out" "GLOO_SECURITY is required: this build cannot" && has "$out" "-Dopenssl=enabled"
+  equal $status 1 && has "$out" "GLOO_SECURITY=required: this build cannot" && has "$out" "-Dopenssl=enabled"
   result "GLOO_SECURITY=required takes OpenSSL"
 fi
 
@@ -162,7 +162,7 @@ equal "$(alone GLOO_SECURITY=off "$gloo" run -n 3 --hosts a,b --by mpiexec prog)
   "mpiexec -n 3 -hosts a:2,b:1 'prog'"
 result "with GLOO_SECURITY=off no secret is made"
 
-out=$(alone GLOO_LOG_LEVEL=error GLOO_JOB_SECRET=$digits GLOO_SECURITY=required GLOO_RANK=1 GLOO_JOB_ID=x \
+out=$(alone GLOO_LOG_LEVEL=error GLOO_JOB_SECRET=$digits GLOO_SECURITY=auth GLOO_RANK=1 GLOO_JOB_ID=x \
   "$gloo" run -n 2 --hosts a,b --by mpirun prog)
 equal "$(echo "$out" | tr ' ' '\n' | sort | tr '\n' ' ')" \
   "$(echo "mpirun -np 2 --host a:1,b:1 -x GLOO_LOG_LEVEL -x GLOO_SECURITY -x GLOO_JOB_SECRET 'prog'" | tr ' ' '\n' | sort | tr '\n' ' ')"
