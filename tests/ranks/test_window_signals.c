@@ -288,6 +288,10 @@ static void wait_in_vain(rank_env *env) {
     RANK_CHECK(env, strstr(error.message,
                            "no rank changed the word at offset "
                            "8 of rank 0") != NULL);
+  } else { /* its end must not be the first failure */
+    RANK_CHECK(env, gloo_window_wait_until(window, 8, GLOO_COMPARE_GE, 1,
+                                           GLOO_TIMEOUT_NONE, NULL,
+                                           &error) != GLOO_OK);
   }
   RANK_CHECK(env, gloo_window_destroy(window, NULL) != GLOO_OK);
 }

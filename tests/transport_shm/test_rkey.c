@@ -309,14 +309,12 @@ typedef struct verdict {
   uint32_t mapped, same;
 } verdict;
 
-/* Reaches and reads what the other side offers. */
-static void judge(end *e, int socket) {
+/* Reaches and reads what the other side offers. `copy` has BYTES bytes. */
+static void judge(end *e, int socket, uint8_t *copy) {
   uint64_t rkey;
   get(socket, &rkey, sizeof rkey);
   void *memory = NULL;
   gloo_error error;
-  uint8_t *copy = malloc(BYTES);
-  if (copy == NULL) abort();
   gloo_status status =
       e->ops->rkey_map(e->pair, rkey, BYTES, false, &memory, &error);
   verdict v = {status, memory != NULL, 0};
@@ -324,7 +322,6 @@ static void judge(end *e, int socket) {
     status = e->ops->get(e->pair, rkey, copy, BYTES, &error);
   if (status == GLOO_OK) v.same = all(copy, BYTES, 'a');
   put(socket, &v, sizeof v);
-  free(copy);
 }
 
 static void run_out_of_descriptors(end *e, int socket) {
@@ -332,7 +329,8 @@ static void run_out_of_descriptors(end *e, int socket) {
   struct rlimit r = {(rlim_t)lowest_free_descriptor(), RLIM_INFINITY};
   if (setrlimit(RLIMIT_NOFILE, &(struct rlimit){r.rlim_cur, r.rlim_cur}) != 0)
     _exit(43);
-  judge(e, socket);
+  static uint8_t copy[BYTES];
+  judge(e, socket, copy);
 }
 
 static verdict judged_by(part run) {
@@ -360,11 +358,11 @@ static void no_descriptors_left_is_said(void **state) {
 #if !defined(SANITIZED) /* sanitizers need the addresses themselves */
 static void run_out_of_addresses(end *e, int socket) {
   poll_until_up(e);
-  void *keep = malloc(BYTES); /* leaves room for `copy` */
-  free(keep);
+  static uint8_t copy[BYTES];
+  memset(copy, 1, sizeof copy); /* its pages must exist before the limit */
   struct rlimit r = {BYTES, BYTES};
   if (setrlimit(RLIMIT_AS, &r) != 0) _exit(43);
-  judge(e, socket);
+  judge(e, socket, copy);
 }
 
 static void what_cannot_be_mapped_is_read(void **state) {
