@@ -8,7 +8,7 @@ slices='1|launchers|^(tests/launchers/|tools/run|src/rendezvous/launch/)
 2|python|^(python/(gloo_c/([^/]*$|torch/)|mpi/|cdef)|tests/python/|pyproject)
 3|jax|^(python/(gloo_c/jax/|xla/|gloo_c_autoload|gloo_c/torch/_replace)|tests/(python/test_jax|frameworks/)|examples/frameworks/)
 4|rdma|^(src/transport_ibv/|tests/transport_ibv/)
-5|packages|^(debian/|cmake/|CMakeLists|docs/guide/build|scripts/(after-install|wheels)|examples/(ci|docker|kubernetes)|\.github/|share/|tools/metrics|tests/(consumers|recipes)/|\.ci/(debian|install|wheels)$|tests/law/grow|pyproject)
+5|packages|^(debian/|cmake/|CMakeLists|docs/guide/build|scripts/(after-install|wheels|cross)|examples/(ci|docker|kubernetes)|\.github/|share/|tools/metrics|tests/(consumers|recipes)/|\.ci/(debian|install|wheels)$|tests/law/grow|pyproject)
 6|big-endian|^\.ci/emulated
 7|gpus|^(src/memory/gpu|src/(engine/memory|plan)/.*staged|tests/cuda/)
 8|failing-calls|^tests/faults/(test_nth_call|failing_calls|faulty_)
