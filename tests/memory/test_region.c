@@ -59,7 +59,7 @@ static void ranges_are_found_in_their_region(void **state) {
       assert_true(other.id != r.id && other.serial != r.serial);
     }
   }
-  int local;
+  int local = 0;
   assert_false(found(&local, sizeof local, NULL));
   assert_false(found(NULL, 1, NULL));
   for (int i = 0; i < REGIONS; i++) gloo_free(memory[i]);

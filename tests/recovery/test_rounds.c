@@ -285,7 +285,7 @@ static bool all_work_together(unsigned members) {
 
 /* Waits until each of these processes works with exactly these members. */
 static bool wait_for(unsigned members) {
-  double until = now_ms() + PATIENCE_S * 1e3;
+  double until = now_ms() + (double)PATIENCE_S * 1e3;
   while (now_ms() < until && !any_wrong(members)) {
     if (all_work_together(members)) return true;
     nap_ms(1);
@@ -306,7 +306,7 @@ static void print_notes(const job *j) {
 
 static bool ends_with(const job *j, int self, int expected) {
   int status = 0;
-  double until = now_ms() + PATIENCE_S * 1e3;
+  double until = now_ms() + (double)PATIENCE_S * 1e3;
   while (waitpid(j->pids[self], &status, WNOHANG) == 0) {
     if (now_ms() > until) {
       print_message("# process %d does not end: members %#x, %s\n", self,
@@ -380,7 +380,7 @@ static void leave_store(const job *j) {
   unsigned calls[IDS];
   for (int i = 0; i < j->begun; i++)
     calls[i] = atomic_load(&all->notes[i].calls);
-  double until = now_ms() + PATIENCE_S * 1e3;
+  double until = now_ms() + (double)PATIENCE_S * 1e3;
   for (int i = 0; i < j->begun; i++)
     while ((j->there >> i & 1) && now_ms() < until &&
            atomic_load(&all->notes[i].calls) < calls[i] + 2)
@@ -495,7 +495,7 @@ static bool play_round(job *j, unsigned which) {
   double took_ms = now_ms() - j->blow_ms;
   atomic_store(&all->wanted, 0);
   if (n_times[which] < TIMES_MAX) times_ms[which][n_times[which]++] = took_ms;
-  if (!fine || took_ms > SLOW_MS)
+  if (!fine || took_ms > (double)SLOW_MS)
     print_message("# %s: %#x to %#x took %.0f ms\n", kinds[which].name, before,
                   j->there, took_ms);
   return fine;
@@ -569,7 +569,7 @@ static void print_times(const char *name, double *ms, size_t n) {
   size_t slow = 0;
   if (n == 0) return;
   qsort(ms, n, sizeof *ms, by_size);
-  for (size_t i = 0; i < n; i++) slow += ms[i] > SLOW_MS;
+  for (size_t i = 0; i < n; i++) slow += ms[i] > (double)SLOW_MS;
   print_message(
       "# %-4s %-18s %4zu rounds: median %5.0f ms, 90%% %5.0f, max "
       "%5.0f, above %d: %zu\n",

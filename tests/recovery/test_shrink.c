@@ -200,7 +200,7 @@ static bool any_wrong(unsigned of) {
 
 /* Waits until each of these ranks works with exactly these members. */
 static bool wait_for(unsigned members) {
-  double until = now_ms() + PATIENCE_S * 1e3;
+  double until = now_ms() + (double)PATIENCE_S * 1e3;
   while (now_ms() < until && !any_wrong(members)) {
     bool all_do = true;
     for (int i = 0; i < RANKS_MAX; i++)

@@ -143,8 +143,8 @@ bool hostile_is_closed(int fd) {
 static void allow_files(hostile *h, size_t n) {
   struct rlimit limit;
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) abort();
-  if (limit.rlim_cur >= n + 64) return;
-  limit.rlim_cur = n + 64;
+  if ((uint64_t)limit.rlim_cur >= n + 64) return;
+  limit.rlim_cur = (rlim_t)(n + 64);
   if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
     hostile_skip(h, "too few open files are allowed here");
 }

@@ -59,7 +59,7 @@ static void tell_times(const char *name, size_t first, size_t growth) {
       "# %-44s %5zu pairs: median %6.2f, p99 %7.2f, most %7.2f ms; "
       "memory +%.1f MiB\n",
       name, n, times[first + n / 2] / 1e3, times[first + n * 99 / 100] / 1e3,
-      times[n_times - 1] / 1e3, (double)growth / MIB);
+      times[n_times - 1] / 1e3, (double)growth / (double)MIB);
 }
 
 static void keep_times(const victim *job) {
