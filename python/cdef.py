@@ -38,11 +38,14 @@ extern "Python" {
 void *malloc(size_t);
 void free(void *);
 """
-# Functions of xla/, which the extension module contains for gloo_c.jax.
-XLA = """
+# Functions of native/, xla/ and torch/, which the extension module contains for gloo_c.jax and
+# gloo_c.torch.
+NATIVE = """
+int64_t native_context_add(gloo_context *, const char *);
+void native_context_remove(int64_t, int64_t);
 void *xla_handler_address(void);
-int64_t xla_context_add(gloo_context *);
-void xla_context_remove(int64_t, int64_t);
+const char *torch_operators_register(const char *);
+gloo_status torch_operators_failure(gloo_error *, int *);
 """
 # Macros that are not integers, or not for programs.
 NOT_NUMBERS = re.compile(r"_(?:H|LIST|INIT|ENUM|API)$|^GLOO_(?:DEPRECATED|IN_PLACE|VERSION_OF)$")
@@ -85,8 +88,8 @@ def main(include, output, depfile, *compiler):
     told, code = source(macros(compiler, include))
     ffi = cffi.FFI()
     ffi.cdef(preprocess(compiler, include))
-    ffi.cdef(told + CALLBACKS + XLA)
-    ffi.set_source("gloo_c._gloo_c", code + XLA)
+    ffi.cdef(told + CALLBACKS + NATIVE)
+    ffi.set_source("gloo_c._gloo_c", code + NATIVE)
     ffi.emit_c_code(output)
     read = [Path(__file__), *sorted((include / "gloo_c").glob("*.h"))]
     Path(depfile).write_text(f"{output}: " + " ".join(str(p).replace(" ", "\\ ") for p in read)

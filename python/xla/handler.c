@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "contexts.h"
 #include "ffi.h"
+#include "native/contexts.h"
 
 /* A call with its attributes decoded. `complaint` is the error, if any. */
 typedef struct xla_request {
@@ -227,14 +227,14 @@ static xla_error *xla_handler_run(const xla_frame *frame) {
     return xla_error_make(frame, XLA_INTERNAL, request.complaint);
   }
   gloo_context *context = NULL;
-  xla_context *held = xla_context_enter(request.context, &context);
+  native_context *held = native_context_enter(request.context, &context);
   if (held == NULL) {
     return xla_error_make(frame, XLA_FAILED_PRECONDITION,
                           "gloo_c: this context was closed");
   }
   gloo_error error = {.message = ""};
   gloo_status status = xla_request_run(&request, context, &error);
-  xla_context_leave(held);
+  native_context_leave(held);
   if (status == GLOO_OK) return NULL;
   char message[GLOO_ERROR_MESSAGE_BYTES + 16];
   const char *text =

@@ -16,7 +16,7 @@ import importlib
 import weakref
 from typing import Any, NamedTuple, Sequence
 
-from gloo_c import _handles
+from gloo_c import _native
 from gloo_c._binding import ffi, lib
 from gloo_c._calls import OPS
 from gloo_c._collectives import NO_RANK
@@ -64,44 +64,19 @@ for _kinds in _ordered:
 class Key(NamedTuple):
     """The key of a context in a compiled function, which must not keep the context alive."""
 
-    number: int  # as in python/xla/contexts.c
+    number: int  # as in python/native/contexts.c
     rank: int
     size: int
 
 
 _keys: weakref.WeakKeyDictionary[Context, Key] = weakref.WeakKeyDictionary()
-_held: dict[int, Any] = {}  # handles of contexts, by number
-# Seconds that calls may continue when Python exits.
-_PATIENCE_NS = 2_000_000_000
-
-
-def _let_go(number: int, patience_ns: int = -1) -> None:
-    """Refuses further calls on a context, and waits for pending ones."""
-    if number in _held:
-        lib.xla_context_remove(number, patience_ns)
-        _held.pop(number, None)
-
-
-def _let_go_of_all() -> None:
-    for number in list(_held):
-        _let_go(number, _PATIENCE_NS)
-
-
-_handles.at_exit(_let_go_of_all)
 
 
 def _key(context: Context) -> Key:
     found = _keys.get(context)
-    if found is not None and found.number in _held:
+    if found is not None and _native.listed(found.number):
         return found
-    handle = context._held()  # raises an error if it is closed
-    number = int(lib.xla_context_add(handle.pointer))
-    if number == 0:
-        raise MemoryError("out of memory for a context")
-    key = Key(number, context.rank, context.size)
-    _held[number] = handle
-    handle.closers.append(functools.partial(_let_go, number))
-    weakref.finalize(context, _handles._destroy, _let_go, number).atexit = False
+    key = Key(_native.add(context), context.rank, context.size)
     _keys[context] = key
     return key
 

@@ -30,11 +30,12 @@ from ._calls import BACKEND
 from ._errors import ArgumentError, BackendError
 from ._group import Group, register
 from ._grow import grow, join
+from ._operators import Operators, operators
 from ._replace import gloo_is_replaced, is_gloo_c, replace_gloo, replace_if_asked, restore_gloo
 from ._shrink import error, shrink
 
 register()
 replace_if_asked()
 
-__all__ = ["ArgumentError", "BACKEND", "BackendError", "Group", "error", "gloo_is_replaced", "grow",
-           "is_gloo_c", "join", "replace_gloo", "restore_gloo", "shrink"]
+__all__ = ["ArgumentError", "BACKEND", "BackendError", "Group", "Operators", "error", "gloo_is_replaced", "grow",
+           "is_gloo_c", "join", "operators", "replace_gloo", "restore_gloo", "shrink"]

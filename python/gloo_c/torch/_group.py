@@ -23,6 +23,7 @@ from .._errors import give_back, new_error
 from ._calls import BACKEND, limit_of
 from ._forms import operation
 from ._moves import Moves
+from ._operators import list_group
 from ._reductions import Reductions
 
 BackendConfig: Any = dist.distributed_c10d.BackendConfig
@@ -40,6 +41,7 @@ class Operations(Reductions, Moves):
     """The operations of one process group. Ranks are those of the group."""
 
     _global_ranks: list[int] = []
+    _listed: tuple[int, str | None] = (0, None)  # number and name in the list of contexts for operators
 
     # ---- what PyTorch asks of a group ------------------------------------------------------------
 
@@ -61,6 +63,7 @@ class Operations(Reductions, Moves):
 
     def setGroupName(self, name: str) -> None:
         self._name = name
+        list_group(self)
 
     _set_group_name = setGroupName
 
@@ -167,6 +170,7 @@ class Group(Operations, _Whole):  # type: ignore[misc]
                  name: str = "", device: Device | Context | None = None) -> None:
         _Whole.__init__(self, rank, size)
         self._meet(store, rank, size, timeout, name, device)
+        list_group(self)
 
 
 def _try_part() -> bool:
@@ -189,6 +193,7 @@ class PartOfGroup(Operations, _Part):  # type: ignore[misc]
                  name: str = "", device: Device | Context | None = None) -> None:
         _Part.__init__(self, rank, size)
         self._meet(store, rank, size, timeout, name, device)
+        list_group(self)
 
 
 def _is_whole(caller: FrameType | None) -> bool:
