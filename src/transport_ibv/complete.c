@@ -203,20 +203,42 @@ bool gli_ibv_arm(gli_ibv *t) {
   return quiet;
 }
 
+/* Returns the length of the payloads that the peer may be reading. */
+static uint64_t settle_offered(const gli_ibv_pair *pair) {
+  uint64_t bytes = 0;
+  for (uint32_t n = 0; n < GLI_IBV_LONGS && pair->lanes != NULL; n++)
+    if (pair->out[n].request != NULL && pair->out[n].offered)
+      bytes += pair->out[n].request->header.length;
+  return bytes;
+}
+
+/* Handles a completion of the pair. Returns false if it is not to be handled
+ * here. A pair that is not live handles only answers and credits. */
+static bool settle_one(gli_ibv_pair *pair, const struct ibv_wc *wc) {
+  gli_ibv_slot *slot = completed_slot(wc);
+  if (wc->status != IBV_WC_SUCCESS) return false;
+  if (slot == NULL && wc->wr_id == (uintptr_t)pair)
+    gli_ibv_send_done(pair);
+  else if (slot != NULL && !pair->live && wc->qp_num == pair->number)
+    gli_ibv_receive(pair, slot, wc->byte_len);
+  else
+    return false;
+  return true;
+}
+
+/* A payload that the peer reads gets one more nanosecond for each byte. */
 void gli_ibv_settle(gli_ibv_pair *pair) {
   gli_ibv *t = pair->t;
-  uint64_t until = gli_ibv_now(t) + settle_ns;
+  uint64_t until = gli_ibv_now(t) + settle_ns + settle_offered(pair);
   if (pair->done != pair->posted) (void)gli_ibv_post_probe(pair);
-  while (pair->done != pair->posted && gli_ibv_now(t) < until) {
+  while ((pair->done != pair->posted || settle_offered(pair) > 0) &&
+         !pair->broken && gli_ibv_now(t) < until) {
     uv_mutex_lock(&t->cq_lock);
     int n = stash_completions(t);
     size_t kept = 0;
     for (size_t i = 0; i < t->n_stash; i++) {
-      const struct ibv_wc *wc = &t->stash[i];
-      if (wc->wr_id == (uintptr_t)pair && wc->status == IBV_WC_SUCCESS)
-        gli_ibv_send_done(pair);
-      else
-        t->stash[kept++] = *wc;
+      const struct ibv_wc wc = t->stash[i];
+      if (!settle_one(pair, &wc)) t->stash[kept++] = wc;
     }
     t->n_stash = kept;
     uv_mutex_unlock(&t->cq_lock);
@@ -226,7 +248,8 @@ void gli_ibv_settle(gli_ibv_pair *pair) {
 
 /* ---- events of the device ------------------------------------------------ */
 
-/* Returns the pair whose queue pair the event is about, or NULL. */
+/* Returns the pair whose queue pair the event is about, or NULL; the queue pair
+ * of a lane reports in completions (rails.c). */
 static gli_ibv_pair *event_pair(const struct ibv_async_event *event) {
   bool is = event->event_type == IBV_EVENT_QP_FATAL ||
             event->event_type == IBV_EVENT_QP_REQ_ERR ||
@@ -255,7 +278,7 @@ static void serve_event(gli_ibv *t, const struct ibv_async_event *event,
     case IBV_EVENT_QP_FATAL:
     case IBV_EVENT_QP_REQ_ERR:
     case IBV_EVENT_QP_ACCESS_ERR:
-      if (!gli_ibv_has_queue(pair)) break;
+      if (pair == NULL || !gli_ibv_has_queue(pair)) break;
       gli_ibv_pair_break(pair, GLOO_ERR_IO,
                          "the connection of rank %" PRIu32 " with rank %" PRIu32
                          " through %s broke: %s",
@@ -279,6 +302,7 @@ void gli_ibv_heard(gli_ibv *t) {
   void *user;
   t->next_ask_ns = gli_ibv_now(t) + ask_every_ns;
   if (gli_ibv_is_gone(t)) return;
+  gli_ibv_rails_heard(&t->rails);
   /* Sleeping threads would miss this event, so they are woken to ask again. */
   while (v->get_cq_event(t->port.channel, &cq, &user) == 0) {
     v->ack_cq_events(cq, 1);

@@ -12,12 +12,15 @@ typedef enum gli_ibv_kind {
   GLI_IBV_WHOLE = 1, /* header and all payload */
   GLI_IBV_FIRST,     /* header and the first payload; MORE follows */
   GLI_IBV_MORE,      /* payload */
-  GLI_IBV_ASK,       /* header; asks for the destination of the payload */
+  GLI_IBV_ASK,       /* header; asks for the destination of the payload, or
+                        offers to read it: address (8), key per lane (4) */
   GLI_IBV_STREAM,    /* answer: send the payload in MORE frames */
   GLI_IBV_PLACE,     /* answer: write it to address (8), rkey (4) */
   GLI_IBV_WRITTEN,   /* the payload has been written */
   GLI_IBV_CREDIT,    /* credits only */
   GLI_IBV_PROBE,     /* bytes without meaning, or none */
+  GLI_IBV_LANES,     /* note about lanes (lanes.h), with its kind as number */
+  GLI_IBV_FETCHED,   /* answer: the payload has been read */
   GLI_IBV_KINDS
 } gli_ibv_kind;
 

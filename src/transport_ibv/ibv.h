@@ -11,7 +11,8 @@
  * that pairs share (ibv_shared.h). A credit allows one frame. Short messages are
  * one frame, longer ones several. From LONG_MIN bytes on, the sender first asks
  * the receiver for the destination of the payload. If that is registered memory,
- * the sender writes the payload there (RDMA write).
+ * the sender writes the payload there (RDMA write). With several rails the
+ * receiver reads the longest payloads instead (lanes.h).
  *
  * Failures are recorded when they are detected (gli_ibv_pair_break) and
  * reported at the end of poll. Upcalls may close any pair, so `pair->live` must
@@ -29,7 +30,7 @@
 #include "transport_ibv/frame.h"
 #include "transport_ibv/ibv_jobs.h"
 #include "transport_ibv/ibv_shared.h"
-#include "transport_ibv/port.h"
+#include "transport_ibv/lanes.h"
 
 extern const gli_transport_ops gli_transport_ibv;
 
@@ -45,7 +46,8 @@ typedef struct gli_ibv_pair gli_ibv_pair;
 typedef enum gli_ibv_mode {
   GLI_IBV_ASKS,    /* no answer from the receiver yet */
   GLI_IBV_STREAMS, /* in frames */
-  GLI_IBV_WRITES   /* by RDMA writes to its destination */
+  GLI_IBV_WRITES,  /* by RDMA writes to its destination */
+  GLI_IBV_READS    /* by RDMA reads of the receiver, over lanes */
 } gli_ibv_mode;
 
 /* State of an outgoing message of several frames. */
@@ -54,7 +56,8 @@ typedef struct gli_ibv_out {
   uint64_t posted;           /* in bytes */
   uint32_t reads; /* work requests in progress that read the payload in place */
   gli_ibv_mode mode;
-  bool told;       /* true if the last frame is posted */
+  bool told;       /* true if the last frame is posted, or all has been read */
+  bool offered;    /* true if the receiver may read the payload */
   uint64_t remote; /* WRITES: destination */
   uint32_t rkey;
   struct ibv_mr *mr; /* registration of the payload; NULL if it has none */
@@ -85,6 +88,7 @@ typedef struct gli_ibv_work {
 /* State of an incoming message. */
 typedef struct gli_ibv_in {
   bool used, answered;
+  bool fetched; /* READS: true if all has been read */
   gli_ibv_mode mode;
   gli_header header;
   gli_sink sink;
@@ -137,16 +141,6 @@ typedef enum gli_ibv_setup {
   GLI_IBV_DOOMED,  /* a thread; then they are destroyed */
   GLI_IBV_RETIRED /* a thread; then they are destroyed, and the pair is freed */
 } gli_ibv_setup;
-
-/* The peer's offer, as checked. */
-typedef struct gli_ibv_peer {
-  uint32_t number, psn; /* number and first PSN of its queue pair */
-  bool infiniband, needs_grh, checksum;
-  enum ibv_mtu mtu; /* 0: no offer has come yet */
-  gli_ibv_reads reads;
-  uint16_t lid;
-  union ibv_gid gid;
-} gli_ibv_peer;
 
 struct gli_ibv_pair {
   gli_pair base;
@@ -226,6 +220,8 @@ struct gli_ibv_pair {
   gli_ibv_in in[GLI_IBV_LONGS];
   uint32_t to_answer;
 
+  gli_ibv_lanes *lanes; /* NULL if there are none */
+
   /* closed pairs: copies of what they still have to deliver */
   gli_send_request *last;
   gli_request_copies copies;
@@ -235,8 +231,9 @@ struct gli_ibv_pair {
 /* Registration of a region (memory/region.h). */
 typedef struct gli_ibv_region {
   uint64_t serial;
-  struct ibv_mr *mr; /* NULL if the system refused */
-  bool pending;      /* true if a thread registers it */
+  struct ibv_mr *mr;                         /* NULL if the system refused */
+  bool pending;                              /* true if a thread registers it */
+  struct ibv_mr *of_rail[GLI_IBV_RAILS_MAX]; /* NULL if not its own home */
 } gli_ibv_region;
 
 enum { GLI_IBV_BATCH = 32 };
@@ -254,6 +251,7 @@ typedef struct gli_ibv {
   void *device_user;
   gli_transport *tcp;
   gli_ibv_port port;
+  gli_ibv_rails rails;
   bool checksum;
   bool in_poll;
   int happened; /* number of events in this poll */
@@ -394,18 +392,14 @@ void gli_ibv_decline(gli_ibv_pair *pair, const char *why);
  * pair; may take seconds. Return NULL, or the failed part with errno. */
 const char *gli_ibv_queue_make(gli_ibv_pair *pair);
 const char *gli_ibv_queue_connect(gli_ibv_pair *pair);
-/* Encode the offer of this end, and decode that of the peer. Decoding returns
- * false if the offer is invalid. */
-enum { GLI_IBV_OFFER_BYTES = 40 };
+/* Encodes the offer of this end, of GLI_IBV_OFFER_BYTES. */
 void gli_ibv_offer_write(const gli_ibv_pair *pair, uint8_t *data);
-bool gli_ibv_offer_read(const uint8_t *data, gli_ibv_peer *peer);
 /* Destroys the queue pair: no memory is accessed for it after the return. If
  * the device refuses, the queue pair is in the error state, its slots are not
  * used again, and the pair is `qp_leaked`. If a thread has it, it was not yet
  * usable, and is destroyed when the thread returns it. */
 void gli_ibv_queue_drop(gli_ibv_pair *pair);
-/* Returns the number of reads that this end begins at once, or serves: as many as
- * the devices of both ends can. 0: none. */
+/* Returns the number of reads that this end begins at once (qp.h). */
 uint8_t gli_ibv_reads_begun(const gli_ibv_pair *pair);
 
 /* ibv_send.c */
@@ -436,6 +430,20 @@ bool gli_ibv_answered(gli_ibv_pair *pair, const gli_ibv_frame *frame);
 static inline bool gli_ibv_has_memory(gli_ibv_pair *pair, size_t bytes) {
   return bytes <= pair->inline_max || gli_ibv_slot_ready(pair);
 }
+/* Frame to be sent. */
+typedef struct gli_ibv_parts {
+  gli_ibv_kind kind;
+  uint32_t number;
+  const gli_header *header; /* NULL if none */
+  const void *data;
+  size_t bytes;
+  struct ibv_mr *mr; /* registration of `data`, if it is read in place */
+  bool tells;
+} gli_ibv_parts;
+/* Returns true if a frame of that length can be sent. */
+bool gli_ibv_has_room(gli_ibv_pair *pair, size_t bytes);
+bool gli_ibv_frame_post(gli_ibv_pair *pair, const gli_ibv_parts *f);
+
 /* Begin and post a work request. gli_ibv_work_begin sets only the pair, and the
  * memory for `bytes` (gli_ibv_has_memory). `owner` is the message whose payload
  * the request reads in place, or negative. With `tells` the request is
@@ -454,6 +462,14 @@ void gli_ibv_rma_piece_done(gli_ibv_pair *pair, gli_ibv_piece *piece);
 void gli_ibv_rma_report(gli_ibv_pair *pair);
 /* Drops all work, which belongs to the engine again. */
 void gli_ibv_rma_forget(gli_ibv_pair *pair);
+/* Writes address and keys of a registered payload that the receiver may read
+ * over lanes. Returns their length; 0 if it may not. */
+size_t gli_ibv_offer_payload(gli_ibv_pair *pair,
+                             const gli_send_request *request, uint8_t *keys);
+/* Handles a note about lanes. Returns false if it is invalid. */
+bool gli_ibv_lanes_note(gli_ibv_pair *pair, const gli_ibv_frame *frame);
+/* Posts notes and reads. */
+void gli_ibv_lanes_flush(gli_ibv_pair *pair);
 
 /* ibv_close.c */
 void gli_ibv_pair_close(gli_pair *pair, const gli_send_request *last);
@@ -465,6 +481,10 @@ void gli_ibv_linger_check(gli_ibv_pair *pair);
 void gli_ibv_receive(gli_ibv_pair *pair, gli_ibv_slot *slot, uint32_t bytes);
 bool gli_ibv_take_now(gli_pair *pair, const gli_header *expected,
                       gli_taken *taken);
+/* Handles a payload that has been read over lanes: first the answer is due, and
+ * then gli_ibv_report_fetched completes the message. */
+void gli_ibv_fetched(gli_ibv_pair *pair, uint32_t n);
+void gli_ibv_report_fetched(gli_ibv_pair *pair);
 
 /* complete.c */
 /* Handles all completions in the queue, or a limited number. */
@@ -495,6 +515,11 @@ void gli_ibv_regions_abandon(gli_ibv *t);
  * NULL if there is none. The region is registered if necessary; if it is long, a
  * thread does that, and there is none meanwhile (`pending`). */
 struct ibv_mr *gli_ibv_registered(gli_ibv *t, const void *memory, size_t bytes);
+/* Gets the registrations with all homes of rails, the first port's at index
+ * GLI_IBV_HOME_FIRST; NULL where the system refused. Returns false if that of
+ * the first port is missing. */
+bool gli_ibv_registered_rails(gli_ibv *t, const void *memory, size_t bytes,
+                              struct ibv_mr *mr[GLI_IBV_RAILS_MAX + 1]);
 bool gli_ibv_registration_pending(gli_ibv *t, const void *memory, size_t bytes);
 
 #endif

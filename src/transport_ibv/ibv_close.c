@@ -44,13 +44,14 @@ static bool ibv_keep(gli_ibv_pair *pair, const gli_send_request *last) {
   return pair->last != NULL;
 }
 
-/* Returns true if the device reads or writes memory that is not the pair's. */
+/* Returns true if a device reads or writes memory that is not the pair's. */
 static bool device_uses_others(const gli_ibv_pair *pair) {
   if (pair->rma.pieces > 0) return true;
   for (uint32_t n = 0; n < GLI_IBV_LONGS; n++) {
     const gli_ibv_in *in = &pair->in[n];
-    if (pair->out[n].request != NULL && pair->out[n].reads > 0) return true;
-    if (in->used && in->answered && in->mode == GLI_IBV_WRITES) return true;
+    const gli_ibv_out *out = &pair->out[n];
+    if (out->request != NULL && (out->reads > 0 || out->offered)) return true;
+    if (in->used && in->answered && in->mode != GLI_IBV_STREAMS) return true;
   }
   return false;
 }

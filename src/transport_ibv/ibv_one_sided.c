@@ -1,5 +1,8 @@
 /* One-sided operations, which the peer's device performs without its process.
- * They use the work requests that messages leave free. */
+ * They use the work requests that messages leave free. Payloads that are read
+ * over lanes follow. */
+#include <inttypes.h>
+
 #include "kernels/copy.h"
 #include "memory/region.h"
 #include "transport_ibv/ibv.h"
@@ -124,4 +127,62 @@ void gli_ibv_rma_report(gli_ibv_pair *pair) {
 
 void gli_ibv_rma_forget(gli_ibv_pair *pair) {
   pair->rma.first = pair->rma.last = pair->rma.done = NULL;
+}
+
+/* ---- payloads over lanes ------------------------------------------------- */
+
+/* The first payload that is long enough begins to set up lanes, and takes the
+ * other way. */
+size_t gli_ibv_offer_payload(gli_ibv_pair *pair,
+                             const gli_send_request *request, uint8_t *keys) {
+  if (pair->peer.rails == 0 ||
+      request->header.length < pair->t->rails.min_bytes)
+    return 0;
+  if (pair->lanes != NULL)
+    return gli_ibv_lanes_keys(pair->lanes, request->payload,
+                              (size_t)request->header.length, keys);
+  pair->lanes = gli_ibv_lanes_begin(pair, gli_ibv_pair_busy);
+  return 0;
+}
+
+bool gli_ibv_lanes_note(gli_ibv_pair *pair, const gli_ibv_frame *frame) {
+  if (pair->lanes == NULL) {
+    if (pair->t->rails.n == 0 || pair->peer.rails == 0 ||
+        frame->number != GLI_IBV_LANES_OFFER)
+      return false;
+    pair->lanes = gli_ibv_lanes_begin(pair, gli_ibv_pair_busy);
+    if (pair->lanes == NULL) return true; /* out of memory: without lanes */
+  }
+  gli_ibv_pair_busy(pair);
+  return gli_ibv_lanes_hear(pair->lanes, frame->number, frame->data,
+                            frame->bytes);
+}
+
+/* Posts as many notes as there is room for. Returns false if the room ended. */
+static bool lanes_say_all(gli_ibv_pair *pair) {
+  uint8_t data[GLI_IBV_LANE_NOTE_MAX];
+  gli_ibv_parts f = {.kind = GLI_IBV_LANES, .data = data};
+  while (gli_ibv_has_room(pair, GLI_IBV_FRAME_HEAD + sizeof data)) {
+    f.number = gli_ibv_lanes_say(pair->lanes, data, &f.bytes);
+    if (f.number == GLI_IBV_LANES_NONE || !gli_ibv_frame_post(pair, &f))
+      return true;
+    pair->must_arrive = pair->posted;
+  }
+  return false;
+}
+
+void gli_ibv_lanes_flush(gli_ibv_pair *pair) {
+  bool more = gli_ibv_lanes_serve(pair->lanes);
+  if (pair->lanes->failed) {
+    gli_ibv_pair_break(pair, GLOO_ERR_PEER,
+                       "rank %" PRIu32 " cannot read a message of rank %" PRIu32
+                       " over its rails; the last failed: %s",
+                       pair->config.self_rank, pair->config.peer_rank,
+                       pair->lanes->why);
+    return;
+  }
+  for (uint32_t n = 0; n < GLI_IBV_LONGS && !pair->broken; n++)
+    if (gli_ibv_lanes_fetched(pair->lanes, n)) gli_ibv_fetched(pair, n);
+  if (!pair->broken && !lanes_say_all(pair)) more = true;
+  if (more) gli_ibv_pair_busy(pair);
 }

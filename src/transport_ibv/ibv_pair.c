@@ -83,7 +83,8 @@ gloo_status gli_ibv_pair_open(gli_transport *base,
 const char *gli_ibv_route(const gli_pair *base, char why[GLI_WHY_BYTES]) {
   const gli_ibv_pair *pair = (const gli_ibv_pair *)base;
   why[0] = '\0';
-  if (pair->way == GLI_IBV_BY_VERBS) return "RDMA";
+  if (pair->way == GLI_IBV_BY_VERBS)
+    return pair->lanes != NULL ? gli_ibv_lanes_route(pair->lanes) : "RDMA";
   if (!gli_ibv_is_decided(pair)) return NULL;
   memcpy(why, pair->why, GLI_WHY_BYTES);
   return "TCP";

@@ -94,13 +94,44 @@ static void long_place(gli_ibv_pair *pair, gli_ibv_in *in, const uint8_t *data,
   if (in->placed == in->header.length) long_received(pair, in);
 }
 
-/* Chooses whether the sender writes the payload to its destination. This
- * requires registered memory, and payload that is not reduced. */
-static void choose_mode(gli_ibv_pair *pair, gli_ibv_in *in) {
+/* Chooses whether the sender writes the payload to its destination, or this end
+ * reads it, if `keys` offers that. Both require registered memory, and payload
+ * that is not reduced. The answer to a read follows it. */
+static void choose_mode(gli_ibv_pair *pair, uint32_t n, const uint8_t *keys) {
+  gli_ibv_in *in = &pair->in[n];
+  size_t bytes = (size_t)in->header.length;
   in->mode = GLI_IBV_STREAMS;
-  if (in->sink.fn != NULL) return;
-  in->mr = gli_ibv_registered(pair->t, in->sink.dst, (size_t)in->header.length);
-  if (in->mr != NULL) in->mode = GLI_IBV_WRITES;
+  if (in->sink.fn == NULL) {
+    in->mr = gli_ibv_registered(pair->t, in->sink.dst, bytes);
+    if (in->mr != NULL) in->mode = GLI_IBV_WRITES;
+    if (in->mr != NULL && keys != NULL &&
+        gli_ibv_lanes_fetch(pair->lanes, n, in->sink.dst, bytes, keys))
+      in->mode = GLI_IBV_READS;
+  }
+  in->answered = in->mode == GLI_IBV_READS;
+  if (!in->answered) pair->to_answer++;
+  gli_ibv_pair_busy(pair);
+}
+
+void gli_ibv_fetched(gli_ibv_pair *pair, uint32_t n) {
+  gli_ibv_in *in = &pair->in[n];
+  size_t bytes = (size_t)in->header.length;
+  if (!gli_region_retake(in->sink.dst, bytes)) {
+    gli_ibv_pair_spoil(pair, "cannot be accessed in place");
+    return;
+  }
+  if (pair->checked) in->sum = gli_crc32c(0, in->sink.dst, bytes);
+  in->fetched = true;
+  in->answered = false;
+  pair->to_answer++;
+}
+
+void gli_ibv_report_fetched(gli_ibv_pair *pair) {
+  for (uint32_t n = 0; n < GLI_IBV_LONGS; n++) {
+    gli_ibv_in *in = &pair->in[n];
+    if (in->used && in->fetched && in->answered && pair->live && !pair->broken)
+      long_received(pair, in);
+  }
 }
 
 /* Handles the first frame of a message of several frames. */
@@ -112,7 +143,11 @@ static void receive_long(gli_ibv_pair *pair, const gli_ibv_frame *frame) {
   if (in == NULL || in->used ||
       !ibv_read_header(pair, frame, &got.header, &got.expected_sum) ||
       got.header.length <= frame->bytes - GLI_HEADER_BYTES ||
-      asks != (frame->bytes == GLI_HEADER_BYTES)) {
+      (frame->bytes > GLI_HEADER_BYTES
+           ? asks && (pair->lanes == NULL ||
+                      !gli_ibv_lanes_allow(pair->lanes,
+                                           frame->bytes - GLI_HEADER_BYTES))
+           : !asks)) {
     gli_ibv_pair_spoil(pair, no_sense);
     return;
   }
@@ -124,9 +159,9 @@ static void receive_long(gli_ibv_pair *pair, const gli_ibv_frame *frame) {
                frame->bytes - GLI_HEADER_BYTES);
     return;
   }
-  choose_mode(pair, in);
-  pair->to_answer++;
-  gli_ibv_pair_busy(pair);
+  choose_mode(
+      pair, frame->number,
+      frame->bytes > GLI_HEADER_BYTES ? frame->data + GLI_HEADER_BYTES : NULL);
 }
 
 static void receive_piece(gli_ibv_pair *pair, const gli_ibv_frame *frame) {
@@ -168,7 +203,12 @@ static void receive_frame(gli_ibv_pair *pair, const gli_ibv_frame *frame) {
       break;
     case GLI_IBV_STREAM:
     case GLI_IBV_PLACE:
+    case GLI_IBV_FETCHED:
       if (!gli_ibv_answered(pair, frame) && !pair->departed)
+        gli_ibv_pair_spoil(pair, no_sense);
+      break;
+    case GLI_IBV_LANES:
+      if (hears && !gli_ibv_lanes_note(pair, frame))
         gli_ibv_pair_spoil(pair, no_sense);
       break;
     case GLI_IBV_CREDIT:

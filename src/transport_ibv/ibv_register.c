@@ -22,8 +22,15 @@ static gli_birth birth;      /* creator of the list */
 
 /* ---- removal of a region ------------------------------------------------- */
 
+static void region_deregister(const gli_ibv *t, const gli_ibv_region *region) {
+  if (region->mr != NULL) (void)t->port.v->dereg_mr(region->mr);
+  for (uint32_t i = 0; i < t->rails.n; i++)
+    if (region->of_rail[i] != NULL)
+      (void)t->port.v->dereg_mr(region->of_rail[i]);
+}
+
 static void region_let_go(gli_ibv *t, size_t i) {
-  if (t->regions[i].mr != NULL) (void)t->port.v->dereg_mr(t->regions[i].mr);
+  region_deregister(t, &t->regions[i]);
   t->regions[i] = t->regions[--t->n_regions];
 }
 
@@ -96,23 +103,38 @@ typedef struct gli_ibv_registration {
   struct ibv_mr *mr; /* the result; NULL if refused, or not wanted any more */
 } gli_ibv_registration;
 
+/* Registers a region with a port. Returns NULL with the cause in `job`. */
+static struct ibv_mr *region_register(gli_ibv_job *job,
+                                      const gli_region *region,
+                                      const gli_ibv_port *port) {
+  struct ibv_mr *mr =
+      port->v->reg_mr(port->pd, region->base, region->bytes,
+                      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+                          IBV_ACCESS_REMOTE_READ);
+  if (mr == NULL) {
+    job->code = errno;
+    job->lacks = port->name;
+  }
+  return mr;
+}
+
 /* The region may be removed meanwhile. No peer has the key before the lock is
  * taken. */
 static void registration_run(gli_ibv_job *job) {
   gli_ibv *t = job->owner;
   const gli_region *region = &((gli_ibv_registration *)job)->region;
-  struct ibv_mr *mr =
-      t->port.v->reg_mr(t->port.pd, region->base, region->bytes,
-                        IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
-                            IBV_ACCESS_REMOTE_READ);
-  if (mr == NULL) job->code = errno;
+  gli_ibv_region got = {.serial = region->serial};
+  got.mr = region_register(job, region, &t->port);
+  for (uint32_t i = 0; i < t->rails.n && got.mr != NULL; i++)
+    if (t->rails.rail[i].home == i)
+      got.of_rail[i] = region_register(job, region, &t->rails.port[i]);
   gli_ibv_lock();
   size_t i = region_index_of(t, region->serial);
   bool wanted = i < t->n_regions;
-  if (wanted) t->regions[i] = (gli_ibv_region){region->serial, mr, false};
+  if (wanted) t->regions[i] = got;
   gli_ibv_unlock();
-  if (wanted) ((gli_ibv_registration *)job)->mr = mr;
-  if (!wanted && mr != NULL) (void)t->port.v->dereg_mr(mr);
+  if (wanted) ((gli_ibv_registration *)job)->mr = got.mr;
+  if (!wanted) region_deregister(t, &got);
 }
 
 /* A refusal by the system is final, but a job that has not run may begin
@@ -120,6 +142,7 @@ static void registration_run(gli_ibv_job *job) {
 static void registration_end(gli_ibv_job *job) {
   gli_ibv *t = job->owner;
   const gli_region *region = &((gli_ibv_registration *)job)->region;
+  bool copies = ((gli_ibv_registration *)job)->mr == NULL;
   gli_ibv_lock();
   size_t i = region_index_of(t, region->serial);
   if (i < t->n_regions && t->regions[i].pending) region_let_go(t, i);
@@ -127,11 +150,12 @@ static void registration_end(gli_ibv_job *job) {
   if (job->code != 0)
     gli_log(
         GLOO_LOG_INFO,
-        "cannot register %zu bytes of %s with %s (%s), so their contents are "
-        "copied; is RLIMIT_MEMLOCK too low, or the memory not writable?",
+        "cannot register %zu bytes of %s with %s (%s), so %s; is "
+        "RLIMIT_MEMLOCK too low, or the memory not writable?",
         region->bytes,
         gli_region_is_shared(region) ? "gloo_alloc" : "gloo_memory_register",
-        t->port.name, strerror(job->code));
+        copies ? t->port.name : job->lacks, strerror(job->code),
+        copies ? "their contents are copied" : "they travel over one port");
   free(job);
 }
 
@@ -153,7 +177,8 @@ static gli_ibv_registration *registration_new(gli_ibv *t,
   *one = (gli_ibv_registration){
       .job = {.run = registration_run, .end = registration_end, .owner = t},
       .region = *region};
-  t->regions[t->n_regions++] = (gli_ibv_region){region->serial, NULL, true};
+  t->regions[t->n_regions++] =
+      (gli_ibv_region){.serial = region->serial, .pending = true};
   return one;
 }
 
@@ -177,6 +202,21 @@ struct ibv_mr *gli_ibv_registered(gli_ibv *t, const void *memory,
   mr = begins->mr;
   registration_end(&begins->job);
   return mr;
+}
+
+bool gli_ibv_registered_rails(gli_ibv *t, const void *memory, size_t bytes,
+                              struct ibv_mr *mr[GLI_IBV_RAILS_MAX + 1]) {
+  gli_region region;
+  mr[GLI_IBV_HOME_FIRST] = gli_ibv_registered(t, memory, bytes);
+  if (mr[GLI_IBV_HOME_FIRST] == NULL ||
+      !gli_region_find(memory, bytes, &region))
+    return false;
+  gli_ibv_lock();
+  size_t i = region_index_of(t, region.serial);
+  bool known = i < t->n_regions;
+  if (known) memcpy(mr, t->regions[i].of_rail, sizeof t->regions[i].of_rail);
+  gli_ibv_unlock();
+  return known;
 }
 
 bool gli_ibv_registration_pending(gli_ibv *t, const void *memory,

@@ -24,8 +24,7 @@ static bool ibv_may_post(const gli_ibv_pair *pair) {
   return pair->posted - pair->done < GLI_IBV_SLOTS;
 }
 
-/* Returns true if a frame of that length can be sent. */
-static bool ibv_has_room(gli_ibv_pair *pair, size_t bytes) {
+bool gli_ibv_has_room(gli_ibv_pair *pair, size_t bytes) {
   return ibv_may_post(pair) && pair->credits > KEPT &&
          gli_ibv_has_memory(pair, bytes);
 }
@@ -92,16 +91,6 @@ void gli_ibv_send_done(gli_ibv_pair *pair) {
 
 /* ---- frames -------------------------------------------------------------- */
 
-typedef struct gli_ibv_parts {
-  gli_ibv_kind kind;
-  uint32_t number;
-  const gli_header *header; /* NULL if none */
-  const void *data;
-  size_t bytes;
-  struct ibv_mr *mr; /* registration of `data`, if it is read in place */
-  bool tells;
-} gli_ibv_parts;
-
 static void frame_put_head(gli_ibv_pair *pair, const gli_ibv_parts *f,
                            uint8_t *at) {
   at[0] = (uint8_t)f->kind;
@@ -121,7 +110,7 @@ static size_t frame_copied(const gli_ibv_parts *f) {
   return GLI_IBV_FRAME_HEAD + header + f->bytes;
 }
 
-static bool frame_post(gli_ibv_pair *pair, const gli_ibv_parts *f) {
+bool gli_ibv_frame_post(gli_ibv_pair *pair, const gli_ibv_parts *f) {
   gli_ibv_work work;
   gli_ibv_work_begin(pair, &work, frame_copied(f));
   size_t bytes = GLI_IBV_FRAME_HEAD;
@@ -164,7 +153,8 @@ bool gli_ibv_post_probe(gli_ibv_pair *pair) {
                                .data = nothing,
                                .bytes = first ? GLI_IBV_MORE_MAX : 0,
                                .tells = true};
-  return ibv_has_room(pair, frame_copied(&probe)) && frame_post(pair, &probe);
+  return gli_ibv_has_room(pair, frame_copied(&probe)) &&
+         gli_ibv_frame_post(pair, &probe);
 }
 
 bool gli_ibv_arrived(const gli_ibv_pair *pair) {
@@ -209,7 +199,7 @@ static bool whole_post(gli_ibv_pair *pair, const gli_header *header,
                            .header = header,
                            .data = payload,
                            .bytes = (size_t)header->length};
-  return frame_post(pair, &f);
+  return gli_ibv_frame_post(pair, &f);
 }
 
 static uint32_t ibv_sum(const gli_ibv_pair *pair, const gli_header *header,
@@ -222,6 +212,7 @@ static bool long_begin(gli_ibv_pair *pair, gli_send_request *request) {
   uint32_t n = 0;
   while (pair->out[n].request != NULL) n++;
   gli_ibv_out *out = &pair->out[n];
+  uint8_t keys[GLI_IBV_LANE_KEYS_MAX];
   gli_ibv_parts f = {.number = n, .header = &request->header};
   *out = (gli_ibv_out){.request = request};
   if (request->header.length < GLI_IBV_LONG_MIN) {
@@ -235,9 +226,13 @@ static bool long_begin(gli_ibv_pair *pair, gli_send_request *request) {
     if (!pair->closed) /* otherwise the payload is a copy */
       out->mr = gli_ibv_registered(pair->t, request->payload,
                                    (size_t)request->header.length);
+    if (out->mr != NULL && pair->t->rails.n > 0)
+      f.bytes = gli_ibv_offer_payload(pair, request, keys);
+    f.data = keys;
+    out->offered = f.bytes > 0;
   }
   pair->n_out++;
-  return frame_post(pair, &f);
+  return gli_ibv_frame_post(pair, &f);
 }
 
 /* Starts the next message of the queue. Returns false if none, or no room. */
@@ -246,7 +241,7 @@ static bool ibv_begin_next(gli_ibv_pair *pair) {
   if (request == NULL) return false;
   bool is_short = ibv_is_short(&request->header);
   if (!is_short && pair->n_out == GLI_IBV_LONGS) return false;
-  if (!ibv_has_room(pair, whole_bytes(&request->header))) return false;
+  if (!gli_ibv_has_room(pair, whole_bytes(&request->header))) return false;
   (void)gli_request_pop(&pair->queue);
   request->header.number = ibv_sum(pair, &request->header, request->payload);
   if (!is_short) return long_begin(pair, request);
@@ -278,10 +273,10 @@ static bool long_go_on(gli_ibv_pair *pair, uint32_t n) {
     f.mr = out->mr;
     f.tells = f.bytes == left && out->mr != NULL;
   }
-  if (!ibv_has_room(pair, frame_copied(&f))) return false;
+  if (!gli_ibv_has_room(pair, frame_copied(&f))) return false;
   out->posted += f.bytes;
   out->told = f.bytes == left;
-  return frame_post(pair, &f);
+  return gli_ibv_frame_post(pair, &f);
 }
 
 static void long_check_end(gli_ibv_pair *pair, gli_ibv_out *out) {
@@ -316,28 +311,36 @@ static bool answer_post(gli_ibv_pair *pair, uint32_t n) {
     f.data = place;
     f.bytes = sizeof place;
   }
+  if (in->mode == GLI_IBV_READS) f.kind = GLI_IBV_FETCHED;
   in->answered = true;
   pair->to_answer--;
-  return frame_post(pair, &f);
+  if (!gli_ibv_frame_post(pair, &f)) return false;
+  pair->must_arrive = pair->posted;
+  return true;
 }
 
 static void ibv_answer(gli_ibv_pair *pair) {
-  for (uint32_t n = 0; n < GLI_IBV_LONGS && pair->to_answer > 0; n++) {
+  for (uint32_t n = 0;
+       n < GLI_IBV_LONGS && pair->to_answer > 0 && !pair->broken; n++) {
     if (!pair->in[n].used || pair->in[n].answered) continue;
-    if (!ibv_has_room(pair, ANSWER_BYTES) || !answer_post(pair, n)) return;
+    if (!gli_ibv_has_room(pair, ANSWER_BYTES) || !answer_post(pair, n)) return;
   }
 }
 
 static bool credit_post(gli_ibv_pair *pair) {
   static const gli_ibv_parts credit = {.kind = GLI_IBV_CREDIT};
-  return frame_post(pair, &credit);
+  return gli_ibv_frame_post(pair, &credit);
 }
 
 bool gli_ibv_answered(gli_ibv_pair *pair, const gli_ibv_frame *frame) {
   if (frame->number >= GLI_IBV_LONGS) return false;
   gli_ibv_out *out = &pair->out[frame->number];
   if (out->request == NULL || out->mode != GLI_IBV_ASKS) return false;
-  if (frame->kind == GLI_IBV_PLACE) {
+  if (frame->kind == GLI_IBV_FETCHED) {
+    if (frame->bytes != 0 || !out->offered) return false;
+    out->told = true;
+    out->posted = out->request->header.length;
+  } else if (frame->kind == GLI_IBV_PLACE) {
     if (frame->bytes != GLI_IBV_PLACE_BYTES) return false;
     out->remote = gli_get_u64(frame->data);
     out->rkey = gli_get_u32(frame->data + 8);
@@ -346,6 +349,7 @@ bool gli_ibv_answered(gli_ibv_pair *pair, const gli_ibv_frame *frame) {
     if (frame->bytes != 0) return false;
     out->mode = GLI_IBV_STREAMS;
   }
+  out->offered = false;
   gli_ibv_pair_busy(pair);
   return true;
 }
@@ -366,6 +370,7 @@ void gli_ibv_room(gli_ibv_pair *pair) {
 
 void gli_ibv_flush(gli_ibv_pair *pair) {
   if (pair->way != GLI_IBV_BY_VERBS || pair->qp == NULL || pair->broken) return;
+  if (pair->lanes != NULL) gli_ibv_lanes_flush(pair);
   ibv_answer(pair);
   bool more = !pair->departed;
   while (more && !pair->broken) {
@@ -382,7 +387,7 @@ void gli_ibv_flush(gli_ibv_pair *pair) {
 static bool ibv_goes_now(gli_ibv_pair *pair, const gli_header *header) {
   return pair->way == GLI_IBV_BY_VERBS && pair->queue.head == NULL &&
          ibv_is_short(header) && pair->qp != NULL && !pair->broken &&
-         ibv_has_room(pair, whole_bytes(header));
+         gli_ibv_has_room(pair, whole_bytes(header));
 }
 
 bool gli_ibv_send_now(gli_pair *base, gli_header *header, const void *payload) {
@@ -415,6 +420,7 @@ void gli_ibv_report_sent(gli_ibv_pair *pair) {
       pair->t->upcalls->sent(pair->config.user, request);
   }
   gli_ibv_rma_report(pair);
+  if (pair->lanes != NULL) gli_ibv_report_fetched(pair);
 }
 
 void gli_ibv_drop_sends(gli_ibv_pair *pair) {
@@ -426,7 +432,7 @@ void gli_ibv_drop_sends(gli_ibv_pair *pair) {
   for (uint32_t n = 0; n < GLI_IBV_LONGS; n++) {
     gli_ibv_out *out = &pair->out[n];
     if (out->request == NULL) continue;
-    reads = reads || out->reads > 0;
+    reads = reads || out->reads > 0 || out->offered;
     gli_request_push(&pair->finished, out->request);
     out->request = NULL;
     pair->n_out--;

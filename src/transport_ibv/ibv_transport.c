@@ -17,6 +17,7 @@ static void ibv_transport_release(gli_ibv *t) {
   gli_ibv_free_pairs(&t->garbage);
   gli_ibv_free_pairs(&t->old_garbage);
   gli_ibv_free_pairs(&t->qp_leaked);
+  gli_ibv_rails_close(&t->rails);
   gli_ibv_port_close(&t->port);
   uv_mutex_destroy(&t->cq_lock);
   free(t->stash);
@@ -48,12 +49,14 @@ static gloo_status ibv_open(const gli_transport_config *config,
   below.own = &own;
   /* TCP comes first, because its addresses choose the port. */
   gloo_status status = gli_transport_find("tcp")->open(&below, &t->tcp, error);
-  if (status == GLOO_OK) status = gli_ibv_port_open(&t->port, &own, error);
+  if (status == GLOO_OK)
+    status = gli_ibv_port_open(&t->port, &t->rails.more, &own, error);
   if (status != GLOO_OK) {
     if (t->tcp != NULL) t->tcp->ops->close(t->tcp);
     ibv_transport_release(t);
     return status;
   }
+  gli_ibv_rails_open(&t->rails, &t->port);
   gli_ibv_regions_begin(t);
   gli_log(GLOO_LOG_INFO, "RDMA device %s: %s, GID index %d", t->port.name,
           t->port.infiniband ? "InfiniBand" : "RoCE", t->port.gid_index);
@@ -187,6 +190,8 @@ static bool ibv_sleep_begin(gli_transport *base, gli_sleep *sleep) {
   gli_sleep_add(sleep, gone ? -1 : t->port.channel->fd,
                 atomic_load(&t->next_due_ns));
   gli_sleep_add(sleep, gone ? -1 : t->port.context->async_fd, 0);
+  if (t->rails.set != NULL)
+    gli_sleep_add(sleep, gli_events_fd(t->rails.set), 0);
   return quiet && !atomic_load(&t->needs_poll) && gli_ibv_arm(t);
 }
 
@@ -217,6 +222,7 @@ static void ibv_set_oversubscribed(gli_transport *base, bool oversubscribed) {
 static void ibv_forked(gli_transport *base) {
   gli_ibv *t = (gli_ibv *)base;
   t->tcp->ops->forked(t->tcp);
+  gli_ibv_rails_forked(&t->rails);
   gli_ibv_port_forked(&t->port);
 }
 
@@ -240,6 +246,7 @@ static void ibv_abandon(gli_transport *base) {
   ibv_abandon_pairs(t->qp_leaked);
   ibv_abandon_pairs(t->retired);
   gli_ibv_shared_abandon(t);
+  gli_ibv_rails_abandon(&t->rails);
   free(t->stash);
   free(t);
 }

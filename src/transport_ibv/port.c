@@ -23,6 +23,10 @@ enum {
   ACK_TIMEOUT = 18,
   RETRIES = 7
 };
+/* Shortest and longest length from which on messages may use several rails, and
+ * the default. */
+static const long rails_least = 32768, rails_most = 1L << 30,
+                  rails_default = 1L << 20;
 
 /* Reads a number from the variable `name`, if it is set and `status` is good.
  * Accepts hexadecimal numbers, which are usual for partitions. */
@@ -47,7 +51,9 @@ static gloo_status port_read_wishes(gli_ibv_wishes *wishes, gloo_error *error) {
                              .gid_index = -1,
                              .partition = -1,
                              .ack_timeout = ACK_TIMEOUT,
-                             .retries = RETRIES};
+                             .retries = RETRIES,
+                             .rails = 1,
+                             .rails_min = rails_default};
   gloo_status status = GLOO_OK;
   if (wishes->devices != NULL)
     status = gli_ibv_choice_check(wishes->devices, error);
@@ -61,6 +67,10 @@ static gloo_status port_read_wishes(gli_ibv_wishes *wishes, gloo_error *error) {
                             status, error);
   status =
       port_read_number("GLOO_IBV_RETRY", 0, 7, &wishes->retries, status, error);
+  status = port_read_number("GLOO_IBV_RAILS", 1, GLI_IBV_RAILS_MAX,
+                            &wishes->rails, status, error);
+  status = port_read_number("GLOO_IBV_RAILS_MIN", rails_least, rails_most,
+                            &wishes->rails_min, status, error);
   return port_read_number("GLOO_IBV_PARTITION", 0, 0xffff, &wishes->partition,
                           status, error);
 }
@@ -78,7 +88,7 @@ enum { PORTS_MAX = 8, CANDIDATES_MAX = 32 };
 typedef struct port_search {
   gli_ibv_place place;
   port_candidate found[CANDIDATES_MAX]; /* best first */
-  size_t n;
+  size_t n, opened;                     /* `opened`: the first port's */
   char why[200]; /* reason against the last port that cannot be used */
 } port_search;
 
@@ -155,7 +165,8 @@ static bool port_suits(gli_ibv_port *port, unsigned number, port_search *search,
     return false;
   }
   if (!port_find_partition(port, attributes.pkey_tbl_len, search)) return false;
-  *rank = gli_ibv_port_rank(port->context->device, &attributes, network);
+  port->rate = gli_ibv_port_rate(&attributes);
+  *rank = gli_ibv_port_rank(port->context->device, port->rate, network);
   return true;
 }
 
@@ -208,17 +219,15 @@ static int port_vector(const struct ibv_context *context) {
   return vectors > 0 ? (int)(n % (unsigned)vectors) : 0;
 }
 
-/* Opens the resources that all pairs share. Returns NULL, or the failed step,
- * with errno. */
-static const char *port_equip(gli_ibv_port *port) {
+const char *gli_ibv_port_equip(gli_ibv_port *port, int entries) {
   const gli_verbs *v = port->v;
   if (!port_unblock(port->context->async_fd)) return "watching it";
-  port->pd = v->alloc_pd(port->context);
+  if (port->pd == NULL) port->pd = v->alloc_pd(port->context);
   if (port->pd == NULL) return "a protection domain";
   port->channel = v->create_comp_channel(port->context);
   if (port->channel == NULL) return "a completion channel";
   if (!port_unblock(port->channel->fd)) return "watching completions";
-  port->cq_entries = CQ_ENTRIES < port->cqe_max ? CQ_ENTRIES : port->cqe_max;
+  port->cq_entries = entries < port->cqe_max ? entries : port->cqe_max;
   for (; port->cq == NULL; port->cq_entries /= 2) {
     port->cq = v->create_cq(port->context, port->cq_entries, NULL,
                             port->channel, port_vector(port->context));
@@ -234,9 +243,10 @@ static const char *port_equip(gli_ibv_port *port) {
 static bool search_open_best(port_search *search, gli_ibv_port *port) {
   for (size_t i = 0; i < search->n; i++) {
     port_candidate *one = &search->found[i];
+    search->opened = i;
     if (!port_open_device(port, one->device, search)) continue;
     if (port_suits(port, one->number, search, &one->rank)) {
-      const char *lacks = port_equip(port);
+      const char *lacks = gli_ibv_port_equip(port, CQ_ENTRIES);
       if (lacks == NULL) return true;
       snprintf(search->why, sizeof search->why, "%s: cannot allocate %s: %s",
                port->name, lacks, gli_exhaustion_text(errno));
@@ -246,8 +256,34 @@ static bool search_open_best(port_search *search, gli_ibv_port *port) {
   return false;
 }
 
-gloo_status gli_ibv_port_open(gli_ibv_port *port, const gli_endpoints *own,
-                              gloo_error *error) {
+/* Opens further ports of the same kind and rate. Ports of one device share its
+ * context, so that memory is registered once with each device. */
+static void search_open_more(port_search *search, const gli_ibv_port *first,
+                             gli_ibv_more_ports *more) {
+  for (size_t i = 0; i < search->n && more->n + 1 < first->wishes.rails; i++) {
+    port_candidate *one = &search->found[i];
+    gli_ibv_port *port = &more->port[more->n];
+    if (i == search->opened) continue;
+    *port = (gli_ibv_port){.v = first->v, .wishes = first->wishes};
+    for (uint32_t k = 0; k <= more->n && port->context == NULL; k++) {
+      const gli_ibv_port *known = k == 0 ? first : &more->port[k - 1];
+      if (known->context->device != one->device) continue;
+      port->context = known->context;
+      port->pd = known->pd;
+      port->borrows = true;
+    }
+    if (port_open_device(port, one->device, search) && port->pd == NULL)
+      port->pd = port->v->alloc_pd(port->context);
+    if (port->pd != NULL && port_suits(port, one->number, search, &one->rank) &&
+        port->infiniband == first->infiniband && port->rate == first->rate)
+      more->n++;
+    else
+      gli_ibv_port_close(port);
+  }
+}
+
+gloo_status gli_ibv_port_open(gli_ibv_port *port, gli_ibv_more_ports *more,
+                              const gli_endpoints *own, gloo_error *error) {
   port_search search = {.place = {.own = *own}};
   int n = 0;
   *port = (gli_ibv_port){.inline_max = INLINE_WANTED};
@@ -262,6 +298,8 @@ gloo_status gli_ibv_port_open(gli_ibv_port *port, const gli_endpoints *own,
   for (int i = 0; list != NULL && i < n; i++)
     search_device(&search, port, list[i]);
   bool found = search_open_best(&search, port);
+  more->n = 0;
+  if (found) search_open_more(&search, port, more);
   if (list != NULL) port->v->free_device_list(list);
   gli_interfaces_free(&search.place.all);
   if (found) return GLOO_OK;
@@ -278,8 +316,9 @@ void gli_ibv_port_close(gli_ibv_port *port) {
   const gli_verbs *v = port->v;
   if (port->cq != NULL) (void)v->destroy_cq(port->cq);
   if (port->channel != NULL) (void)v->destroy_comp_channel(port->channel);
-  if (port->pd != NULL) (void)v->dealloc_pd(port->pd);
-  if (port->context != NULL) (void)v->close_device(port->context);
+  if (port->pd != NULL && !port->borrows) (void)v->dealloc_pd(port->pd);
+  if (port->context != NULL && !port->borrows)
+    (void)v->close_device(port->context);
   port->cq = NULL;
   port->channel = NULL;
   port->pd = NULL;
@@ -288,7 +327,7 @@ void gli_ibv_port_close(gli_ibv_port *port) {
 
 void gli_ibv_port_forked(gli_ibv_port *port) {
   if (port->channel != NULL) (void)close(port->channel->fd);
-  if (port->context == NULL) return;
+  if (port->context == NULL || port->borrows) return;
   (void)close(port->context->async_fd);
   (void)close(port->context->cmd_fd);
 }

@@ -11,6 +11,7 @@
 
 enum {
   GLI_IBV_NAME_BYTES = 72,
+  GLI_IBV_RAILS_MAX = 8,
   /* A pair has at most 12 reads in progress (ibv_one_sided.c). */
   GLI_IBV_READS_MAX = 16
 };
@@ -28,6 +29,8 @@ typedef struct gli_ibv_wishes {
   long partition;      /* -1: the port's first */
   long traffic_class, service_level;
   long ack_timeout, retries; /* as InfiniBand encodes them */
+  long rails;                /* most ports for long messages; 1: off */
+  long rails_min;            /* shortest message for them */
 } gli_ibv_wishes;
 
 typedef struct gli_ibv_port {
@@ -43,21 +46,34 @@ typedef struct gli_ibv_port {
   gli_ibv_wishes wishes;
   uint16_t pkey_index;
   gli_ibv_reads reads;
+  bool borrows; /* true if context and pd belong to another port */
   struct ibv_context *context;
   struct ibv_pd *pd;
   struct ibv_comp_channel *channel;
   struct ibv_cq *cq;
   int cq_entries, cq_left; /* all, and those that are not reserved */
   int cqe_max, srq_max;    /* limits of the device: entries, buffers */
+  uint32_t rate;           /* in 0.1 Gbit/s; 0 if unknown */
   atomic_uint
       inline_max; /* bytes that queue pairs ask for: what was accepted */
 } gli_ibv_port;
 
-/* Opens the best usable port that GLOO_IBV_DEVICE allows (port_rank.c). `own`
- * has the addresses of this host at which TCP listens. Returns GLOO_ERR_INVALID
- * for a bad variable, GLOO_ERR_UNSUPPORTED if no port fits. */
-gloo_status gli_ibv_port_open(gli_ibv_port *port, const gli_endpoints *own,
-                              gloo_error *error);
+/* Other ports than the first. */
+typedef struct gli_ibv_more_ports {
+  gli_ibv_port port[GLI_IBV_RAILS_MAX - 1];
+  uint32_t n;
+} gli_ibv_more_ports;
+
+/* Opens the best usable port that GLOO_IBV_DEVICE allows (port_rank.c), and if
+ * GLOO_IBV_RAILS asks for them others of its kind and rate, without completion
+ * queues. `own` has the addresses of this host at which TCP listens. Returns
+ * GLOO_ERR_INVALID for a bad variable, GLOO_ERR_UNSUPPORTED if no port fits. */
+gloo_status gli_ibv_port_open(gli_ibv_port *port, gli_ibv_more_ports *more,
+                              const gli_endpoints *own, gloo_error *error);
+/* Opens the resources that all pairs share: a completion queue of up to that
+ * many entries, with its channel, and a protection domain unless the port has
+ * one. Returns NULL, or the failed part with errno. */
+const char *gli_ibv_port_equip(gli_ibv_port *port, int entries);
 /* Closes a port, which may be partly open, or all zeros. */
 void gli_ibv_port_close(gli_ibv_port *port);
 /* Closes the descriptors of the port, in a forked child. */
@@ -93,9 +109,10 @@ typedef enum gli_ibv_network {
 bool gli_ibv_gid_find(gli_ibv_port *port, int n, const gli_ibv_place *place,
                       gli_ibv_network *network);
 /* Returns a number that is greater for better ports. */
-uint64_t gli_ibv_port_rank(const struct ibv_device *device,
-                           const struct ibv_port_attr *attributes,
+uint64_t gli_ibv_port_rank(const struct ibv_device *device, uint32_t rate,
                            gli_ibv_network network);
+/* Returns the port's rate, in 0.1 Gbit/s; 0 if unknown. */
+uint32_t gli_ibv_port_rate(const struct ibv_port_attr *attributes);
 
 /* choice.c: returns true if `list` allows the port. The list has names of
  * devices or their prefixes, each optionally with ":port"; "^" before the first

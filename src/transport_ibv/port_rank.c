@@ -111,8 +111,7 @@ bool gli_ibv_gid_find(gli_ibv_port *port, int n, const gli_ibv_place *place,
 
 /* ---- speed and distance -------------------------------------------------- */
 
-/* Returns the port's rate, in 0.1 Gbit/s; 0 if unknown. */
-static uint32_t port_rate(const struct ibv_port_attr *attributes) {
+uint32_t gli_ibv_port_rate(const struct ibv_port_attr *attributes) {
   static const uint16_t lane[] = {25, 50, 100, 100, 140, 250, 500, 1000};
   static const uint8_t lanes[] = {1, 4, 8, 12, 2};
   uint32_t speed = 0, width = 0;
@@ -143,10 +142,8 @@ static uint32_t cores_near(const struct ibv_device *device) {
   return n;
 }
 
-uint64_t gli_ibv_port_rank(const struct ibv_device *device,
-                           const struct ibv_port_attr *attributes,
+uint64_t gli_ibv_port_rank(const struct ibv_device *device, uint32_t rate,
                            gli_ibv_network network) {
   uint64_t chosen = network >= GLI_IBV_SAME_INTERFACE;
-  return chosen << 48 | (uint64_t)port_rate(attributes) << 16 |
-         cores_near(device);
+  return chosen << 48 | (uint64_t)rate << 16 | cores_near(device);
 }

@@ -229,6 +229,7 @@ static void deliver_piece(standin_qp *qp, standin_qp *peer,
   if (to == NULL) return;
   if (bytes > 0 && !orphan) memcpy(to, from, bytes);
   work->moved += bytes;
+  if (work->opcode != IBV_WR_SEND) standin_port_moves(qp, bytes);
   if (work->moved < work->bytes) return;
   standin_delivered++;
   qp->send.moved++;
@@ -256,6 +257,9 @@ static void fetch_piece(standin_qp *qp, standin_qp *peer, standin_work *work) {
   if (bytes > run.bytes) bytes = run.bytes;
   if (!orphan && !run.mr->orphan) memcpy(run.at, from, bytes);
   work->moved += bytes;
+  standin_port_moves(qp, bytes);
+  unsigned long delay_us = standin_port_of(qp->base.context)->delay_us;
+  if (delay_us > 0) work->due_ns = standin_now_ns() + delay_us * 1000;
   if (work->moved < work->bytes) return;
   standin_delivered++;
   qp->send.moved++;

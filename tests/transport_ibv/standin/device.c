@@ -50,8 +50,11 @@ struct ibv_device **ibv_get_device_list(int *n) {
   if (code == 0) {
     list = calloc(1, sizeof *list);
     if (standin_lists_one()) first = lists++ % found, found = 1;
+    bool lacks = standin_is_uneven() && lists++ % 2 == 1 && found > 2;
+    if (lacks) found--;
     for (int i = 0; i < found; i++)
-      list->entry[i] = device_make(standin_port_at(first + i));
+      list->entry[i] =
+          device_make(standin_port_at(first + i + (lacks && i > 0)));
     standin_add(&list->object, STANDIN_LIST, list, NULL);
   }
   if (n != NULL) *n = list != NULL ? found : 0;

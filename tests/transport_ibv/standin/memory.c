@@ -94,6 +94,8 @@ struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *memory, size_t bytes,
                                .lkey = next_key(),
                                .rkey = next_key()};
     mr->access = access;
+    if (bytes > standin_port_of(pd->context)->deny)
+      mr->access &= ~(int)IBV_ACCESS_REMOTE_READ;
     standin_add(&mr->object, STANDIN_MR, &mr->base, pd->context);
   }
   standin_leave();

@@ -218,7 +218,7 @@ static int queue_modify(standin_qp *qp, const struct ibv_qp_attr *to,
 
 int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *to, int mask) {
   bool receives = (mask & IBV_QP_STATE) && to->qp_state == IBV_QPS_RTR;
-  int refused = receives ? standin_rtr_waits() : 0;
+  int refused = receives ? standin_rtr_waits(qp->context) : 0;
   int code = standin_enter(STANDIN_modify_qp);
   if (code == 0) code = refused;
   standin_check(STANDIN_QP, qp, "ibv_modify_qp");

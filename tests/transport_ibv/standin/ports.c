@@ -30,6 +30,9 @@ static void port_begin(standin_port *port, const char *name, size_t length) {
                          .vectors = 1,
                          .cqe_max = STANDIN_CQE_MAX,
                          .srq_max = STANDIN_SRQ_MAX,
+                         .deny = SIZE_MAX,
+                         .loses = SIZE_MAX,
+                         .dies = SIZE_MAX,
                          .n_gids = 2};
   if (length >= sizeof port->name) length = sizeof port->name - 1;
   memcpy(port->name, name, length);
@@ -89,6 +92,16 @@ static void port_set(standin_port *port, const char *key, char *value) {
     port->cqe_max = (uint32_t)n;
   else if (strcmp(key, "srq") == 0)
     port->srq_max = (uint32_t)n;
+  else if (strcmp(key, "delay") == 0)
+    port->delay_us = n;
+  else if (strcmp(key, "rtr") == 0)
+    port->rtr = (int)n;
+  else if (strcmp(key, "deny") == 0)
+    port->deny = n;
+  else if (strcmp(key, "loses") == 0)
+    port->loses = n;
+  else if (strcmp(key, "dies") == 0)
+    port->dies = n;
   else if (strcmp(key, "gid") == 0)
     port_add_gid(port, value);
   else if (strcmp(key, "sysfs") == 0)
@@ -165,6 +178,11 @@ const standin_port *standin_port_of(const struct ibv_context *context) {
   return ((const standin_device *)context->device)->port;
 }
 
+bool standin_is_uneven(void) {
+  const char *text = getenv("STANDIN_UNEVEN");
+  return text != NULL && text[0] == '1';
+}
+
 bool standin_lists_one(void) {
   const char *text = getenv("STANDIN_ONE_EACH");
   return text != NULL && text[0] == '1';
@@ -220,14 +238,38 @@ void standin_network_counts(unsigned long sent) {
 bool standin_network_loses(const standin_qp *qp, size_t bytes) {
   size_t packet = standin_mtu_bytes(qp->is.path_mtu);
   if (bytes < packet) packet = bytes;
+  const standin_port *port = standin_port_of(qp->base.context);
   if (wire_mtu != 0 && packet > wire_mtu) return true;
+  if (port->moved >= port->loses) return true;
   return away_until_ns != 0 && standin_now_ns() < away_until_ns;
 }
 
-int standin_rtr_waits(void) {
+void standin_port_moves(const standin_qp *qp, size_t bytes) {
+  standin_context *context = (standin_context *)qp->base.context;
+  standin_port *port = &ports[standin_port_of(&context->base) - ports];
+  port->moved += bytes;
+  if (port->moved < port->dies || context->dead) return;
+  context->dead = true;
+  standin_raise(context, IBV_EVENT_DEVICE_FATAL, NULL);
+  for (standin_object *o = standin_first; o != NULL; o = o->next)
+    if (o->kind == STANDIN_QP && o->context == &context->base)
+      standin_break(o->self);
+}
+
+__attribute__((visibility("default"))) unsigned long standin_moved(
+    const char *name) {
+  unsigned long moved = 0;
+  pthread_mutex_lock(&standin_lock);
+  for (int i = 0; i < n_ports; i++)
+    if (strcmp(ports[i].name, name) == 0) moved = ports[i].moved;
+  pthread_mutex_unlock(&standin_lock);
+  return moved;
+}
+
+int standin_rtr_waits(const struct ibv_context *context) {
   pthread_once(&once, read_environment);
   standin_slow(STANDIN_RTR, rtr_ms);
-  return rtr_code;
+  return rtr_code != 0 ? rtr_code : standin_port_of(context)->rtr;
 }
 
 void standin_reg_waits(void) {

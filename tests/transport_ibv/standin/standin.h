@@ -20,7 +20,12 @@
  *       them), inline (bytes), reads (at once per queue pair), vectors, cqe and srq
  *       (most entries of a completion queue and of a shared receive queue;
  *       srq=0: it has none), gid (IPv4 address, or ADDRESS/INTERFACE, also
- *       several), sysfs (the folder that has NAME/device/...)
+ *       several), sysfs (the folder that has NAME/device/...); delay
+ *       (microseconds that each piece of a read takes), rtr (error of the change
+ *       to RTR), deny (registrations of more bytes permit no reads of peers),
+ *       loses and dies (after reads of that many bytes the port drops
+ *       everything, or the device is gone)
+ *   STANDIN_UNEVEN=1    every second list of devices lacks the second device
  *   STANDIN_ONE_EACH=1  each list of devices has one of them, in turn, so that
  *       ranks of a process have different ports
  *   STANDIN_MTU=BYTES   the network drops longer packets
@@ -360,6 +365,10 @@ struct standin_port {
   uint32_t n_gids, given_gids;
   uint8_t reads;
   int vectors;
+  int rtr;
+  unsigned long delay_us;
+  size_t deny, loses, dies; /* SIZE_MAX: never */
+  size_t moved;             /* bytes of reads and writes */
 };
 
 static inline size_t standin_mtu_bytes(enum ibv_mtu mtu) {
@@ -371,6 +380,7 @@ int standin_ports(void);
 const standin_port *standin_port_at(int i);
 const standin_port *standin_port_of(const struct ibv_context *context);
 bool standin_lists_one(void);
+bool standin_is_uneven(void);
 
 bool standin_address_is_good(const standin_port *port,
                              const struct ibv_ah_attr *to);
@@ -379,8 +389,13 @@ bool standin_reaches(const standin_qp *qp, const standin_qp *peer);
 /* Counts send work requests, and loses what STANDIN_AWAY and _MTU say. */
 void standin_network_counts(unsigned long sent);
 bool standin_network_loses(const standin_qp *qp, size_t bytes);
+/* Counts bytes of a read or write, which may be the device's last. */
+void standin_port_moves(const standin_qp *qp, size_t bytes);
+/* Returns the bytes that a port has read and written; for tests, through
+ * dlsym. */
+unsigned long standin_moved(const char *name);
 /* Wait as long as the call takes. Returns the code of its failure. */
-int standin_rtr_waits(void);
+int standin_rtr_waits(const struct ibv_context *context);
 void standin_reg_waits(void);
 
 int standin_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr,
