@@ -92,8 +92,8 @@ void standin_slow(int call, unsigned long ms) {
 
 /* ---- buffers ------------------------------------------------------------- */
 
-/* Makes receive buffers writable that device_poll_cq has poisoned behind the bytes
- * of a frame, where AddressSanitizer reports a read of those of an earlier one. */
+/* Makes receive buffers writable again: device_poll_cq poisons them behind the
+ * bytes of a frame, so that AddressSanitizer reports a read of older bytes. */
 static void buffers_open(const struct ibv_recv_wr *wr) {
   for (; wr != NULL; wr = wr->next)
     ASAN_UNPOISON_MEMORY_REGION((void *)(uintptr_t)wr->sg_list[0].addr,

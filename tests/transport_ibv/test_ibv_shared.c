@@ -1,8 +1,7 @@
 /* Tests of memory and queues that pairs share: many pairs of one device, peers
- * that do not receive, or send more than they may, and devices that lack
- * something or are slow. The
- * ends are two or three device objects of one process, as in the battery. Run
- * with the stand-in in LD_LIBRARY_PATH.
+ * that do not receive or send too much, and devices that lack something or are
+ * slow. The ends are two or three device objects of one process, as in the
+ * battery. Run with the stand-in in LD_LIBRARY_PATH.
  *
  * Without an argument: all tests of a device without limits; with one, those
  * whose names contain it. "fewer RDMA TEXT":
@@ -279,7 +278,7 @@ static void broken_pairs_cost_no_buffers(void **state) {
   assert_true(shared_of(w, 1)->buffers <= 2 * before);
 }
 
-/* Has so many completions wait at an end that does not poll. */
+/* Makes n completions wait at an end that does not poll. */
 static void await_completions(bat_world *w, int end, size_t n) {
   gli_ibv *t = (gli_ibv *)w->ends[end].t;
   while (t->n_stash < n) {
@@ -314,8 +313,8 @@ static bool replace_late_pair(bat_world *w, size_t before, bat_pair **a,
   return inner(*b)->number == number;
 }
 
-/* Completions of a destroyed queue pair are not those of the next one that has
- * its number. The device uses it again at random. Each pair has credit for EACH
+/* Late completions of a destroyed queue pair leave the next one of its number
+ * alone. The device uses it again at random. Each pair has credit for EACH
  * frames without a poll of the other end. */
 static void late_completions_are_not_those_of_the_next_pair(void **state) {
   enum { N = 60, EACH = 8, TURNS = 64, GOOD = 5 };

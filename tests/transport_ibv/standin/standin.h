@@ -156,7 +156,7 @@ typedef enum standin_kind {
 
 typedef struct standin_object {
   struct standin_object *next, *prev; /* of the kind */
-  struct standin_object *next_found;  /* of the same hash */
+  struct standin_object *next_found;  /* next of its hash */
   standin_kind kind;
   void *self;
   void *context;
