@@ -89,8 +89,8 @@ static void on_failed(void *pair_user, const gloo_error *cause) {
   p->failed++;
   p->cause = *cause;
   /* Where its own device is at fault, a rank names itself. */
-  bool own = cause->status == GLOO_ERR_IO &&
-             cause->rank == (int)p->config.self_rank;
+  bool own =
+      cause->status == GLOO_ERR_IO && cause->rank == (int)p->config.self_rank;
   if (cause->rank != (int)p->config.peer_rank && !own) {
     bat_complain(p->world, "failed upcall does not name the peer's rank");
   }
