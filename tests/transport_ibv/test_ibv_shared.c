@@ -8,6 +8,7 @@
  * the device refuses something; at least so many of the pairs use RDMA, the
  * others TCP, and the reason contains the text. */
 #include <dlfcn.h>
+#include <errno.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -278,6 +279,37 @@ static void broken_pairs_cost_no_buffers(void **state) {
   assert_true(shared_of(w, 1)->buffers <= 2 * before);
 }
 
+static int refuse_to_destroy(struct ibv_qp *qp) {
+  (void)qp;
+  return EBUSY;
+}
+
+/* A device that does not destroy a queue pair may still name the pair, and read
+ * its slots. */
+static void memory_of_a_queue_pair_that_stays_is_kept(void **state) {
+  bat_world *w = *state;
+  bat_pair *a[1], *b[1], *good[1], *other[1];
+  connect_many(w, 0, 1, 1, a, b);
+  connect_many(w, 0, 1, 1, good, other);
+  gli_ibv_pair *pair = inner(a[0]);
+  gli_ibv *t = pair->t;
+  gli_verbs verbs = *t->port.v;
+  const gli_verbs *before = t->port.v;
+  verbs.destroy_qp = refuse_to_destroy;
+  send_on_each(a, 1, 2, LONG_BYTES);
+  uint32_t held = pair->held;
+  assert_true(held > 0);
+  t->port.v = &verbs;
+  bat_close(a[0], 0, NULL, 0);
+  t->port.v = before;
+  send_on_each(good, 1, 5, LONG_BYTES);
+  BAT_DRIVE(w, all_received(other, 1, 5) && all_done(good, 1, 5));
+  assert_filled(other, 1, 0, 5, LONG_BYTES);
+  assert_ptr_equal(t->qp_leaked, pair);
+  assert_int_equal(pair->held, held);
+  assert_true(t->shared.sending >= held);
+}
+
 /* Makes n completions wait at an end that does not poll. */
 static void await_completions(bat_world *w, int end, size_t n) {
   gli_ibv *t = (gli_ibv *)w->ends[end].t;
@@ -392,6 +424,7 @@ int main(int argc, char **argv) {
       BAT_TEST(a_peer_that_floods_is_cut_off),
       BAT_TEST(a_queue_pair_that_breaks_in_silence_is_noticed),
       BAT_TEST(broken_pairs_cost_no_buffers),
+      BAT_TEST(memory_of_a_queue_pair_that_stays_is_kept),
       BAT_TEST(late_completions_are_not_those_of_the_next_pair),
       BAT_TEST(memory_ends_with_the_last_pair),
   };

@@ -70,7 +70,7 @@ PLANTINGS = [
          "  if (pair->own == NULL) gli_ibv_stash_all(t, 0);\n", "", "transport_ibv_shared"),
     rdma("memory of a queue pair that could not be destroyed is freed", IBV + "queue.c",
          "pair->qp_leaked = t->port.v->destroy_qp(pair->qp) != 0;", "(void)t->port.v->destroy_qp(pair->qp);",
-         "transport_ibv_faults_2"),
+         "transport_ibv_shared"),
     rdma("few receive buffers are no event", IBV + "complete.c", "      gli_ibv_buffers_low(t);\n", "",
          "transport_ibv_shared"),
     rdma("more reads run at once than the peer serves", IBV + "queue.c",
