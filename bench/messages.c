@@ -3,10 +3,13 @@
  *
  * usage: gloo run -n 2 -- messages round_trip BYTES TIMES malloc|gloo_alloc
  *        gloo run -n 2 -- messages stream BYTES TIMES malloc|gloo_alloc
+ *        gloo run -n 2 -- messages get|gets BYTES TIMES malloc|gloo_alloc
  *
  * round_trip: there and back, one after the other; prints the median of the
  * microseconds of one. stream: one way, WINDOW of them at a time, until the
- * receiver says that it has all; prints 10^6 bytes per second. */
+ * receiver says that it has all; prints 10^6 bytes per second. get: reads of the
+ * other rank's window, one after the other; gets: GETS at a time, TIMES times.
+ * Both print the median of the microseconds per read. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,14 +18,14 @@
 
 #include "gloo_c/gloo_c.h"
 
-enum { WINDOW = 4, WARM_UP = 50 };
+enum { WINDOW = 4, GETS = 12, BUFFERS = 1 + GETS, WARM_UP = 50 };
 
 typedef struct message_job {
   gloo_context *context;
   int rank;
   size_t bytes;
   unsigned long times;
-  void *buffer[WINDOW];
+  void *buffer[BUFFERS];
 } message_job;
 
 /* ---- there and back ------------------------------------------------------ */
@@ -49,6 +52,12 @@ static int by_time(const void *a, const void *b) {
   return (*x > *y) - (*x < *y);
 }
 
+/* Returns the median in microseconds. */
+static double message_median(const message_job *job, uint64_t *took_ns) {
+  qsort(took_ns, job->times, sizeof *took_ns, by_time);
+  return (double)took_ns[job->times / 2] / 1e3;
+}
+
 static gloo_status round_trips(const message_job *job, double *figure,
                                gloo_error *error) {
   uint64_t *took_ns = calloc(job->times, sizeof *took_ns);
@@ -60,11 +69,7 @@ static gloo_status round_trips(const message_job *job, double *figure,
     status = message_and_back(job, error);
     took_ns[i] = uv_hrtime() - began_ns;
   }
-  if (status == GLOO_OK) {
-    qsort(took_ns, job->times, sizeof *took_ns, by_time);
-    unsigned long middle = job->times / 2;
-    *figure = (double)took_ns[middle] / 1e3;
-  }
+  if (status == GLOO_OK) *figure = message_median(job, took_ns);
   free(took_ns);
   return status;
 }
@@ -118,11 +123,53 @@ static gloo_status stream(const message_job *job, double *figure,
   return status;
 }
 
+/* ---- reads ---------------------------------------------------------------- */
+
+/* The buffers behind the first get what is read. */
+static gloo_status gets_read(const message_job *job, gloo_window *window,
+                             unsigned at_once, gloo_error *error) {
+  for (unsigned i = 0; i < at_once; i++) {
+    gloo_status status =
+        gloo_window_get(window, 1, 0, job->buffer[1 + i], job->bytes, error);
+    if (status != GLOO_OK) return status;
+  }
+  return gloo_window_flush(window, 1, error);
+}
+
+static gloo_status gets_measure(const message_job *job, gloo_window *window,
+                                unsigned at_once, double *figure,
+                                gloo_error *error) {
+  uint64_t *took_ns = calloc(job->times, sizeof *took_ns);
+  gloo_status status = took_ns != NULL ? GLOO_OK : GLOO_ERR_NO_MEMORY;
+  for (int i = 0; i < WARM_UP && status == GLOO_OK; i++)
+    status = gets_read(job, window, at_once, error);
+  for (unsigned long i = 0; i < job->times && status == GLOO_OK; i++) {
+    uint64_t began_ns = uv_hrtime();
+    status = gets_read(job, window, at_once, error);
+    took_ns[i] = uv_hrtime() - began_ns;
+  }
+  if (status == GLOO_OK) *figure = message_median(job, took_ns) / at_once;
+  free(took_ns);
+  return status;
+}
+
+static gloo_status gets(const message_job *job, unsigned at_once,
+                        double *figure, gloo_error *error) {
+  gloo_window *window;
+  gloo_status status = gloo_window_create(job->context, job->buffer[0],
+                                          job->bytes, NULL, &window, error);
+  if (status != GLOO_OK) return status;
+  if (job->rank == 0)
+    status = gets_measure(job, window, at_once, figure, error);
+  gloo_status ended = gloo_window_destroy(window, error);
+  return status != GLOO_OK ? status : ended;
+}
+
 /* ---- the command --------------------------------------------------------- */
 
 static gloo_status buffers_make(message_job *job, bool shareable,
                                 gloo_error *error) {
-  for (int i = 0; i < WINDOW; i++) {
+  for (int i = 0; i < BUFFERS; i++) {
     gloo_status status = GLOO_OK;
     if (shareable)
       status = gloo_alloc(job->bytes, &job->buffer[i], error);
@@ -135,7 +182,7 @@ static gloo_status buffers_make(message_job *job, bool shareable,
 }
 
 static void buffers_free(message_job *job, bool shareable) {
-  for (int i = 0; i < WINDOW; i++) {
+  for (int i = 0; i < BUFFERS; i++) {
     if (shareable)
       gloo_free(job->buffer[i]);
     else
@@ -143,7 +190,23 @@ static void buffers_free(message_job *job, bool shareable) {
   }
 }
 
-static gloo_status message_run(message_job *job, bool streams, bool shareable,
+static const char *const kinds[] = {"round_trip", "stream", "get", "gets"};
+enum { ROUND_TRIP, STREAM, GET, KINDS = sizeof kinds / sizeof kinds[0] };
+
+static int kind_of(const char *name) {
+  int kind = 0;
+  while (kind < KINDS && strcmp(kinds[kind], name) != 0) kind++;
+  return kind;
+}
+
+static gloo_status message_measure(const message_job *job, int kind,
+                                   double *figure, gloo_error *error) {
+  if (kind == ROUND_TRIP) return round_trips(job, figure, error);
+  if (kind == STREAM) return stream(job, figure, error);
+  return gets(job, kind == GET ? 1 : GETS, figure, error);
+}
+
+static gloo_status message_run(message_job *job, int kind, bool shareable,
                                gloo_error *error) {
   double figure = 0;
   gloo_status status = gloo_init(NULL, &job->context, error);
@@ -151,9 +214,7 @@ static gloo_status message_run(message_job *job, bool streams, bool shareable,
   job->rank = gloo_context_rank(job->context);
   status = buffers_make(job, shareable, error);
   if (status == GLOO_OK) status = gloo_barrier(job->context, NULL, error);
-  if (status == GLOO_OK)
-    status = streams ? stream(job, &figure, error)
-                     : round_trips(job, &figure, error);
+  if (status == GLOO_OK) status = message_measure(job, kind, &figure, error);
   if (status == GLOO_OK && job->rank == 0) printf("%.2f\n", figure);
   gloo_context_destroy(job->context);
   buffers_free(job, shareable);
@@ -163,19 +224,19 @@ static gloo_status message_run(message_job *job, bool streams, bool shareable,
 int main(int argc, char **argv) {
   message_job job = {.bytes = 0};
   gloo_error error = {.message = ""};
-  bool streams = argc == 5 && strcmp(argv[1], "stream") == 0;
+  int kind = argc == 5 ? kind_of(argv[1]) : KINDS;
   bool shareable = argc == 5 && strcmp(argv[4], "gloo_alloc") == 0;
-  if (argc == 5) {
+  if (kind < KINDS) {
     job.bytes = strtoull(argv[2], NULL, 10);
     job.times = strtoul(argv[3], NULL, 10);
   }
   if (job.bytes == 0 || job.times == 0) {
     fprintf(stderr,
-            "usage: gloo run -n 2 -- messages round_trip|stream BYTES "
+            "usage: gloo run -n 2 -- messages round_trip|stream|get|gets BYTES "
             "TIMES malloc|gloo_alloc\n");
     return 2;
   }
-  gloo_status status = message_run(&job, streams, shareable, &error);
+  gloo_status status = message_run(&job, kind, shareable, &error);
   if (status == GLOO_OK) return 0;
   fprintf(stderr, "messages: rank %d: %s: %s\n", job.rank,
           gloo_status_string(status), error.message);
