@@ -261,7 +261,7 @@ const char *gli_ibv_lanes_route(const gli_ibv_lanes *lanes) {
                                                            "RDMA over 7 ports",
                                                            "RDMA over 8 ports"};
   uint32_t n = 0;
-  for (uint32_t i = 0; i < lanes->n; i++) n += lanes->up >> i & 1;
+  for (uint32_t i = 0; i < GLI_IBV_RAILS_MAX; i++) n += lanes->up >> i & 1;
   return route[n];
 }
 

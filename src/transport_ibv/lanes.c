@@ -80,13 +80,15 @@ void gli_ibv_lanes_abandon(gli_ibv_rails *rails) {
 void gli_ibv_lanes_lose(gli_ibv_rails *rails, uint32_t rail, const char *how) {
   char why[64];
   (void)snprintf(why, sizeof why, "the device %s", how);
-  for (gli_ibv_lanes *lanes = rails->lanes; lanes != NULL; lanes = lanes->next)
+  for (gli_ibv_lanes *lanes = rails->lanes; lanes != NULL;
+       lanes = lanes->next) {
+    if (lanes->state != GLI_IBV_LANES_WORK) continue; /* a thread has them */
     for (uint32_t i = 0; i < lanes->n; i++) {
-      gli_ibv_lane *lane = &lanes->lane[i];
-      if (lane->rail != rail || lanes->state != GLI_IBV_LANES_WORK) continue;
-      gli_ibv_lane_fail(lane, why);
+      if (lanes->lane[i].rail != rail) continue;
+      gli_ibv_lane_fail(&lanes->lane[i], why);
       lanes->busy(lanes->pair);
     }
+  }
 }
 
 /* ---- making -------------------------------------------------------------- */

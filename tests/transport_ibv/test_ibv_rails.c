@@ -85,7 +85,7 @@ static gloo_status pass(rank_env *env, rail_buffers *b, int from, size_t at,
   gloo_status status =
       gloo_recv(env->context, b->in + at, bytes, GLOO_UINT8, from, NULL, NULL);
   if (status != GLOO_OK) return status;
-  size_t i = bytes; /* what comes last may not have come yet */
+  size_t i = bytes; /* the last bytes may be late */
   while (i > 0 && b->in[at + i - 1] == rail_byte(seed, i - 1)) i--;
   RANK_CHECK(env, i == 0);
   RANK_CHECK(env, at == 0 || b->in[at - 1] == 0xee);
