@@ -251,9 +251,8 @@ void standin_port_moves(const standin_qp *qp, size_t bytes) {
   if (port->moved < port->dies || context->dead) return;
   context->dead = true;
   standin_raise(context, IBV_EVENT_DEVICE_FATAL, NULL);
-  for (standin_object *o = standin_first; o != NULL; o = o->next)
-    if (o->kind == STANDIN_QP && o->context == &context->base)
-      standin_break(o->self);
+  for (standin_object *o = standin_first[STANDIN_QP]; o != NULL; o = o->next)
+    if (o->context == &context->base) standin_break(o->self);
 }
 
 __attribute__((visibility("default"))) unsigned long standin_moved(
