@@ -8,20 +8,30 @@
 
 #include "core/text.h"
 #include "tools/progress.h"
+#include "tools/selftest.h"
 #include "tools/tools.h"
 
-static bool json = false;
+static bool json = false, selftest = false;
+static const char *report = NULL, *part = NULL;
 static double timeout_s = 30;
 
 static const gli_option options[] = {
     {"json", 0, GLI_OPTION_FLAG, &json, NULL, "print one line of JSON", 0, 0},
     {"timeout", 't', GLI_OPTION_SECONDS, &timeout_s, "S",
      "how long ranks wait for each other (30)", 0, 3600},
+    {"selftest", 0, GLI_OPTION_FLAG, &selftest, NULL,
+     "test this build on this machine, and print a report", 0, 0},
+    {"report", 0, GLI_OPTION_TEXT, &report, "FILE",
+     "with --selftest: also write the report to a file", 0, 0},
+    {"part", 0, GLI_OPTION_TEXT, &part, "PART",
+     "with --selftest: only threads, ranks or killed, in this job", 0, 0},
 };
 
 static const gli_command command = {
     .name = "doctor",
-    .usage = "gloo doctor [options]",
+    .usage =
+        "gloo doctor [options]\n"
+        "       gloo doctor --selftest [--json] [--report FILE]",
     .about =
         "Finds problems of a job. Start it as the ranks of your job:\n"
         "  srun -N 2 -n 4 gloo doctor     mpirun -np 4 gloo doctor\n"
@@ -31,7 +41,12 @@ static const gli_command command = {
         "for\n"
         "each problem. If the ranks cannot connect, each prints what it "
         "knows.\n"
-        "The exit status is 0 if no problem was found.\n",
+        "The exit status is 0 if no problem was found.\n"
+        "\n"
+        "With --selftest, outside a job, it tests this build of the library "
+        "here:\n"
+        "collectives, messages, windows, stores and a killed rank, over each\n"
+        "transport. The report has no secrets.\n",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
 };
@@ -200,10 +215,37 @@ static int examine(const gli_launch *launch, gloo_context *context,
   return status;
 }
 
+/* Tests as a rank of the job that it is started in, or in jobs of its own. */
+static int test_itself(void) {
+  gli_launch launch;
+  gloo_error error;
+  if (part != NULL && strcmp(part, "threads") != 0 &&
+      strcmp(part, "ranks") != 0 && strcmp(part, "killed") != 0)
+    return gli_usage_error(
+        &command, "option --part: '%s' is none of threads, ranks, killed",
+        part);
+  if (part == NULL && gli_launch_read(&launch, &error) != GLOO_OK) {
+    fprintf(stderr, "gloo doctor: %s\n", error.message);
+    return GLI_EXIT_FAILED;
+  }
+  if (part == NULL && launch.size == 1)
+    return gli_selftest(json, report, timeout_s);
+  if (json || report != NULL)
+    return gli_usage_error(&command,
+                           "--%s requires --selftest outside a job, without "
+                           "--part",
+                           json ? "json" : "report");
+  return gli_selftest_part(part != NULL ? part : "ranks", timeout_s);
+}
+
 int gli_tool_doctor(int argc, char **argv) {
   gli_parse parsed = gli_options_parse(&command, argc, argv, NULL);
   if (parsed == GLI_PARSE_HELP) return GLI_EXIT_OK;
   if (parsed == GLI_PARSE_BAD) return GLI_EXIT_USAGE;
+  if (selftest) return test_itself();
+  if (report != NULL || part != NULL)
+    return gli_usage_error(&command, "--%s requires --selftest",
+                           report != NULL ? "report" : "part");
   gli_launch launch;
   gli_doctor_facts own;
   gloo_error error;
