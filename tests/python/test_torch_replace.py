@@ -1,13 +1,13 @@
 """The name "gloo" for gloo_c, and the entry point by which PyTorch finds the backend."""
 
 import re
-import subprocess
-import sys
+import tempfile
 from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
-from torch_job import free_port
+from torch_forks import start
+from torch_job import ended, free_port, variables_of
 
 pytest.importorskip("torch")
 
@@ -15,19 +15,21 @@ SAID = re.compile(r'the backend "gloo" of torch\.distributed is gloo_c \S+ in th
 ALONE = "store=dist.HashStore(), rank=0, world_size=1"
 
 
-def run(program, size=1, **variables):
-    """Returns the status of a program, as that of the first rank that fails, and the output of all ranks."""
-    shared = {"PATH": "/usr/bin:/bin", "WORLD_SIZE": str(size), "LOCAL_WORLD_SIZE": str(size), "OMP_NUM_THREADS": "1",
-              "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), **variables}
-    ranks = [subprocess.Popen([sys.executable, "-c", "import torch, torch.distributed as dist\n" + program],
-                              env={**shared, "RANK": str(rank)}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, text=True) for rank in range(size)]
-    said = [rank.communicate(timeout=120)[0] for rank in ranks]
-    return next((rank.returncode for rank in ranks if rank.returncode), 0), "".join(said)
+def run(program, size=1, fork=True, **variables):
+    """Returns the status of a program, as that of the first rank that fails, and the output of all ranks. Without
+    `fork`, each rank imports torch itself."""
+    port, ranks = free_port(), []
+    for rank in range(size):
+        output = tempfile.TemporaryFile()
+        ranks.append((start(["-c", "import torch, torch.distributed as dist\n" + program], {
+            "PATH": "/usr/bin:/bin", "LOCAL_WORLD_SIZE": str(size), **variables_of(rank, size, port), **variables},
+            output, fork=fork), output))
+    done = ended(ranks, 120)
+    return next((status for status, _said in done if status), 0), "".join(said for _status, said in done)
 
 
-def check(program, size=1, **variables):
-    status, said = run(program, size, **variables)
+def check(program, size=1, fork=True, **variables):
+    status, said = run(program, size, fork, **variables)
     assert status == 0, said
     return said
 
@@ -67,7 +69,8 @@ dist.destroy_process_group()
 
 @pytest.mark.parametrize("name", ["gloo", None, "cpu:gloo", "cpu:gloo,cuda:gloo"])
 def test_the_name_is_gloo_c_wherever_a_group_is_created(name):
-    said = check(EVERYWHERE.replace("NAME", repr(name)).replace("REPLACED", "True"), 2, GLOO_C_REPLACE_GLOO="1")
+    said = check(EVERYWHERE.replace("NAME", repr(name)).replace("REPLACED", "True"), 2, fork=name != "gloo",
+                 GLOO_C_REPLACE_GLOO="1")
     assert len(SAID.findall(said)) == 1, said
 
 
@@ -204,7 +207,7 @@ dist.all_reduce(one)
 import gloo_c.torch
 assert one.tolist() == [2, 2] and isinstance(dist.group.WORLD, gloo_c.torch.Group) and gloo_c.torch.is_gloo_c()
 dist.destroy_process_group()
-""", 2)
+""", 2, fork=False)
 
 
 @pytest.mark.parametrize("replace", ["0", "1"])
@@ -216,12 +219,12 @@ theirs = dist.ProcessGroupGloo
 import gloo_c.torch
 assert gloo_c.torch.gloo_is_replaced() == {replace == "1"} == (dist.ProcessGroupGloo is not theirs)
 dist.init_process_group("gloo_c", {ALONE})
-""", TORCH_DEVICE_BACKEND_AUTOLOAD="0", GLOO_C_REPLACE_GLOO=replace)
+""", fork=False, TORCH_DEVICE_BACKEND_AUTOLOAD="0", GLOO_C_REPLACE_GLOO=replace)
 
 
 @pytest.mark.parametrize("value, planted", [("yes", ""), ("1", "raise OSError('no library')")])
 def test_an_error_does_not_end_the_import_of_torch(value, planted, tmp_path):
-    """In the second case another package takes the place of gloo_c, and fails."""
+    """In the second case another package takes the place of gloo_c, and fails. PYTHONWARNINGS is one for an interpreter."""
     variables = {"GLOO_C_REPLACE_GLOO": value, "PYTHONWARNINGS": "error::RuntimeWarning"}
     if planted:
         Path(tmp_path / "gloo_c").mkdir()
@@ -234,6 +237,6 @@ def test_an_error_does_not_end_the_import_of_torch(value, planted, tmp_path):
 
 def test_a_process_that_fails_exits_without_further_errors():
     """Python clears its modules before the groups, if torch has imported them."""
-    status, said = run(f"dist.init_process_group('gloo_c', {ALONE}); raise SystemError('the only one')",
+    status, said = run(f"dist.init_process_group('gloo_c', {ALONE}); raise SystemError('the only one')", fork=False,
                        GLOO_C_REPLACE_GLOO="1")
     assert status == 1 and "the only one" in said and "Exception ignored" not in said, said
