@@ -4,11 +4,14 @@ usage: suite.py PROJECT FOLDER PART
 
 PART is package, torch or jax: which tests of this folder run; or frameworks: those of tests/frameworks,
 where requirements/NAME.txt lists what test_NAME.py needs. In FOLDER a virtual environment is made
-anew, in which pip builds a wheel of the project and installs it, and the tests run. The part package makes
-a second one, for which no compiler is in PATH, and installs the same wheel there; and another
+anew, in which pip builds a wheel of the project and installs it, and the tests run. All parts take one wheel:
+the first builds it in the folder `wheel` beside FOLDER, for which others wait. The part package makes
+a second environment, for which no compiler is in PATH, and installs the same wheel there; and another
 wheel, hardly optimized, as pip builds it by itself: with the project's own requirements, and nothing else.
 Skipped where pip cannot install the requirements. Speaks TAP."""
 
+import fcntl
+import hashlib
 import os
 import re
 import shutil
@@ -156,12 +159,52 @@ def without_compiler(folder):
     return folder
 
 
-def wheel(project, folder, pip, variables, *options):
-    """Returns the wheel of the project; None if pip does not make exactly one."""
+def build(project, folder, pip, variables, *options):
+    """Builds wheels of the project. Returns the status, the output, and what pip has made."""
     shutil.rmtree(folder, ignore_errors=True)
     status, said = run(*pip, "wheel", "-v", "--no-deps", *options, "-w", folder, project, env=variables)
-    made = sorted(folder.glob("*.whl")) if folder.exists() else []
-    what = "with its own requirements" if "--no-build-isolation" not in options else "with the installed tools"
+    return status, said, sorted(folder.glob("*.whl")) if folder.exists() else []
+
+
+def inputs_of(project, pip, variables):
+    """Returns a hash of what a wheel depends on: the files of the project, the compiler and the tools."""
+    whole = hashlib.sha256()
+    for folder, folders, files in os.walk(project):
+        folders[:] = sorted(name for name in folders if not name.startswith(".") and name != "__pycache__"
+                            and not Path(folder, name, "CACHEDIR.TAG").exists())  # as builds of meson have
+        for path in (Path(folder, name) for name in sorted(files)):
+            whole.update(f"{path.relative_to(project)}\0{path.stat().st_mode}\0".encode())
+            whole.update(hashlib.sha256(path.read_bytes()).digest())
+    flags = {name: value for name, value in variables.items() if name in ("CC", "CXX", "AR") or name.endswith("FLAGS")}
+    compiler = run("sh", "-c", f"{flags.get('CC', 'cc')} --version", env=variables)[1]
+    tools = run(*pip, "list", "--format=freeze", env=variables)[1]
+    names = "|".join(re.match(r"[\w-]+", each)[0] for each in BUILD)
+    tools = sorted(re.findall(rf"^(?:{names})==.*", tools.replace("_", "-"), re.M))
+    whole.update(repr((sys.version, flags, compiler, tools)).encode())
+    return whole.hexdigest()
+
+
+def shared(project, folder, pip, variables):
+    """Does what build() does, once for all parts: others get the wheel and the output of the first."""
+    folder.mkdir(exist_ok=True)
+    with open(folder / "lock", "w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        of, log = folder / "inputs", folder / "log"
+        inputs = inputs_of(project, pip, variables)
+        made = sorted((folder / "made").glob("*.whl"))
+        if of.exists() and of.read_text(encoding="utf-8") == inputs and len(made) == 1:
+            print("# the wheel has been built for the same files, compiler and tools")
+            return 0, log.read_text(encoding="utf-8"), made
+        of.unlink(missing_ok=True)
+        status, said, made = build(project, folder / "made", pip, variables, "--no-build-isolation")
+        if status == 0:
+            log.write_text(said, encoding="utf-8")
+            of.write_text(inputs, encoding="utf-8")
+        return status, said, made
+
+
+def checked(what, status, said, made):
+    """Returns the wheel; None if pip does not make exactly one."""
     if not told(status == 0 and len(made) == 1, f"pip wheel, {what}, makes one wheel", said):
         return None
     begun, compiled = said.find("Running command Building wheel"), re.search(r"\[1/\d+\] ", said)
@@ -206,20 +249,22 @@ def main(project, folder, part):
     except (ImportError, subprocess.CalledProcessError):
         print("1..0 # SKIP virtual environments cannot be made (python3-venv)")
         return
-    pip = [python, "-m", "pip", "--disable-pip-version-check"]
+    # meson sets the variable, which makes compilers slower.
+    pip = ["env", "-u", "MALLOC_PERTURB_", python, "-m", "pip", "--disable-pip-version-check"]
     status, said = run(*pip, "install", "-q", *BUILD, *TESTS, *PARTS[part], env=variables)
     if status:
         why = (said.strip().splitlines() or ["no reason given"])[-1]
         print(f"1..0 # SKIP pip cannot install what the tests need: {why}")
         return
     scripts = {**variables, "PATH": f"{folder / 'built/bin'}:{variables['PATH']}"}
-    made = wheel(project, folder / "wheels", pip, scripts, "--no-build-isolation")
+    files = frameworks(pip, variables) if part == "frameworks" else of_part(part)
+    made = checked("with the installed tools", *shared(project, folder.parent / "wheel", pip, scripts))
     if part == "package":
-        wheel(project, folder / "isolated", pip, variables, "-Csetup-args=-Doptimization=0")
+        checked("with its own requirements",
+                *build(project, folder / "isolated", pip, variables, "-Csetup-args=-Doptimization=0"))
     if made:
         status, said = run(*pip, "install", made, env=variables)
         if told(status == 0, "pip installs it", said):
-            files = frameworks(pip, variables) if part == "frameworks" else of_part(part)
             tested(project, folder, files, python, scripts)
         if part == "package":
             metadata(project, folder / "metadata", python, made, scripts)
