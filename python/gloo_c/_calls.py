@@ -157,14 +157,12 @@ def forms(prepare: Callable[Concatenate[C, P], Call]) -> tuple[
     name = prepare.__name__.lstrip("_")
     said = prepare.__doc__ or ""
 
-    @wraps(prepare)
-    def blocking(self: C, *args: P.args, **kwargs: P.kwargs) -> Any:
-        if "stream" in kwargs:
-            return self._run(_in_stream(prepare, self, args, kwargs))
-        return self._run(prepare(self, *args, **kwargs))
-
     def prepared(self: C, args: Any, kwargs: Any) -> Call:
         return _in_stream(prepare, self, args, kwargs) if "stream" in kwargs else prepare(self, *args, **kwargs)
+
+    @wraps(prepare)
+    def blocking(self: C, *args: P.args, **kwargs: P.kwargs) -> Any:
+        return self._run(prepared(self, args, kwargs))
 
     @wraps(prepare)
     def start(self: C, *args: P.args, **kwargs: P.kwargs) -> Request:

@@ -144,6 +144,12 @@ def groups():
     same(ops.all_reduce(torch.ones(2), "sum", alone.group_name), torch.ones(2))
     same(ops.all_reduce(torch.ones(2), "sum", WORLD), torch.full((2,), float(SIZE)))
     name = alone.group_name
+    if NATIVE:  # as with ranks that are threads of one process
+        second = gloo_c._native.add(dist.group.WORLD._context, name)
+        raises((gloo_c.torch.ArgumentError,), f"several process groups named '{name}'", ops.all_reduce_,
+               torch.ones(2), "sum", name)
+        gloo_c._native.remove(second)
+        same(ops.all_reduce(torch.ones(2), "sum", name), torch.ones(2))
     dist.destroy_process_group(alone)
     for what, call in CALLS.items():
         error = raises((gloo_c.torch.ArgumentError, dist.DistBackendError, ValueError), f"'{name}'", call,
@@ -287,6 +293,30 @@ def an_abort_ends_a_wait():
         raises((gloo_c.torch.BackendError,), "abort", ops.all_reduce_, torch.ones(2), "sum", ended.group_name)
     dist.barrier()
     dist.destroy_process_group(ended)
+
+
+@case
+def short_asynchronous_collectives():
+    """A call that ends at once needs no request; one whose peers come later does not wait for them."""
+    alone = [dist.new_group([rank], backend="gloo_c") for rank in range(SIZE)][RANK]
+    tensor = torch.ones(3)
+    work = dist.all_reduce(tensor, group=alone, async_op=True)
+    assert type(work).__name__ == "Ended" and work.is_completed() and work.get_future().done(), work
+    if RANK == 0:
+        work = dist.all_reduce(tensor, async_op=True)
+        assert type(work).__name__ == "Started" and not work.is_completed()
+        second = dist.all_reduce(torch.ones(3), async_op=True)
+        store.set("begun", "1")
+        work.wait()
+        second.wait()
+    else:
+        store.get("begun")
+        dist.all_reduce(tensor)
+        dist.all_reduce(torch.ones(3))
+    same(tensor, torch.full((3,), float(SIZE)))
+    found = torch.ops._c10d_functional.all_reduce(tensor, "sum", WORLD)
+    same(torch.ops._c10d_functional.wait_tensor(found), torch.full((3,), float(SIZE * SIZE)))
+    dist.destroy_process_group(alone)
 
 
 @case

@@ -8,6 +8,7 @@ import weakref
 from collections import deque
 from datetime import timedelta
 from functools import lru_cache
+from time import perf_counter_ns
 from typing import Any, Sequence
 
 import torch
@@ -16,6 +17,7 @@ from torch import Tensor
 from torch._C import _distributed_c10d as _c10d
 from torch._C._distributed_c10d import Store
 
+from .. import _handles
 from .._binding import ffi, lib
 from .._context import Context
 from .._convert import nanoseconds
@@ -31,17 +33,21 @@ from ._works import Deferred, Ended, Started
 
 BACKEND = "gloo_c"
 KINDS: Any = dist.ReduceOp.RedOpType
-OPS: dict[Any, int] = {
-    KINDS.SUM: lib.GLOO_SUM, KINDS.PRODUCT: lib.GLOO_PRODUCT, KINDS.MIN: lib.GLOO_MIN,
-    KINDS.MAX: lib.GLOO_MAX, KINDS.BAND: lib.GLOO_BAND, KINDS.BOR: lib.GLOO_BOR,
-    KINDS.BXOR: lib.GLOO_BXOR, KINDS.AVG: lib.GLOO_AVERAGE, KINDS.PREMUL_SUM: lib.GLOO_SCALED_SUM}
+# The keys are hashes, as those of a ReduceOp and its kind are equal: reading the kind takes longer.
+OPS: dict[int, int] = {hash(kind): op for kind, op in (
+    (KINDS.SUM, lib.GLOO_SUM), (KINDS.PRODUCT, lib.GLOO_PRODUCT), (KINDS.MIN, lib.GLOO_MIN),
+    (KINDS.MAX, lib.GLOO_MAX), (KINDS.BAND, lib.GLOO_BAND), (KINDS.BOR, lib.GLOO_BOR),
+    (KINDS.BXOR, lib.GLOO_BXOR), (KINDS.AVG, lib.GLOO_AVERAGE), (KINDS.PREMUL_SUM, lib.GLOO_SCALED_SUM))}
 # Operations on booleans: a sum is true if any is, a product if all are.
-BOOL_OPS: dict[Any, int] = {
-    KINDS.SUM: lib.GLOO_LOR, KINDS.MAX: lib.GLOO_LOR, KINDS.BOR: lib.GLOO_LOR,
-    KINDS.PRODUCT: lib.GLOO_LAND, KINDS.MIN: lib.GLOO_LAND, KINDS.BAND: lib.GLOO_LAND,
-    KINDS.BXOR: lib.GLOO_LXOR}
-
-
+BOOL_OPS: dict[int, int] = {hash(kind): op for kind, op in (
+    (KINDS.SUM, lib.GLOO_LOR), (KINDS.MAX, lib.GLOO_LOR), (KINDS.BOR, lib.GLOO_LOR),
+    (KINDS.PRODUCT, lib.GLOO_LAND), (KINDS.MIN, lib.GLOO_LAND), (KINDS.BAND, lib.GLOO_LAND),
+    (KINDS.BXOR, lib.GLOO_LXOR))}
+_SCALED = int(lib.GLOO_SCALED_SUM)
+# The time that an asynchronous call waits for its end. A work that the program must wait for takes longer.
+_SOON_NS = 20_000
+_IN_PROGRESS = int(lib.GLOO_IN_PROGRESS)
+_test: Any = lib.gloo_request_test
 _ZERO = timedelta(0)
 _UNSET = int(lib.GLOO_TIMEOUT_DEFAULT)
 _OPTIONS = ffi.typeof("gloo_options *")
@@ -172,6 +178,10 @@ class Caller:
         if self._deferred is not None:
             self._deferred.wait_begun()
         pointer = self._begin(name, arguments, opts.timeout, factor, stream)
+        if stream == 0 and not self._pending() and self._ends_soon(pointer):
+            if after is not None:
+                after()
+            return Ended(result)
         return self._started(pointer, result, keep, after)
 
     def _message(self, name: str, arguments: tuple[Any, ...], tensors: Any, keep: Any,
@@ -251,17 +261,39 @@ class Caller:
                           self._held().state)
         return Started(request, result, after)
 
-    def _started(self, pointer: Any, result: Any, keep: Any, after: After | None) -> Started:
-        work = self._work(pointer, result, keep, after)
-        live = self._live  # PyTorch may drop a pending work
+    def _pending(self) -> bool:
+        """Returns true if a collective is pending, after it has dropped those that have completed."""
+        live = self._live
         while live:
             try:
                 if not live[0].is_completed():
-                    break
+                    return True
                 live.popleft()
             except IndexError:  # another thread was faster
                 break
-        live.append(work)
+        return False
+
+    @staticmethod
+    def _ends_soon(pointer: Any) -> bool:
+        """Returns true if a collective has succeeded within a short time, and destroys its request then. It
+        often has, as for functional collectives of few bytes, whose results are used at once. A wait with a
+        limit may sleep for longer than that."""
+        if profiled():
+            return False
+        end, status = perf_counter_ns() + _SOON_NS, _IN_PROGRESS
+        while status == _IN_PROGRESS:
+            if perf_counter_ns() > end:
+                return False
+            status = _test(pointer, NULL)
+        if status:
+            return False  # the work reports it
+        _handles._destroy(lib.gloo_request_destroy, pointer)
+        return True
+
+    def _started(self, pointer: Any, result: Any, keep: Any, after: After | None) -> Started:
+        work = self._work(pointer, result, keep, after)
+        self._pending()
+        self._live.append(work)  # PyTorch may drop a pending work
         return work
 
     def _together(self, calls: Sequence[tuple[str, tuple[Any, ...], Any, After | None]], result: Any,
@@ -315,11 +347,10 @@ class Caller:
         if number is None:
             raise TensorTypeError(f"{what}: {tensor.dtype} has no arithmetic")
         given = opts.reduceOp
-        kind = getattr(given, "op", given)
-        op = (BOOL_OPS if tensor.dtype is torch.bool else OPS).get(kind)
+        op = (BOOL_OPS if tensor.dtype is torch.bool else OPS).get(hash(given))
         if op is None:
-            raise TensorTypeError(f"{what}: {kind} is not defined for {tensor.dtype}")
-        if op != lib.GLOO_SCALED_SUM:
+            raise TensorTypeError(f"{what}: {getattr(given, 'op', given)} is not defined for {tensor.dtype}")
+        if op != _SCALED:
             return number, op, None
         factor = given.factor
         if isinstance(factor, Tensor):

@@ -14,6 +14,7 @@ from .._errors import GlooError
 from ._errors import TensorTypeError, backend_error
 
 NULL = ffi.NULL
+_POINTER = ffi.typeof("void *")
 
 DTYPES: dict[torch.dtype, int] = {
     dtype: number for dtype, number in (
@@ -32,9 +33,10 @@ After = Callable[[], None]
 
 def plain(tensor: Tensor) -> bool:
     """Returns true if the library can use the tensor's memory directly."""
-    return bool((tensor.is_cpu or tensor.is_cuda) and tensor.layout is torch.strided
+    on_cpu = tensor.is_cpu
+    return bool((on_cpu or tensor.is_cuda) and tensor.layout is torch.strided
                 and tensor.is_contiguous() and not tensor.is_conj() and not tensor.is_neg()
-                and (tensor.is_cpu or _known(tensor)))
+                and (on_cpu or _known(tensor)))
 
 
 def _known(tensor: Tensor) -> bool:
@@ -73,6 +75,8 @@ def ordered(keep: Any, result: Any, after: After | None) -> tuple[int, After | N
 
     Any thread may wait for a work and so run `after`, whose copies between tensors on GPUs are
     asynchronous. They run in the streams of the call, and the host waits for them."""
+    if not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        return 0, after
     used = _streams_of(keep)
     for other in used[1:]:
         used[0].wait_stream(other)
@@ -205,7 +209,7 @@ def counts(counts: Sequence[int]) -> Any:
 
 
 def pointer(tensor: Tensor) -> Any:
-    return ffi.cast("void *", tensor.data_ptr())
+    return ffi.cast(_POINTER, tensor.data_ptr())
 
 
 def adjacent(tensors: Sequence[Tensor]) -> Tensor | None:

@@ -82,10 +82,12 @@ def _future_of(result: Any) -> torch.futures.Future[Any]:
 
 
 class Ended(_Work):
-    """A completed operation of a synchronous call."""
+    """A completed operation."""
+
+    _future: torch.futures.Future[Any] | None = None
 
     def __init__(self, result: Any) -> None:
-        super().__init__()
+        _Work.__init__(self)  # super() takes longer
         self._result = result
 
     def wait(self, timeout: timedelta = _UNSET) -> bool:
@@ -110,9 +112,11 @@ class Ended(_Work):
         return self._result
 
     def get_future(self) -> torch.futures.Future[Any]:
-        future = _future_of(self._result)
-        future.set_result(self._result)
-        return future
+        with _futures:
+            if self._future is None:
+                self._future = _future_of(self._result)
+                self._future.set_result(self._result)
+            return self._future
 
 
 class _Pending(_Work):
