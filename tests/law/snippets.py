@@ -102,7 +102,7 @@ def bad_python(project, code):
         compile(code, "planted", "exec", dont_inherit=True)
     except SyntaxError as error:
         return [f"line {error.lineno}: {error.msg}"]
-    return [f"the package has no {found[0]}" for found in re.finditer(r"\bgloo_c((?:\.\w+)+)", code)
+    return [f"the package has no {found[0]}" for found in re.finditer(r"(?<!\bops\.)\bgloo_c((?:\.\w+)+)", code)
             if not in_package(project / "python/gloo_c", found[1].split(".")[1:])]
 
 
