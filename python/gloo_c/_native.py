@@ -6,6 +6,7 @@ contexts (python/native/contexts.c), and a context leaves it before it is destro
 from __future__ import annotations
 
 import functools
+import os
 import weakref
 from typing import Any
 
@@ -14,6 +15,7 @@ from ._binding import ffi, lib
 from ._context import Context
 
 _held: dict[int, Any] = {}  # handles of contexts, by number
+_inherited: list[dict[int, Any]] = []
 # Time that calls may continue when Python exits.
 _PATIENCE_NS = 2_000_000_000
 
@@ -47,4 +49,12 @@ def _remove_all() -> None:
         remove(number, _PATIENCE_NS)
 
 
+def _forked() -> None:
+    """Forgets the contexts in a forked child: the calls that the list counts are the parent's."""
+    _inherited.append(dict(_held))
+    _held.clear()
+
+
 _handles.at_exit(_remove_all)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)

@@ -1,9 +1,13 @@
 """Cases of torch.ops.gloo_c, which each rank of one job runs.
 
+usage: torch_operators.py c|python [CASE...]
+
 Rank 0 prints "ok NAME", or "failed NAME: WHY" if a case failed on any rank, as recorded in the store. With
-the argument "python" the kernels are those in Python."""
+"python" the kernels are those in Python."""
 
 import datetime
+import os
+import signal
 import sys
 import threading
 import time
@@ -14,7 +18,7 @@ import torch
 import torch.distributed as dist
 
 warnings.simplefilter("ignore")
-if sys.argv[1:] == ["python"]:
+if sys.argv[1] == "python":
     torch._C.__file__ = _cffi_backend.__file__  # a loaded module without PyTorch's interface
 
 import gloo_c
@@ -296,6 +300,34 @@ def an_abort_ends_a_wait():
 
 
 @case
+def a_child_forked_during_a_call_ends():
+    if RANK == 0:
+        tensor = torch.ones(2)
+        thread = threading.Thread(target=ops.all_reduce_, args=(tensor, "sum", WORLD))
+        thread.start()
+        time.sleep(0.3)  # the thread is in the call now
+        child = os.fork()
+        if child == 0:
+            dist.group.WORLD._context.close()
+            os._exit(7)
+        for _ in range(300):
+            ended, status = os.waitpid(child, os.WNOHANG)
+            if ended:
+                break
+            time.sleep(0.1)
+        else:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+        store.set("forked", "1")
+        thread.join()
+        assert ended and os.waitstatus_to_exitcode(status) == 7, "the child waits for a call of its parent"
+        same(tensor, torch.full((2,), float(SIZE)))
+    else:
+        store.get("forked")
+        ops.all_reduce_(torch.ones(2), "sum", WORLD)
+
+
+@case
 def short_asynchronous_collectives():
     """A call that ends at once needs no request; one whose peers come later does not wait for them."""
     alone = [dist.new_group([rank], backend="gloo_c") for rank in range(SIZE)][RANK]
@@ -328,10 +360,8 @@ def the_default_group_again():
         store.set("address", str(again.port))
     else:
         again = dist.TCPStore("127.0.0.1", int(address), is_master=False)
-    own = store
-    own.set(f"here/{RANK}", "1")
-    own.wait([f"here/{rank}" for rank in range(SIZE)])
-    CASES["kept"] = own  # rank 0's process serves it
+    store.set(f"here/{RANK}", "1")
+    store.wait([f"here/{rank}" for rank in range(SIZE)])
     dist.destroy_process_group()
     raises((gloo_c.torch.ArgumentError,), "destroyed", ops.all_reduce_, torch.ones(2), "sum", name)
     dist.init_process_group("gloo_c", store=again, rank=RANK, world_size=SIZE)
@@ -340,9 +370,11 @@ def the_default_group_again():
 
 
 def main():
-    assert NATIVE == (sys.argv[1:] != ["python"]), gloo_c.torch.operators()
+    assert NATIVE == (sys.argv[1] == "c"), gloo_c.torch.operators()
     print("operators:", gloo_c.torch.operators().why, flush=True)
     for name, function in list(CASES.items()):
+        if sys.argv[2:] and name not in sys.argv[2:]:
+            continue
         why = ""
         try:
             function()
