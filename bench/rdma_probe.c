@@ -97,11 +97,12 @@ static bool probe_absent(const gli_ibv_port *port, const char *address,
 
 int main(int argc, char **argv) {
   gli_ibv_port port;
+  gli_ibv_more_ports more;
   const gli_endpoints nowhere = {.n = 0};
   struct ibv_device_attr device;
   union ibv_gid absent;
   gloo_error error;
-  if (gli_ibv_port_open(&port, &nowhere, &error) != GLOO_OK) {
+  if (gli_ibv_port_open(&port, &more, &nowhere, &error) != GLOO_OK) {
     printf("error %s\n", error.message);
     return 1;
   }
@@ -120,6 +121,7 @@ int main(int argc, char **argv) {
   probe_inline(&port);
   probe_look_for(&port, "itself", &port.gid);
   probe_look_for(&port, "absent", &absent);
+  while (more.n > 0) gli_ibv_port_close(&more.port[--more.n]);
   gli_ibv_port_close(&port);
   return 0;
 }
