@@ -452,7 +452,7 @@ static double copy_rate(bool out) {
     double began = now_s();
     MUST(copy(out ? from : host, out ? host : from, LONG, stream));
     MUST(stream_sync(stream));
-    double rate = LONG / (now_s() - began) / 1e9;
+    double rate = (double)LONG / (now_s() - began) / 1e9;
     if (rate > best) best = rate;
   }
   return best;

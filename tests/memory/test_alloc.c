@@ -1,5 +1,6 @@
 /* gloo_alloc returns memory, or explains the failure. */
 /* clang-format off */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -131,7 +132,7 @@ static int with_small_files(void) {
 
 static int with_no_descriptors(void) {
   limit(RLIMIT_NOFILE, 3);
-  return expect_ordinary("open files");
+  return expect_ordinary(strerror(EMFILE));
 }
 
 #if !defined(SANITIZED)

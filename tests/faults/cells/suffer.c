@@ -121,23 +121,22 @@ ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags) {
 
 /* ---- resource limits ----------------------------------------------------- */
 
-static void limit(int resource, uint64_t value) {
-  struct rlimit now;
-  if (getrlimit((__rlimit_resource_t)resource, &now) != 0) _exit(84);
-  now.rlim_cur = (rlim_t)value;
-  if (setrlimit((__rlimit_resource_t)resource, &now) != 0) _exit(85);
-}
-
 /* Opening the next descriptor fails with EMFILE. */
 void cell_suffer_no_descriptors(void) {
   int next = dup(STDERR_FILENO);
   close(next);
-  limit(RLIMIT_NOFILE, (uint64_t)next);
+  struct rlimit now;
+  if (getrlimit(RLIMIT_NOFILE, &now) != 0) _exit(84);
+  now.rlim_cur = (rlim_t)next;
+  if (setrlimit(RLIMIT_NOFILE, &now) != 0) _exit(85);
 }
 
 /* Mappings and growth of the heap fail with ENOMEM. */
 void cell_suffer_no_memory(void) {
-  limit(RLIMIT_AS, 1 << 20);
+  struct rlimit now;
+  if (getrlimit(RLIMIT_AS, &now) != 0) _exit(84);
+  now.rlim_cur = 1 << 20;
+  if (setrlimit(RLIMIT_AS, &now) != 0) _exit(85);
 }
 
 #if defined(SYS_ftruncate64)
