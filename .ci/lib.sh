@@ -144,7 +144,7 @@ check_format() { sources c h | xargs clang-format --dry-run -Werror; }
 
 check_shell() {
   shellcheck -x scripts/lib.sh scripts/test scripts/demo scripts/release scripts/site .ci/*.sh .ci/quick .ci/run \
-    .ci/emulated .ci/debian .ci/install .ci/wheels scripts/after-install scripts/choices scripts/compare scripts/cross-libraries scripts/cross.sh scripts/day.sh scripts/fuzz scripts/gpu-day scripts/rdma-day scripts/wheels bench/compare/*.sh examples/*.sh &&
+    .ci/emulated .ci/debian .ci/install .ci/wheels scripts/after-install scripts/choices scripts/compare scripts/cross scripts/cross-libraries scripts/cross.sh scripts/day.sh scripts/fuzz scripts/gpu-day scripts/rdma-day scripts/wheels bench/compare/*.sh examples/*.sh &&
     find tests -name '*.sh' -exec shellcheck {} +
 }
 
