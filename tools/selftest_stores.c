@@ -111,7 +111,8 @@ static void remove_directory(const char *path, int depth) {
   char file[PLACE_BYTES + 256];
   if (uv_fs_scandir(NULL, &all, path, 0, NULL) >= 0)
     while (uv_fs_scandir_next(&all, &entry) == 0) {
-      (void)snprintf(file, sizeof file, "%s/%s", path, entry.name);
+      int length = snprintf(file, sizeof file, "%s/%s", path, entry.name);
+      if (length < 0 || (size_t)length >= sizeof file) continue;
       int code = uv_fs_unlink(NULL, &one, file, NULL);
       uv_fs_req_cleanup(&one);
       if (code != 0 && depth < DEEPEST) remove_directory(file, depth + 1);
