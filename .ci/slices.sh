@@ -5,8 +5,8 @@
 
 # number|name|files that always call for it
 slices='1|launchers|^(tests/launchers/|tools/run|src/rendezvous/launch/)
-2|python|^(python/(gloo_c/([^/]*$|torch/)|mpi/|cdef)|tests/python/|pyproject)
-3|jax|^(python/(gloo_c/jax/|xla/|gloo_c_autoload|gloo_c/torch/_replace)|tests/(python/test_jax|frameworks/)|examples/frameworks/)
+2|python|^(python/(gloo_c/([^/]*$|torch/)|mpi/|native/|torch/|cdef)|tests/python/|pyproject)
+3|jax|^(python/(gloo_c/jax/|native/|xla/|gloo_c_autoload|gloo_c/torch/_replace)|tests/(python/test_jax|frameworks/)|examples/frameworks/)
 4|rdma|^(src/transport_ibv/|tests/transport_ibv/)
 5|packages|^(debian/|cmake/|CMakeLists|docs/guide/build|scripts/(after-install|wheels|cross)|examples/(ci|docker|kubernetes)|\.github/|share/|tools/metrics|tests/(consumers|recipes)/|\.ci/(debian|install|wheels)$|tests/law/grow|pyproject)
 6|big-endian|^\.ci/emulated
