@@ -65,14 +65,18 @@ cross_install_tools() {
   zig=$(python -c 'import os, ziglang; print(os.path.join(os.path.dirname(ziglang.__file__), "zig"))')
 }
 
-# Programs named cc, ar and ranlib for the target; `compiler` is what libraries depend on.
+# Programs named cc, ar and ranlib for the target; `compiler` is what libraries depend on. cc names no
+# folders of libraries: clang's are this system's, and meson would take static libraries from them.
 cross_write_tools() { # folder
   local name
   mkdir -p "$1" || return
   for name in ar ranlib; do
     printf '#!/bin/sh\nexec "%s" %s "$@"\n' "$zig" "$name" >"$1/$name"
   done
-  printf '#!/bin/sh\nexec "%s" cc -target %s "$@"\n' "$zig" "$triple${link:+ $link}" >"$1/cc"
+  {
+    printf '#!/bin/sh\ncase " $* " in *" --print-search-dirs "*) exit 0 ;; esac\n'
+    printf 'exec "%s" cc -target %s "$@"\n' "$zig" "$triple${link:+ $link}"
+  } >"$1/cc"
   chmod +x "$1/ar" "$1/cc" "$1/ranlib"
   echo "$("$zig" version) $triple $link" >"$1/compiler"
 }
