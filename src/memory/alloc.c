@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/aligned.h"
 #include "core/error.h"
 #include "core/log.h"
 #include "core/memory_left.h"
@@ -95,7 +96,7 @@ gloo_status gloo_alloc(size_t bytes, void **memory, gloo_error *error) {
   if (bytes <= SIZE_MAX / 2) {
     bytes = (bytes + page - 1) / page * page;
     if (alloc_shared(bytes, memory)) return GLOO_OK;
-    if (bytes <= gli_memory_left()) made = aligned_alloc(page, bytes);
+    if (bytes <= gli_memory_left()) made = gli_aligned_alloc(page, bytes);
   }
   if (made == NULL)
     return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
@@ -111,6 +112,6 @@ void gloo_free(void *memory) {
   if (gli_slab_give(memory, &empty)) {
     if (empty != NULL) free_region(empty);
   } else if (!free_region(memory)) {
-    free(memory);
+    gli_aligned_free(memory);
   }
 }

@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "core/aligned.h"
 #include "core/environment.h"
 #include "core/error.h"
 #include "core/log.h"
@@ -97,7 +98,7 @@ static void free_block(block *b) {
                                        : driver->host_free(b->memory));
     gli_gpu_leave(b->gpu);
   }
-  if (b->kind != BLOCK_ALLOCATED) free(b->memory);
+  if (b->kind != BLOCK_ALLOCATED) gli_aligned_free(b->memory);
   free(b);
 }
 
@@ -113,7 +114,7 @@ static void pin_otherwise(block *b, gli_gpu_result refused) {
   void *memory;
   if (b->gpu->api->driver->host_alloc(&memory, b->bytes, PINNED_FLAGS) ==
       GLI_GPU_SUCCESS) {
-    free(b->memory);
+    gli_aligned_free(b->memory);
     b->memory = memory;
     b->kind = BLOCK_ALLOCATED;
   } else if (!atomic_exchange(&told, true)) {
@@ -142,10 +143,10 @@ static gloo_status block_pin(block *b, gloo_error *error) {
 static gloo_status new_block(gli_gpu *gpu, size_t bytes, block **out,
                              gloo_error *error) {
   block *b = malloc(sizeof *b);
-  void *memory = aligned_alloc(UNIT, bytes);
+  void *memory = gli_aligned_alloc(UNIT, bytes);
   if (b == NULL || memory == NULL) {
     free(b);
-    free(memory);
+    gli_aligned_free(memory);
     return pinned_no_memory(bytes, error);
   }
   *b = (block){memory, bytes, BLOCK_PAGEABLE, gpu, NULL};

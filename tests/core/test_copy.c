@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/aligned.h"
 #include "kernels/copy.h"
 
 enum { PAGE = 4096, ROOM = 64 * 1024, GUARD = 0x5a };
@@ -17,8 +18,8 @@ static uint8_t *source, *target;
 
 static int make_memory(void **state) {
   (void)state;
-  source = aligned_alloc(PAGE, ROOM);
-  target = aligned_alloc(PAGE, ROOM);
+  source = gli_aligned_alloc(PAGE, ROOM);
+  target = gli_aligned_alloc(PAGE, ROOM);
   if (source == NULL || target == NULL) return -1;
   for (size_t i = 0; i < ROOM; i++) source[i] = (uint8_t)(i * 2654435761u >> 9);
   return 0;
@@ -26,8 +27,8 @@ static int make_memory(void **state) {
 
 static int drop_memory(void **state) {
   (void)state;
-  free(source);
-  free(target);
+  gli_aligned_free(source);
+  gli_aligned_free(target);
   return 0;
 }
 

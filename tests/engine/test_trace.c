@@ -23,7 +23,7 @@ static void the_last_are_there_and_no_others(void **state) {
                      i + 1 - there);
     assert_null(gli_trace_last(trace, there));
   }
-  free(trace);
+  gli_trace_free(trace);
 }
 
 static void room_is_a_power_of_two_and_bounded(void **state) {
@@ -36,12 +36,12 @@ static void room_is_a_power_of_two_and_bounded(void **state) {
     assert_int_equal(trace->mask + 1, room[i]);
     assert_int_equal(trace->kept, asked[i]);
     assert_int_equal((uintptr_t)trace->records % GLI_TRACE_LINE, 0);
-    free(trace);
+    gli_trace_free(trace);
   }
   gli_trace *most = gli_trace_new(UINT64_MAX);
   assert_non_null(most);
   assert_int_equal(most->kept, GLI_TRACE_MOST);
-  free(most);
+  gli_trace_free(most);
 }
 
 static void record_has_the_signature(void **state) {

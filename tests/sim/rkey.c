@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/aligned.h"
 #include "internal.h"
 
 #define OFFSET_BITS 40
@@ -120,7 +121,7 @@ gli_shared_copy *sim_shared_copy(gli_pair *pair, bool sends) {
   if (sends) side = sim_other(side);
   if (side->shared_copy == NULL) {
     size_t bytes = GLI_SHARED_COPIES * sizeof *side->shared_copy;
-    side->shared_copy = aligned_alloc(_Alignof(gli_shared_copy), bytes);
+    side->shared_copy = gli_aligned_alloc(_Alignof(gli_shared_copy), bytes);
     if (side->shared_copy == NULL) abort();
     memset(side->shared_copy, 0, bytes);
   }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/aligned.h"
 #include "core/bytes.h"
 #include "internal.h"
 
@@ -104,7 +105,7 @@ void sim_destroy(sim_world *world) {
     for (int i = 0; i < 2; i++) {
       sim_drop_all(&link->sides[i]);
       sim_free_flights(&link->sides[i]);
-      free(link->sides[i].shared_copy);
+      gli_aligned_free(link->sides[i].shared_copy);
     }
     free(link);
   }

@@ -151,7 +151,7 @@ static void end_family(gloo_context *root) {
   unlist_context(root);
   free_links(root);
   gli_context_free(root);
-  free(family->trace);
+  gli_trace_free(family->trace);
   free(family->totals);
   free(family->on_failure_user);
   free(family->routes);

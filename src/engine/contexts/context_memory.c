@@ -55,7 +55,7 @@ gloo_context *gli_context_new_root(gloo_device *device, uint32_t rank,
 
 no_memory:
   if (context->family != NULL) {
-    free(context->family->trace);
+    gli_trace_free(context->family->trace);
     free(context->family->totals);
   }
   free(context->family);

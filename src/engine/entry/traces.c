@@ -22,7 +22,7 @@ gloo_status gli_context_keep_traces(gloo_context *context, uint64_t kept,
   for (gloo_context *g = context->family->groups; g != NULL; g = g->next)
     g->trace = trace;
   gli_device_unlock(context->device);
-  free(before);
+  gli_trace_free(before);
   return GLOO_OK;
 }
 

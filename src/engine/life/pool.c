@@ -2,6 +2,7 @@
  * made for. */
 #include <stdlib.h>
 
+#include "core/aligned.h"
 #include "core/error.h"
 #include "engine/life/life.h"
 #include "engine/memory/staged_copies.h"
@@ -105,7 +106,7 @@ static void drop_call(gli_operation *op) {
     gloo_custom_op_destroy(op->held_custom);
     op->held_custom = NULL;
     op->custom.op = NULL;
-    free(op->custom.work);
+    gli_aligned_free(op->custom.work);
     op->custom.work = NULL;
   }
   if (op->ending & GLI_ENDS_TOLD) op->notice = (gli_notice){.function = NULL};

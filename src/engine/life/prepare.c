@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/aligned.h"
 #include "core/error.h"
 #include "engine/life/life.h"
 #include "engine/memory/memory.h"
@@ -116,7 +117,7 @@ static gloo_status prepare_custom(gli_operation *op, gloo_error *error) {
   if (custom->op == NULL || custom->element_bytes <= GLI_CUSTOM_SHORT)
     return GLOO_OK;
   size_t stride = gli_custom_op_stride(custom->element_bytes);
-  if (stride <= SIZE_MAX / 3) custom->work = aligned_alloc(64, 3 * stride);
+  if (stride <= SIZE_MAX / 3) custom->work = gli_aligned_alloc(64, 3 * stride);
   if (custom->work != NULL) return GLOO_OK;
   return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
                   "out of memory for three elements of %zu bytes",

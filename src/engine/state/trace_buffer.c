@@ -3,13 +3,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/aligned.h"
 #include "core/ticks.h"
 
 gli_trace *gli_trace_new(uint64_t kept) {
   uint64_t room = GLI_TRACE_LEAST;
   while (room < kept && room < GLI_TRACE_MOST) room *= 2;
   size_t bytes = sizeof(gli_trace) + (size_t)room * sizeof(gli_trace_record);
-  gli_trace *trace = aligned_alloc(GLI_TRACE_LINE, bytes);
+  gli_trace *trace = gli_aligned_alloc(GLI_TRACE_LINE, bytes);
   if (trace == NULL) return NULL;
   memset(trace, 0, sizeof *trace); /* records are written on use */
   trace->mask = room - 1;
@@ -17,6 +18,10 @@ gli_trace *gli_trace_new(uint64_t kept) {
   trace->late = (int64_t)gli_trace_late_ticks();
   trace->born = gli_moment_now();
   return trace;
+}
+
+void gli_trace_free(gli_trace *trace) {
+  gli_aligned_free(trace);
 }
 
 const gli_trace_record *gli_trace_last(const gli_trace *trace, uint64_t ago) {

@@ -65,9 +65,10 @@ enum {
   GLI_TRACE_MOST = 1 << 20,
   GLI_TRACE_USUAL = 1024
 };
-/* Returns a trace for `kept` records (rounded up), to be released with free().
- * Returns NULL if out of memory. */
+/* Returns a trace for `kept` records (rounded up). Returns NULL if
+ * out of memory. */
 gli_trace *gli_trace_new(uint64_t kept);
+void gli_trace_free(gli_trace *trace);
 
 /* Returns the record made `ago` records before the last one, or NULL if it is
  * not kept. */
