@@ -56,9 +56,10 @@ bool gli_endpoint_from_text(const char *text, gli_endpoint *endpoint) {
   char *scope = strchr(bare, '%');
   if (scope != NULL) *scope++ = '\0';
   if (inet_pton(AF_INET6, bare, &made.v6.sin6_addr) == 1) {
+    uint32_t number = 0;
     made.v6.sin6_family = AF_INET6;
-    if (scope != NULL && !endpoint_read_scope(scope, &made.v6.sin6_scope_id))
-      return false;
+    if (scope != NULL && !endpoint_read_scope(scope, &number)) return false;
+    made.v6.sin6_scope_id = number;
   } else if (!brackets && scope == NULL &&
              inet_pton(AF_INET, bare, &made.v4.sin_addr) == 1) {
     made.v4.sin_family = AF_INET;

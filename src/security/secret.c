@@ -76,7 +76,7 @@ static gloo_status secret_check_file(int fd, const char *from,
   if (!S_ISREG(info.st_mode))
     return gli_fail(error, GLOO_ERR_INVALID, -1,
                     "%s is not a regular file: put the secret into one", from);
-  if (info.st_uid != geteuid() && info.st_uid != 0)
+  if ((uid_t)info.st_uid != geteuid() && info.st_uid != 0)
     return gli_fail(error, GLOO_ERR_INVALID, -1,
                     "%s belongs to user %lu: it must belong to root or to user "
                     "%lu, the user of this process",

@@ -9,6 +9,7 @@
 #ifndef GLI_TRANSPORT_TCP_DIAL_H
 #define GLI_TRANSPORT_TCP_DIAL_H
 
+#include "core/error.h"
 #include "transport_tcp/tcp.h"
 
 typedef enum gli_tcp_attempt_state {
@@ -55,10 +56,10 @@ void gli_tcp_attempt_failed_because(gli_tcp_attempt *attempt, const char *why,
                                     const char *guess);
 /* Fails the attempt for good. `why` continues "rank N (address)". */
 void gli_tcp_attempt_bad_peer(gli_tcp_attempt *attempt, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
+    GLI_PRINTF(2, 3);
 /* Fails the attempt for good because the secrets differ or one is missing. */
 void gli_tcp_attempt_rejected(gli_tcp_attempt *attempt, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
+    GLI_PRINTF(2, 3);
 /* Asks the peer, which has answered here, again at `due_ns`. The texts are as
  * for a failure. */
 void gli_tcp_attempt_retry_at(gli_tcp_attempt *attempt, uint64_t due_ns,

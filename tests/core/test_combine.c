@@ -15,11 +15,11 @@
 #include "kernels/reduce_kernel.h"
 #include "values.h"
 
-#define MOST ((size_t)9)    /* number of sources and of destinations */
-#define LONG ((size_t)2600) /* elements: more than one block of any type */
+#define MOST ((size_t)9)      /* number of sources and of destinations */
+#define LENGTH ((size_t)2600) /* elements: more than one block of any type */
 #define GUARD_BYTES ((size_t)64)
 #define GUARD 0xa5
-#define AREA_BYTES (LONG * 16 + 3 * GUARD_BYTES)
+#define AREA_BYTES (LENGTH * 16 + 3 * GUARD_BYTES)
 
 /* Layout of sources and destinations: an area each, at any alignment; a
  * destination may coincide with a source. */
@@ -141,7 +141,7 @@ static void several_blocks(const arena *a, gloo_dtype dtype, gloo_op op,
                            gli_combine_fn fn) {
   static const size_t sources[] = {1, 2, 3, 8};
   for (size_t i = 0; i < 4; i++) {
-    layout l = {.n_srcs = sources[i], .n_dsts = 1 + i % 2, .count = LONG - i};
+    layout l = {.n_srcs = sources[i], .n_dsts = 1 + i % 2, .count = LENGTH - i};
     l.shift = i * 4;
     run_all_ways(a, l, dtype, op, fn);
   }

@@ -79,8 +79,8 @@ static int listen_here(gli_endpoint *at, int backlog) {
   socklen_t bytes = sizeof *at;
   int fd = gli_socket_open(AF_INET, SOCK_STREAM);
   assert_true(fd >= 0);
-  *at = (gli_endpoint){
-      .v4 = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}}};
+  *at = (gli_endpoint){.v4 = {.sin_family = AF_INET}};
+  at->v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   assert_int_equal(bind(fd, &at->any, sizeof at->v4), 0);
   if (backlog > 0) assert_int_equal(listen(fd, backlog), 0);
   assert_int_equal(getsockname(fd, &at->any, &bytes), 0);
@@ -178,8 +178,8 @@ static void connection_with_itself_is_refused(void **state) {
   (void)state;
   gli_conn_init(&conn, NULL, NULL);
   assert_int_equal(gli_conn_open(&conn, NULL, AF_INET), 0);
-  at = (gli_endpoint){
-      .v4 = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}}};
+  at = (gli_endpoint){.v4 = {.sin_family = AF_INET}};
+  at.v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   assert_int_equal(bind(conn.watch.fd, &at.any, sizeof at.v4), 0);
   assert_int_equal(getsockname(conn.watch.fd, &at.any, &bytes), 0);
   assert_int_equal(gli_conn_connect(&conn, &at), 0);
