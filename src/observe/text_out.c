@@ -4,16 +4,6 @@
 
 #include "core/error.h"
 
-char *gli_text_print(gli_text_fn print, void *of, size_t *bytes) {
-  char *text = NULL;
-  FILE *to = open_memstream(&text, bytes);
-  if (to == NULL) return NULL;
-  bool printed = print(to, of) && !ferror(to);
-  if (fclose(to) == 0 && printed) return text;
-  free(text);
-  return NULL;
-}
-
 gloo_status gli_text_hand_over(const char *function, const char *what,
                                char *text, size_t bytes, gloo_trace_fn write,
                                void *user, gloo_error *error) {

@@ -10,6 +10,7 @@
 
 BEGIN {
   law("core", "", "system")
+  law("windows", "core observe", "uv")
   law("kernels", "core", "system")
   law("security", "core", "system")
   law("net", "core security", "uv")

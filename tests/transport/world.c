@@ -21,7 +21,11 @@ void bat_check(bat_world *w) {
 
 /* ---- fixtures ------------------------------------------------------------ */
 
+/* Wine shows descriptors of its own, which come and go. */
 static int count_fds(void) {
+#if defined(_WIN32)
+  return -1;
+#endif
   DIR *dir = opendir("/proc/self/fd");
   if (dir == NULL) return -1;
   int n = 0;

@@ -1,0 +1,133 @@
+/* This process, its environment and its host. */
+#include "windows/posix.h"
+
+#undef environ
+
+long sysconf(int name) {
+  SYSTEM_INFO info;
+  GetSystemInfo(&info);
+  return (long)(name == _SC_PAGESIZE ? info.dwPageSize
+                                     : info.dwNumberOfProcessors);
+}
+
+int getrlimit(int resource, struct rlimit *limit) {
+  (void)resource;
+  *limit = (struct rlimit){RLIM_INFINITY, RLIM_INFINITY};
+  return 0;
+}
+
+/* ---- environment --------------------------------------------------------- */
+
+/* Variables that were asked for, in UTF-8. A value stays valid for as long as
+ * the process lives, because callers keep it; one that changes is a new one. */
+typedef struct variable {
+  struct variable *next;
+  char *value;
+  char name[];
+} variable;
+
+static SRWLOCK lock = SRWLOCK_INIT;
+static variable *variables;
+
+static char *environment_read(const char *name) {
+  wchar_t *wide = gli_windows_wide(name);
+  DWORD n = wide != NULL ? GetEnvironmentVariableW(wide, NULL, 0) : 0;
+  wchar_t *value = n > 0 ? calloc(n, sizeof *value) : NULL;
+  DWORD got = value != NULL ? GetEnvironmentVariableW(wide, value, n) : 0;
+  char *text = value != NULL && got < n ? gli_windows_narrow(value) : NULL;
+  free(value);
+  free(wide);
+  return text;
+}
+
+static char *environment_keep(const char *name, char *value) {
+  for (variable *v = variables; v != NULL; v = v->next)
+    if (strcmp(v->name, name) == 0 && strcmp(v->value, value) == 0) {
+      free(value);
+      return v->value;
+    }
+  variable *made = malloc(sizeof *made + strlen(name) + 1);
+  if (made == NULL) {
+    free(value);
+    return NULL;
+  }
+  memcpy(made->name, name, strlen(name) + 1);
+  made->value = value;
+  made->next = variables;
+  variables = made;
+  return value;
+}
+
+char *gli_windows_getenv(const char *name) {
+  char *value = environment_read(name);
+  if (value == NULL) return NULL;
+  AcquireSRWLockExclusive(&lock);
+  value = environment_keep(name, value);
+  ReleaseSRWLockExclusive(&lock);
+  return value;
+}
+
+static int environment_set(const char *name, const char *value) {
+  wchar_t *wide = gli_windows_wide(name);
+  wchar_t *text = value != NULL ? gli_windows_wide(value) : NULL;
+  bool made = wide != NULL && (text != NULL || value == NULL);
+  bool set = made && SetEnvironmentVariableW(wide, text);
+  if (made && !set) (void)gli_windows_fail();
+  free(wide);
+  free(text);
+  return set ? 0 : -1;
+}
+
+int setenv(const char *name, const char *value, int overwrite) {
+  if (!overwrite && gli_windows_getenv(name) != NULL) return 0;
+  return environment_set(name, value);
+}
+
+/* One that does not exist is no error. */
+int unsetenv(const char *name) {
+  (void)environment_set(name, NULL);
+  return 0;
+}
+
+char **gli_windows_environment;
+
+/* Makes one list, which stays. */
+__attribute__((constructor)) static void environment_list(void) {
+  wchar_t *all = GetEnvironmentStringsW();
+  size_t n = 0, kept = 0;
+  for (const wchar_t *at = all; at != NULL && *at != 0; at += wcslen(at) + 1)
+    n++;
+  char **texts = calloc(n + 1, sizeof *texts);
+  for (const wchar_t *at = all; texts != NULL && at != NULL && *at != 0;
+       at += wcslen(at) + 1)
+    if ((texts[kept] = gli_windows_narrow(at)) != NULL) kept++;
+  if (all != NULL) FreeEnvironmentStringsW(all);
+  gli_windows_environment = texts;
+}
+
+/* ---- the user ------------------------------------------------------------ */
+
+static uint32_t user_hash(const uint8_t *bytes, DWORD n) {
+  uint32_t hash = UINT32_C(2166136261);
+  for (DWORD i = 0; i < n; i++) hash = (hash ^ bytes[i]) * 16777619u;
+  return hash < UINT32_MAX ? hash : 1; /* the greatest means: none */
+}
+
+uid_t geteuid(void) {
+  union {
+    TOKEN_USER user;
+    uint8_t room[256];
+  } is;
+  DWORD bytes = 0;
+  if (!GetTokenInformation(GetCurrentProcessToken(), TokenUser, &is, sizeof is,
+                           &bytes))
+    return UINT32_MAX;
+  return user_hash(is.user.User.Sid, GetLengthSid(is.user.User.Sid));
+}
+
+int getpeereid(int fd, uid_t *user, gid_t *group) {
+  (void)fd;
+  *user = *group = UINT32_MAX;
+  errno = ENOSYS;
+  return -1;
+}
