@@ -301,7 +301,7 @@ static void note_take(gli_ibv_pair *pair, const uint8_t *data, size_t bytes) {
       if (pair->way == GLI_IBV_WAY_PROBED) ibv_decide(pair, GLI_IBV_BY_VERBS);
       break;
     case GLI_IBV_ALIVE:
-      break; /* TCP counts it as a sign of life */
+      break; /* its arrival over TCP is enough */
     case GLI_IBV_DECLINED: {
       char why[GLI_WHY_BYTES];
       size_t length = bytes - NOTE_HEAD_BYTES;

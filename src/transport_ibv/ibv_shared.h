@@ -40,7 +40,7 @@ typedef struct gli_ibv_shared {
   struct gli_ibv_block *blocks;
   gli_ibv_slot *free;
   uint32_t n_pairs;  /* pairs that have a share */
-  uint32_t n_unused; /* those of them that fell back to TCP */
+  uint32_t n_unused; /* pairs with a share that fell back to TCP */
   struct ibv_srq *srq;
   uint32_t buffers; /* size of the SRQ */
   gli_ibv_refill refill;

@@ -93,7 +93,7 @@ static inline bool gli_ibv_gid_same_subnet(const union ibv_gid *a,
 
 typedef struct gli_ibv_place {
   gli_endpoints own;  /* addresses at which TCP listens */
-  gli_interfaces all; /* those of this network namespace; empty if unknown */
+  gli_interfaces all; /* interfaces of this namespace; empty if unknown */
 } gli_ibv_place;
 
 /* Network of a port, relative to the addresses at which TCP listens. */

@@ -12,9 +12,10 @@
 #ifndef GLI_WINDOWS_POSIX_H
 #define GLI_WINDOWS_POSIX_H
 
+/* The headers of Winsock come first, in this order. */
 #include <winsock2.h>
 #include <ws2tcpip.h>
-/* These two come first, in this order. */
+
 #include <afunix.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -32,7 +33,7 @@
 #include <unistd.h>
 #include <uv.h>
 
-/* What headers of Windows define, and what checks formats as in POSIX. */
+/* Macros of Windows that are names of ours, and the check of formats. */
 #undef TEXT
 #undef interface
 #undef near
@@ -141,7 +142,7 @@ int gli_windows_getaddrinfo(const char *host, const char *port,
 #define SHUT_RD SD_RECEIVE
 #define SHUT_WR SD_SEND
 #define SHUT_RDWR SD_BOTH
-/* Of Windows 10, version 1709. */
+/* Windows 10, version 1709, has these options. */
 #if !defined(TCP_KEEPIDLE)
 #define TCP_KEEPIDLE 3
 #define TCP_KEEPCNT 16
@@ -385,7 +386,7 @@ void freeifaddrs(struct ifaddrs *list);
 /* ---- names that Windows takes, and sources have for their own ------------ */
 
 #undef FAILED
-/* Words for the configuration; nobody sends these signals. */
+/* Names for the configuration: Windows does not send these signals. */
 enum { SIGUSR1 = 30, SIGUSR2 = 31 };
 #define BOOL gli_own_BOOL
 #define FLOAT gli_own_FLOAT

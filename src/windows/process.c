@@ -18,7 +18,7 @@ int getrlimit(int resource, struct rlimit *limit) {
 
 /* ---- environment --------------------------------------------------------- */
 
-/* Variables that were asked for, in UTF-8. A value stays valid for as long as
+/* Variables that callers have read, in UTF-8. A value stays valid for as long as
  * the process lives, because callers keep it; one that changes is a new one. */
 typedef struct variable {
   struct variable *next;
@@ -83,7 +83,7 @@ int setenv(const char *name, const char *value, int overwrite) {
   return environment_set(name, value);
 }
 
-/* One that does not exist is no error. */
+/* The removal of a variable that does not exist is no error. */
 int unsetenv(const char *name) {
   (void)environment_set(name, NULL);
   return 0;

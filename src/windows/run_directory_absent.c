@@ -1,5 +1,5 @@
-/* Windows has no private directories with Unix sockets: whoever would need one
- * goes on without it, as on a system where none is private. */
+/* Windows has no private directories with Unix sockets: callers go on without
+ * one, as on a system where no directory is private. */
 #include "core/run_directory.h"
 
 #include "windows/posix.h"

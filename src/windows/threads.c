@@ -32,7 +32,7 @@ int pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
   return 0;
 }
 
-/* Nobody here asks for a result. */
+/* The library uses no results of threads. */
 int pthread_join(pthread_t thread, void **result) {
   if (result != NULL) *result = NULL;
   bool ended = WaitForSingleObject(thread, INFINITE) == WAIT_OBJECT_0;

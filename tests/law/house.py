@@ -31,8 +31,8 @@ class Limit(NamedTuple):
 
 CIRCLE = Limit(4, 4, 0, "units that call each other in a circle")
 LIMITS = {
-    "lines": Limit(88900, 70000, 2000, "lines of .c and .h files in src and include"),
-    "files": Limit(570, 450, 10, ".c and .h files in src"),
+    "lines": Limit(90400, 70000, 2000, "lines of .c and .h files in src and include"),
+    "files": Limit(576, 450, 10, ".c and .h files in src"),
     "small files": Limit(104, 90, 10, "those of fewer than 50 lines"),
     "folder": Limit(46, 45, 3, "files in the largest folder, without subfolders"),
     "units": Limit(37, 30, 3, "units in the largest folder, without subfolders: X.c with X.h is one"),
