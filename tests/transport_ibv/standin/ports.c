@@ -259,7 +259,7 @@ __attribute__((visibility("default"))) unsigned long standin_moved(
     const char *name) {
   unsigned long moved = 0;
   pthread_mutex_lock(&standin_lock);
-  for (int i = 0; i < n_ports; i++)
+  for (int i = 0; i < n_ports && i < STANDIN_PORTS_MAX; i++)
     if (strcmp(ports[i].name, name) == 0) moved = ports[i].moved;
   pthread_mutex_unlock(&standin_lock);
   return moved;
