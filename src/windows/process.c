@@ -1,6 +1,8 @@
 /* This process, its environment and its host. */
 #include "windows/posix.h"
 
+#include "core/aligned.h"
+
 #undef environ
 
 long sysconf(int name) {
@@ -103,6 +105,16 @@ __attribute__((constructor)) static void environment_list(void) {
     if ((texts[kept] = gli_windows_narrow(at)) != NULL) kept++;
   if (all != NULL) FreeEnvironmentStringsW(all);
   gli_windows_environment = texts;
+}
+
+/* ---- memory -------------------------------------------------------------- */
+
+void *gli_aligned_alloc(size_t alignment, size_t bytes) {
+  return _aligned_malloc(bytes, alignment);
+}
+
+void gli_aligned_free(void *memory) {
+  _aligned_free(memory);
 }
 
 /* ---- the user ------------------------------------------------------------ */
