@@ -45,7 +45,7 @@ static inline void bare_begin(bare *b) {
 }
 
 static inline void bare_end(bare *b) {
-  free(b->family.trace);
+  gli_trace_free(b->family.trace);
   free(b->family.totals);
   gli_counters_free(&b->context.counters);
   for (uint32_t i = 0; i < BARE_SIZE; i++) {
