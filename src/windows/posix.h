@@ -180,7 +180,7 @@ enum { EPOLLIN = 1, EPOLLOUT = 4, EPOLLERR = 8, EPOLLHUP = 16 };
 
 /* A group of sockets, level-triggered. Only `timeout_ms` 0 is implemented. */
 int epoll_create1(int flags);
-int epoll_ctl(int group, int operation, int fd, struct epoll_event *event);
+int epoll_ctl(int fd, int operation, int member_fd, struct epoll_event *event);
 int epoll_wait(int group, struct epoll_event *events, int room, int timeout_ms);
 void gli_windows_group_close(int group);
 
