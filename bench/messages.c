@@ -55,7 +55,8 @@ static int by_time(const void *a, const void *b) {
 /* Returns the median in microseconds. */
 static double message_median(const message_job *job, uint64_t *took_ns) {
   qsort(took_ns, job->times, sizeof *took_ns, by_time);
-  return (double)took_ns[job->times / 2] / 1e3;
+  unsigned long middle = job->times / 2;
+  return (double)took_ns[middle] / 1e3;
 }
 
 static gloo_status round_trips(const message_job *job, double *figure,
