@@ -174,7 +174,9 @@ class RequestHandle:
         self.over = False  # completed for good; the holder also holds the context
         self.token = 0  # of its callback in _requests
 
-    def __del__(self) -> None:
+    def __del__(self, finalizing: Any = sys.is_finalizing) -> None:
+        if finalizing():  # the contexts have ended, and this module may be cleared
+            return
         if self.over or self.pointer is None:
             self.destroy()
             return
