@@ -71,11 +71,8 @@ slice_python() { TEST_PART=${TEST_PART-$(chosen_by_tree 4 8)/4} tested python --
 # JAX, and the frameworks that start PyTorch.
 slice_jax() { tested jax --suite=jax --suite=frameworks; }
 
-# In a virtual machine. The long lists are for --all. One planted fault.
-slice_rdma() {
-  tested rdma --suite=ibv --without=matrix --without=jobs
-  tested rdma-faults --slow --suite=faults --name=faults_hardware_rdma
-}
+# In a virtual machine. The long lists are for --all.
+slice_rdma() { tested rdma --suite=ibv --without=matrix --without=jobs; }
 
 # With a third of what takes long, as TEST_PART selects: Debian's packages and README's lines in
 # clean systems; wheels, of x86_64 and one other target; recipes. Empty: all.
@@ -97,12 +94,11 @@ slice_packages() {
 # A processor that is not x86 and stores the most significant byte first.
 slice_big_endian() { suite s390x .ci/emulated s390x; }
 
-# An eighth of the seeds, and one planted fault.
+# An eighth of the seeds.
 slice_gpus() {
   local parts=(tcp_1 tcp_251 tcp_501 tcp_751 shm_1 shm_251 shm_501 shm_751)
   tested gpus --slow --suite=cuda_standin --name="matrix_gpus_seeds_${parts[$(chosen_by_tree 8 8)]}"
   tested gpus-matrix --suite=cuda_standin
-  tested gpus-faults --slow --suite=faults --name=faults_hardware_gpu
 }
 
 slice_failing_calls() { tested failing_calls --suite=nth_call; }
