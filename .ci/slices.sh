@@ -75,9 +75,9 @@ slice_jax() { tested jax --suite=jax --suite=frameworks; }
 slice_rdma() { tested rdma --suite=ibv --without=matrix --without=jobs; }
 
 # With a third of what takes long, as TEST_PART selects: Debian's packages and README's lines in
-# clean systems; wheels, of x86_64 and one other target; recipes. Empty: all.
+# clean systems; wheels of one target; recipes. Empty: all.
 slice_packages() {
-  local part=${TEST_PART-$(chosen_by_tree 3 8)} others=(aarch64 x86_64-musl)
+  local part=${TEST_PART-$(chosen_by_tree 3 8)} targets=(x86_64 aarch64 x86_64-musl)
   check "site" check_site
   tested consumers --suite=consumers --suite=growth --suite=prometheus
   case $part in
@@ -86,7 +86,7 @@ slice_packages() {
       suite debian .ci/debian "$logs/packages"
       suite install .ci/install "$logs/packages"
       ;;&
-    '' | 1) suite wheels .ci/wheels ${part:+x86_64 "${others[$(chosen_by_tree 2 16)]}"} ;;&
+    '' | 1) suite wheels .ci/wheels ${part:+"${targets[$(chosen_by_tree 3 16)]}"} ;;&
     '' | 2) TEST_PART=${part:+$(chosen_by_tree 5 16)/5} tested recipes --suite=recipes ;;
   esac
 }
