@@ -142,11 +142,12 @@ sources() { # suffixes...
 
 check_format() { sources c h | xargs clang-format --dry-run -Werror; }
 
-check_shell() {
-  shellcheck -x scripts/lib.sh scripts/test scripts/demo scripts/release scripts/site .ci/*.sh .ci/quick .ci/run \
-    .ci/emulated .ci/debian .ci/install .ci/wheels scripts/after-install scripts/choices scripts/compare scripts/cross scripts/cross-libraries scripts/cross.sh scripts/day.sh scripts/fuzz scripts/gpu-day scripts/rdma-day scripts/wheels bench/compare/*.sh examples/*.sh &&
-    find tests -name '*.sh' -exec shellcheck {} +
+# Files whose first line names a shell, and those read by others.
+shell_scripts() {
+  git ls-files -z | xargs -0 awk 'FNR == 1 && (/^#!.*(bash|\/sh)/ || FILENAME ~ /\.sh$/) { print FILENAME } { nextfile }'
 }
+
+check_shell() { shell_scripts | xargs shellcheck -x; }
 
 # The subjects of the commits since the base: one topic in at most 72 characters.
 check_subjects() {
