@@ -305,7 +305,7 @@ static bool measure(tester *t) {
   return good;
 }
 
-/* ---- all of them --------------------------------------------------------- */
+/* ---- the sequence of checks ---------------------------------------------- */
 
 bool gli_selftest_checks(gloo_context *context, gli_meeting *meeting,
                          bool *right) {

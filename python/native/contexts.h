@@ -20,7 +20,7 @@ void native_context_remove(int64_t number, int64_t patience_ns);
  * removed. */
 native_context *native_context_enter(int64_t number, gloo_context **context);
 /* Enters a context by its name of `length` bytes. Returns NULL if no context has
- * it, or if several have it: `*several` is not 0 then. */
+ * that name, or if several contexts do; `*several` is then 1. */
 native_context *native_context_enter_named(const char *name, size_t length,
                                            gloo_context **context,
                                            int *several);

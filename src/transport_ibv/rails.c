@@ -19,7 +19,7 @@ static void rail_unwatch(gli_ibv_rail *rail) {
     (void)gli_watch_release(&rail->watch[--rail->n_watches]);
 }
 
-/* Gives up a rail whose device is gone. */
+/* Removes a rail from use after its device has failed. */
 static void rail_lose(gli_ibv_rails *rails, uint32_t i, const char *how) {
   gli_ibv_rail *rail = &rails->rail[i];
   if (rail->lost) return;

@@ -1,6 +1,6 @@
-/* Rails: the ports that carry long messages together, if GLOO_IBV_RAILS asks for
- * several. The first port is one of them. Each rail has a completion queue of
- * its own, and memory that peers read to try it. A lane (lanes.h) is the queue
+/* Rails are the ports that share long messages, if GLOO_IBV_RAILS is above 1. The
+ * first port is a rail, too. Each rail has its own completion queue, and memory
+ * that peers read to test the path. A lane (lanes.h) is the queue
  * pair of a pair on a rail. See docs/adr/0080.
  *
  * Completion queues of rails are armed while reads are in progress, so that

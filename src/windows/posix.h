@@ -233,7 +233,7 @@ typedef uv_once_t pthread_once_t;
 typedef HANDLE pthread_t;
 typedef int pthread_mutexattr_t, pthread_condattr_t, pthread_attr_t;
 #define PTHREAD_ONCE_INIT UV_ONCE_INIT
-/* That of a critical section without counters for debuggers. */
+/* The initial value of a critical section without debug information. */
 #define PTHREAD_MUTEX_INITIALIZER \
   { (PRTL_CRITICAL_SECTION_DEBUG)(intptr_t) - 1, -1, 0, NULL, NULL, 0 }
 #define PTHREAD_COND_INITIALIZER \

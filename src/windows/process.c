@@ -20,8 +20,8 @@ int getrlimit(int resource, struct rlimit *limit) {
 
 /* ---- environment --------------------------------------------------------- */
 
-/* Variables that callers have read, in UTF-8. A value stays valid for as long as
- * the process lives, because callers keep it; one that changes is a new one. */
+/* Variables that callers have read, in UTF-8. Callers keep the pointers, so no
+ * value is freed: a changed variable gets a new value. */
 typedef struct variable {
   struct variable *next;
   char *value;

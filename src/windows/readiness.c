@@ -10,8 +10,8 @@ typedef struct member {
   struct epoll_event event;
 } member;
 
-/* Changes wake the sleepers of a group by a byte in its pipe, which the last of
- * them removes. */
+/* A change of a group wakes the sleepers with a byte in the group's pipe. The
+ * last sleeper reads the byte. */
 typedef struct group {
   member *members;
   int n, room, first; /* `first`: member to report first, so that all get on */

@@ -105,8 +105,8 @@ static unsigned long moved_now(rank_env *env, const char *name) {
   return n;
 }
 
-/* Passes messages until parts of them go over `name` in both directions. Returns
- * false if that never happens. */
+/* Passes messages until the port `name` carries parts in both directions. Returns
+ * false if it carries none after TRIES messages. */
 static bool warm_up(rank_env *env, rail_buffers *b, const char *name) {
   int in_a_row = 0;
   for (int i = 0; i < TRIES && in_a_row < 2; i++) {

@@ -238,8 +238,8 @@ static bool all_failed(bat_pair *const *pairs, int n) {
   return true;
 }
 
-/* A device may flush a queue pair and never tell why, not even by an event (which
- * the stand-in raises for half of them). */
+/* A device may flush a queue pair without reporting a cause, and without an event
+ * (the stand-in raises one for every second queue pair). */
 static void a_queue_pair_that_breaks_in_silence_is_noticed(void **state) {
   enum { N = 12 };
   bat_world *w = *state;

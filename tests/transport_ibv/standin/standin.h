@@ -347,7 +347,7 @@ int standin_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr,
 /* Enters the error state: posted work requests will be flushed. */
 void standin_break(standin_qp *qp);
 standin_qp *standin_find_qp(uint32_t number);
-/* Ends the search for a queue pair, and for all of them in a forked child. */
+/* Removes one queue pair from the table of numbers; a forked child removes all. */
 void standin_qp_gone(standin_qp *qp);
 void standin_qps_forget(void);
 
