@@ -117,9 +117,7 @@ out=$(run --hosts a:1,me@b:2222:2,c -- sh -c "$show" | sort)
 equal "$out" "0 0 1 a
 1 0 2 b
 2 1 2 b
-3 0 1 c" && equal "$(cut -d ' ' -f 3- "$FAKE/log" | sort)" "a
-c
-me@b 2222"
+3 0 1 c" && equal "$(cut -d ' ' -f 3- "$FAKE/log" | sort)" "$(printf 'a \nc \nme@b 2222')"
 result "slots, a user and a port"
 
 printf '# two hosts\na slots=2\nb:2\n' > "$scratch/hostfile"
