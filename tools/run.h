@@ -59,6 +59,12 @@ char **gli_run_environment_make(const gli_run_environment *shared,
 void gli_run_environment_free(const gli_run_environment *shared,
                               const gli_run_place *place, char **environment);
 
+/* Returns this environment without the variables of gloo_c, which may hold
+ * secrets or choose other ways, and with the variable `first` unless that is
+ * NULL; NULL if out of memory. The array is allocated, the strings are
+ * borrowed. */
+char **gli_run_plain_environment(char *first);
+
 /* ---- output by rank: run_output.c ---------------------------------------- */
 
 /* Reads one stream of one rank, and passes on complete lines. */

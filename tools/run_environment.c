@@ -255,3 +255,14 @@ void gli_run_environment_free(const gli_run_environment *shared,
   }
   free(environment);
 }
+
+char **gli_run_plain_environment(char *first) {
+  size_t n = 0, kept = 0;
+  while (environ[n] != NULL) n++;
+  char **all = calloc(n + 2, sizeof *all);
+  if (all == NULL) return NULL;
+  if (first != NULL) all[kept++] = first;
+  for (size_t i = 0; i < n; i++)
+    if (strncmp(environ[i], "GLOO_", 5) != 0) all[kept++] = environ[i];
+  return all;
+}

@@ -10,8 +10,6 @@
 #include "gloo_c/version.h"
 #include "tools/run_here.h"
 
-extern char **environ;
-
 enum {
   FLEET_TICK_MS = 100,
   BEAT_MS = 500,
@@ -237,18 +235,6 @@ static void member_closed(void *user) {
 
 /* ---- starting ------------------------------------------------------------ */
 
-/* Returns this environment without the variables of gloo_c, which may hold
- * secrets: agents get them through the link. The array is allocated, the
- * strings are borrowed. */
-static char **child_environment(void) {
-  size_t n = 0, kept = 0;
-  while (environ[n] != NULL) n++;
-  char **all = calloc(n + 1, sizeof *all);
-  for (size_t i = 0; all != NULL && i < n; i++)
-    if (strncmp(environ[i], "GLOO_", 5) != 0) all[kept++] = environ[i];
-  return all;
-}
-
 /* Returns the words of gli_run_exec. The array is allocated, the strings are
  * borrowed. */
 static char **child_arguments(char *parent, char *path, bool here,
@@ -276,7 +262,8 @@ static int spawn_words(fleet_member *m, char **words) {
   snprintf(self, sizeof self, "%s", f->rsh->self);
   snprintf(path, sizeof path, "%s",
            m->here.is_here ? f->rsh->self : f->rsh->path);
-  char **env = child_environment();
+  /* Agents get the variables of gloo_c through the link. */
+  char **env = gli_run_plain_environment(NULL);
   char **argv = child_arguments(parent, path, m->here.is_here, words);
   int result = UV_ENOMEM;
   if (env == NULL || argv == NULL) goto free_words;

@@ -11,21 +11,6 @@
 #include "tools/run.h"
 #include "tools/tools.h"
 
-/* ---- the environment ----------------------------------------------------- */
-
-extern char **environ;
-
-char **gli_selftest_environment(char *first) {
-  size_t n = 0, used = 0;
-  while (environ[n] != NULL) n++;
-  char **all = calloc(n + 2, sizeof *all);
-  if (all == NULL) return NULL;
-  if (first != NULL) all[used++] = first;
-  for (size_t i = 0; i < n; i++)
-    if (strncmp(environ[i], "GLOO_", 5) != 0) all[used++] = environ[i];
-  return all;
-}
-
 /* ---- one job ------------------------------------------------------------- */
 
 enum {
@@ -33,22 +18,17 @@ enum {
   SIGNAL_MS = 1000,     /* between the signals that end a job */
   SIGNALS = 4,          /* SIGTERM, three times, then SIGKILL */
   DRAIN_MS = 1000,      /* for the rest of the output of a job that has ended */
-  STREAMS = 2
+  STREAMS = 2,
+  LINE_BYTES = 1024 /* the rest of a longer line is left out */
 };
-
-/* A stream of the job: whole lines are taken from `data`. */
-typedef struct job_stream {
-  uv_pipe_t pipe;
-  char data[1024];
-  size_t used;
-} job_stream;
 
 typedef struct job_run {
   gli_selftest_job *job;
   uv_loop_t loop;
   uv_process_t process;
   uv_timer_t timer;
-  job_stream streams[STREAMS];
+  gli_run_stream streams[STREAMS];
+  int open; /* streams */
   uint64_t limit_ms;
   int signals; /* number of signals sent */
   bool ended;
@@ -97,47 +77,33 @@ static void take_line(gli_selftest_job *job, char *line) {
   if (*line != '\0') add_output(job, line);
 }
 
-static void on_allocate(uv_handle_t *handle, size_t wanted, uv_buf_t *buffer) {
-  job_stream *s = (job_stream *)handle;
-  (void)wanted;
-  if (s->used == sizeof s->data - 1) s->used = 0; /* a line without an end */
-  *buffer =
-      uv_buf_init(s->data + s->used, (unsigned)(sizeof s->data - 1 - s->used));
+static bool take_lines(void *user, int rank, int fd, const char *data,
+                       size_t bytes) {
+  job_run *r = user;
+  char line[LINE_BYTES];
+  (void)rank;
+  (void)fd;
+  for (size_t at = 0; at < bytes;) {
+    const char *end = memchr(data + at, '\n', bytes - at);
+    size_t length = end != NULL ? (size_t)(end - data) - at : bytes - at;
+    size_t kept = length < sizeof line ? length : sizeof line - 1;
+    memcpy(line, data + at, kept);
+    line[kept] = '\0';
+    take_line(r->job, line);
+    at += length + 1;
+  }
+  return true;
 }
 
 static void finish_if_done(job_run *r) {
-  bool done = r->ended;
-  for (int i = 0; i < STREAMS; i++)
-    done = done && uv_is_closing((uv_handle_t *)&r->streams[i].pipe);
-  if (done && !uv_is_closing((uv_handle_t *)&r->timer))
+  if (r->ended && r->open == 0 && !uv_is_closing((uv_handle_t *)&r->timer))
     uv_close((uv_handle_t *)&r->timer, NULL);
 }
 
-static void close_stream(job_run *r, job_stream *s) {
-  if (!uv_is_closing((uv_handle_t *)&s->pipe))
-    uv_close((uv_handle_t *)&s->pipe, NULL);
+static void on_closed_stream(void *user) {
+  job_run *r = user;
+  r->open--;
   finish_if_done(r);
-}
-
-static void on_read(uv_stream_t *pipe, ssize_t n, const uv_buf_t *buffer) {
-  job_run *r = pipe->data;
-  job_stream *s = (job_stream *)pipe;
-  (void)buffer;
-  if (n > 0) s->used += (size_t)n;
-  s->data[s->used] = '\0';
-  char *line = s->data, *end;
-  while ((end = memchr(line, '\n', s->used - (size_t)(line - s->data))) !=
-         NULL) {
-    *end = '\0';
-    take_line(r->job, line);
-    line = end + 1;
-  }
-  s->used -= (size_t)(line - s->data);
-  memmove(s->data, line, s->used + 1);
-  if (n >= 0) return;
-  take_line(r->job, s->data);
-  s->used = 0;
-  close_stream(r, s);
 }
 
 /* Ends a job that takes too long; after the job, closes streams that processes
@@ -145,7 +111,7 @@ static void on_read(uv_stream_t *pipe, ssize_t n, const uv_buf_t *buffer) {
 static void on_timer(uv_timer_t *timer) {
   job_run *r = timer->data;
   if (r->ended) {
-    for (int i = 0; i < STREAMS; i++) close_stream(r, &r->streams[i]);
+    for (int i = 0; i < STREAMS; i++) gli_run_stream_stop(&r->streams[i]);
     return;
   }
   if (r->signals == 0) {
@@ -190,7 +156,7 @@ static int start(job_run *r, double timeout_s) {
   char *arguments[] = {words[0], words[1], words[2], ranks,    words[3],
                        least,    words[4], words[0], words[5], words[6],
                        words[7], part,     words[8], timeout,  NULL};
-  char **environment = gli_selftest_environment(variable);
+  char **environment = gli_run_plain_environment(variable);
   if (environment == NULL) return UV_ENOMEM;
   uv_stdio_container_t stdio[STREAMS + 1] = {{.flags = UV_IGNORE}};
   for (int i = 0; i < STREAMS; i++) {
@@ -247,21 +213,25 @@ static void run_job(gli_selftest_job *job, double timeout_s) {
   }
   (void)uv_timer_init(&r.loop, &r.timer);
   for (int i = 0; i < STREAMS; i++) {
-    (void)uv_pipe_init(&r.loop, &r.streams[i].pipe, 0);
-    r.streams[i].pipe.data = &r;
+    gli_run_stream *s = &r.streams[i];
+    (void)gli_run_stream_init(s, &r.loop, 0, i);
+    s->write = take_lines;
+    s->on_close = on_closed_stream;
+    s->user = &r;
+    r.open++;
   }
   r.timer.data = r.process.data = &r;
   code = start(&r, timeout_s);
   if (code == 0) {
     (void)uv_timer_start(&r.timer, on_timer, r.limit_ms, 0);
-    for (int i = 0; i < STREAMS; i++)
-      (void)uv_read_start((uv_stream_t *)&r.streams[i].pipe, on_allocate,
-                          on_read);
   } else {
     add_line(job, GLI_SELFTEST_FAILED, "start", uv_strerror(code));
     r.ended = true;
     if (r.process.loop != NULL) uv_close((uv_handle_t *)&r.process, NULL);
-    for (int i = 0; i < STREAMS; i++) close_stream(&r, &r.streams[i]);
+  }
+  for (int i = 0; i < STREAMS; i++) {
+    gli_run_stream_start(&r.streams[i]);
+    if (code != 0) gli_run_stream_stop(&r.streams[i]);
   }
   (void)uv_run(&r.loop, UV_RUN_DEFAULT);
   (void)uv_loop_close(&r.loop);

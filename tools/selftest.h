@@ -70,11 +70,6 @@ typedef struct gli_selftest_job {
  * is NULL. Returns the exit status. */
 int gli_selftest(bool json, const char *report, double timeout_s);
 
-/* Returns the environment of the jobs, allocated, or NULL if out of memory.
- * It is that of this process without variables that begin with GLOO_, which
- * could choose other ways, or hold a secret. `first` is one more variable. */
-char **gli_selftest_environment(char *first);
-
 /* ---- the report: selftest_report.c --------------------------------------- */
 
 typedef struct gli_selftest_report {
