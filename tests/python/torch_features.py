@@ -17,6 +17,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
+from torch_groups import run_cases
 
 import gloo_c.torch  # noqa: F401
 
@@ -465,22 +466,4 @@ def autograd():
     same(given.grad, torch.full((3,), float(SIZE)))
 
 
-def main():
-    for name, function in FEATURES.items():
-        if sys.argv[2:] and name not in sys.argv[2:]:
-            continue
-        why = ""
-        try:
-            function()
-        except Exception as error:
-            why = f"{type(error).__name__}: {error}".replace("\n", " ")[:500]
-        store.set(f"{name}/{RANK}", why or "-")
-        reasons = [store.get(f"{name}/{rank}").decode() for rank in range(SIZE)]
-        found = [f"rank {rank}: {reason}" for rank, reason in enumerate(reasons) if reason != "-"]
-        if RANK == 0:
-            print(f"failed {name}: {'; '.join(found)}" if found else f"ok {name}", flush=True)
-    dist.barrier()
-    dist.destroy_process_group()
-
-
-main()
+run_cases(FEATURES, sys.argv[2:], store)

@@ -55,3 +55,24 @@ def bits(tensor):
 def same(found, expected):
     assert found.dtype == expected.dtype and found.shape == expected.shape
     assert torch.equal(bits(found), bits(expected)), (found, expected)
+
+
+def run_cases(cases, wanted, store):
+    """Runs functions by name on every rank of a job: those wanted, or all. Rank 0 prints "ok NAME", or "failed NAME:
+    WHY" if it failed on any rank, as recorded in the store, so a failure does not end the others."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+    for name, function in list(cases.items()):
+        if wanted and name not in wanted:
+            continue
+        why = ""
+        try:
+            function()
+        except Exception as error:
+            why = f"{type(error).__name__}: {error}".replace("\n", " ")[:500]
+        store.set(f"{name}/{rank}", why or "-")
+        reasons = [store.get(f"{name}/{other}").decode() for other in range(size)]
+        found = [f"rank {other}: {reason}" for other, reason in enumerate(reasons) if reason != "-"]
+        if rank == 0:
+            print(f"failed {name}: {'; '.join(found)}" if found else f"ok {name}", flush=True)
+    dist.barrier()
+    dist.destroy_process_group()

@@ -23,6 +23,7 @@ if sys.argv[1] == "python":
 
 import gloo_c
 import gloo_c.torch
+from torch_groups import run_cases
 
 torch.set_num_threads(1)
 dist.init_process_group("gloo_c", timeout=datetime.timedelta(seconds=60))
@@ -369,24 +370,6 @@ def the_default_group_again():
     same(ops.all_reduce(torch.ones(2), "sum", name), torch.full((2,), float(SIZE)))
 
 
-def main():
-    assert NATIVE == (sys.argv[1] == "c"), gloo_c.torch.operators()
-    print("operators:", gloo_c.torch.operators().why, flush=True)
-    for name, function in list(CASES.items()):
-        if sys.argv[2:] and name not in sys.argv[2:]:
-            continue
-        why = ""
-        try:
-            function()
-        except Exception as error:
-            why = f"{type(error).__name__}: {error}".replace("\n", " ")[:500]
-        store.set(f"{name}/{RANK}", why or "-")
-        reasons = [store.get(f"{name}/{rank}").decode() for rank in range(SIZE)]
-        found = [f"rank {rank}: {reason}" for rank, reason in enumerate(reasons) if reason != "-"]
-        if RANK == 0:
-            print(f"failed {name}: {'; '.join(found)}" if found else f"ok {name}", flush=True)
-    dist.barrier()
-    dist.destroy_process_group()
-
-
-main()
+assert NATIVE == (sys.argv[1] == "c"), gloo_c.torch.operators()
+print("operators:", gloo_c.torch.operators().why, flush=True)
+run_cases(CASES, sys.argv[2:], store)
