@@ -259,12 +259,11 @@ static void start_process(job *j, int rank, int ranks) {
   _exit(rank_main(self, rank, ranks));
 }
 
-static void start_job(job *j, unsigned *random) {
+static void start_job(job *j, unsigned *random, int ranks) {
   memset(all, 0, sizeof *all);
   strcpy(directory, "/tmp/gloo_c_rounds_XXXXXX");
   assert_non_null(mkdtemp(directory));
   *j = (job){.random = random};
-  int ranks = 2 + (int)draw(random, MOST - 1);
   for (int rank = 0; rank < ranks; rank++) start_process(j, rank, ranks);
   j->there = (1u << ranks) - 1;
 }
@@ -535,7 +534,7 @@ static void kill_all(job *j) {
 static int run_job(unsigned *random, int most) {
   job j;
   int played = 0, wrong = 0;
-  start_job(&j, random);
+  start_job(&j, random, 2 + (int)draw(random, MOST - 1));
   bool fine = wait_for(j.there);
   while (fine && wrong == 0 && played < most && j.begun + 2 <= IDS) {
     unsigned which = draw_kind(&j);
@@ -558,6 +557,32 @@ static int run_job(unsigned *random, int most) {
   assert_true(fine);
   assert_int_equal(wrong, 0);
   return played;
+}
+
+/* A rank that is stopped for little more than its heartbeat finds on waking
+ * that one of the others was killed and that the other, which did not wait for
+ * it, has ended: nobody is left to say so. */
+static void one_that_was_left_does_not_go_on_alone(void **state) {
+  (void)state;
+  for (int i = 0; i < 4; i++) {
+    job j;
+    unsigned random = 0;
+    start_job(&j, &random, 3);
+    bool fine = wait_for(j.there);
+    leave_store(&j);
+    nap_ms(SETTLE_MS + 130 * (unsigned)i);
+    strike(&j, 2, SIGSTOP);
+    strike(&j, 1, SIGKILL);
+    fine = fine && wait_for(j.there);
+    int wrong = fine ? end_there(&j) + wake_stopped(&j) : 0;
+    if (!fine) {
+      print_notes(&j);
+      kill_all(&j);
+    }
+    remove_directory();
+    assert_true(fine);
+    assert_int_equal(wrong, 0);
+  }
 }
 
 static int by_size(const void *a, const void *b) {
@@ -612,6 +637,7 @@ int main(int argc, char **argv) {
   if (!share_memory() || (argc > 3 && only < 0)) return 1;
   setenv("GLOO_HEARTBEAT", "1", 1);
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(one_that_was_left_does_not_go_on_alone),
       cmocka_unit_test(all_that_are_there_go_on),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

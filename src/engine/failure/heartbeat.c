@@ -56,8 +56,12 @@
  * of the period if that is longer. */
 #define LATE_NS UINT64_C(100000000)
 #define LATE_SHARE 8
-/* The least time without a turn after which a rank assumes that it was
- * missed. */
+/* The least time without a turn after which a rank assumes that it was missed:
+ * no more than others wait, for a heartbeat or in an agreement (council.c). A
+ * rank that runs has a turn more often. */
+#define MISSED_NS UINT64_C(600000000)
+/* The time, on top of two heartbeats, in which others that missed a rank end
+ * their connections to it. */
 #define AWAY_NS UINT64_C(1000000000)
 
 static uint32_t rank_after(const gloo_context *context, uint32_t rank) {
@@ -73,12 +77,13 @@ static bool was_late(const gli_heartbeat *h, uint64_t now_ns) {
   return now_ns - h->due_ns > (late_ns > LATE_NS ? late_ns : LATE_NS);
 }
 
-/* Returns true if a turn is so late that the others have heard nothing for
- * longer than they wait. */
+/* Returns true if the others may have heard nothing for longer than they wait.
+ * The time counts from the last turn: the rank may have been stopped just after
+ * it. */
 static bool heartbeat_is_missed(const gli_heartbeat *h, uint64_t now_ns) {
-  uint64_t limit_ns = h->own_ns > AWAY_NS ? h->own_ns : AWAY_NS;
+  uint64_t limit_ns = h->own_ns > MISSED_NS ? h->own_ns : MISSED_NS;
   return h->beats && h->due_ns != 0 && h->due_ns != UINT64_MAX &&
-         now_ns > h->due_ns + limit_ns;
+         now_ns > h->turned_ns + limit_ns;
 }
 
 bool gli_heartbeat_was_away(const gloo_context *context, uint64_t now_ns) {
@@ -259,6 +264,7 @@ void gli_heartbeat_start(gloo_context *context, uint64_t limit_ns, bool beats) {
                        .met = context->origin != NULL, /* its ranks agreed */
                        .beats = beats,
                        .pause_ns = FIRST_BEAT_NS,
+                       .turned_ns = now_ns,
                        .heard_ns = now_ns};
   h->due_ns = now_ns + FIRST_BEAT_NS;
   const gli_link *heard = nearest_before(context);
@@ -311,6 +317,7 @@ void gli_heartbeat_turn(gloo_context *context, uint64_t now_ns) {
     return;
   }
   if (heartbeat_is_missed(h, now_ns)) h->away_ns = now_ns;
+  h->turned_ns = now_ns;
   uint64_t look_ns = h->watches ? look_for_signs(context, now_ns) : UINT64_MAX;
   if (h->beats) say_alive(context);
   if (shares_processor(context, now_ns))

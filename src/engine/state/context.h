@@ -29,11 +29,12 @@ typedef struct gli_contact {
 
 /* State of the heartbeat (heartbeat.c), of a root; zeros in groups. */
 typedef struct gli_heartbeat {
-  uint64_t due_ns;   /* time of the next turn; 0 or UINT64_MAX for never */
-  uint64_t own_ns;   /* GLOO_HEARTBEAT */
-  uint64_t limit_ns; /* silence after which `before` is missed: own_ns, or more
+  uint64_t due_ns;    /* time of the next turn; 0 or UINT64_MAX for never */
+  uint64_t turned_ns; /* time of the last turn, or of the start */
+  uint64_t own_ns;    /* GLOO_HEARTBEAT */
+  uint64_t limit_ns;  /* silence after which `before` is missed: own_ns, or more
                         if that rank sends more slowly */
-  bool watches;      /* `before` is watched */
+  bool watches;       /* `before` is watched */
   /* The nearest remaining ranks: heartbeats go to `next` and come from
    * `before`. The own rank if no other is left. */
   uint32_t next, before;
