@@ -350,8 +350,9 @@ static void add_from_all(rank_env *env) {
                                     BUFFERS, outs, BUFFERS, SUM_COUNT,
                                     GLOO_FLOAT32, GLOO_SUM, NULL, NULL));
   for (int b = 0; b < BUFFERS; b++) {
-    gpu_copy(other, NULL, s.host, outs[b], BYTES);
-    gpu_sync(other, NULL);
+    int device = outs[b] == s.out ? s.device : other;
+    gpu_copy(device, NULL, s.host, outs[b], BYTES);
+    gpu_sync(device, NULL);
     bool right = true;
     for (int i = 0; i < SUM_COUNT; i++)
       right = right && s.host[i] == (float)(BUFFERS * env->size * (i % 1000));

@@ -196,6 +196,14 @@ bool standin_is_known(cu_address address) {
   return known;
 }
 
+bool standin_may_access(cu_address address, int device) {
+  pthread_mutex_lock(&lock);
+  const range *r = find(address);
+  bool may = r == NULL || !r->pooled || r->context->device == device;
+  pthread_mutex_unlock(&lock);
+  return may;
+}
+
 void *standin_bytes(cu_address address, size_t bytes) {
   pthread_mutex_lock(&lock);
   const range *r = find(address);

@@ -24,7 +24,8 @@
  *   STANDIN_UNPINNED        1: memory cannot be registered; 2: nor allocated pinned
  *
  * Always, an event and its stream must have the same context, work needs a
- * current one, and a stream that captures (standin_capture) takes no work.
+ * current one, a stream that captures (standin_capture) takes no work, and only
+ * the streams of its own device copy memory of pools.
  *
  * Tests look up the functions with STANDIN_API with dlsym. */
 #ifndef TESTS_CUDA_STANDIN_H
@@ -96,6 +97,8 @@ bool standin_lacks_context(void);
 void *standin_bytes(cu_address address, size_t bytes);
 /* Returns false for pageable host memory. */
 bool standin_is_known(cu_address address);
+/* Returns false for memory of a pool of another device. */
+bool standin_may_access(cu_address address, int device);
 
 /* ---- streams.c ----------------------------------------------------------- */
 

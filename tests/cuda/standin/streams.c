@@ -278,7 +278,11 @@ gli_gpu_result cuMemcpyAsync(cu_address to, cu_address from, size_t bytes,
   work w = {.to = standin_bytes(to, bytes),
             .from = standin_bytes(from, bytes),
             .bytes = bytes};
+  cu_stream s = stream_of(stream);
   if (w.to == NULL || w.from == NULL) return GLI_GPU_INVALID_VALUE;
+  if (s != NULL && !(standin_may_access(to, s->context->device) &&
+                     standin_may_access(from, s->context->device)))
+    return GLI_GPU_INVALID_VALUE;
   gli_gpu_result result = put(stream, w);
   bool pageable = !standin_is_known(to) || !standin_is_known(from);
   if (result == GLI_GPU_SUCCESS && pageable &&
