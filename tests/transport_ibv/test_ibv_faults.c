@@ -156,10 +156,21 @@ static const char *check_why(const fault_kind *kind, const ibv_job *job) {
   return NULL;
 }
 
+/* Returns a fault if ranks fail for the lack of a device, and none names it. */
+static const char *check_device(const fault_kind *kind, const ibv_job *job) {
+  bool lost = strcmp(kind->format, "poll_cq:%lu+") == 0 ||
+              strcmp(kind->format, "event:device_fatal@%lu") == 0;
+  bool names = !lost || ibv_job_is_right(job);
+  for (int r = 0; r < n_ranks && !names; r++)
+    names = strstr(job->shared->ranks[r].message, "RDMA device") != NULL;
+  return names ? NULL : "no error names the device";
+}
+
 static void judge(const fault_kind *kind, fault_tally *tally,
                   const ibv_job *job) {
   const char *fault = ibv_job_fault(job);
   if (fault == NULL) fault = check_why(kind, job);
+  if (fault == NULL) fault = check_device(kind, job);
   bool right = ibv_job_is_right(job), by_tcp = false;
   for (int r = 0; r < n_ranks; r++)
     by_tcp = by_tcp || job->shared->ranks[r].by_tcp > 0;
