@@ -203,15 +203,6 @@ bool gli_ibv_arm(gli_ibv *t) {
   return quiet;
 }
 
-/* Returns the length of the payloads that the peer may be reading. */
-static uint64_t settle_offered(const gli_ibv_pair *pair) {
-  uint64_t bytes = 0;
-  for (uint32_t n = 0; n < GLI_IBV_LONGS && pair->lanes != NULL; n++)
-    if (pair->out[n].request != NULL && pair->out[n].offered)
-      bytes += pair->out[n].request->header.length;
-  return bytes;
-}
-
 /* Handles a completion of the pair. Returns false if it is not to be handled
  * here. A pair that is not live handles only answers and credits. */
 static bool settle_one(gli_ibv_pair *pair, const struct ibv_wc *wc) {
@@ -226,13 +217,12 @@ static bool settle_one(gli_ibv_pair *pair, const struct ibv_wc *wc) {
   return true;
 }
 
-/* A payload that the peer reads gets one more nanosecond for each byte. */
 void gli_ibv_settle(gli_ibv_pair *pair) {
   gli_ibv *t = pair->t;
-  uint64_t until = gli_ibv_now(t) + settle_ns + settle_offered(pair);
+  uint64_t until = gli_ibv_now(t) + settle_ns;
   if (pair->done != pair->posted) (void)gli_ibv_post_probe(pair);
-  while ((pair->done != pair->posted || settle_offered(pair) > 0) &&
-         !pair->broken && gli_ibv_now(t) < until) {
+  while (pair->done != pair->posted && !pair->broken &&
+         gli_ibv_now(t) < until) {
     uv_mutex_lock(&t->cq_lock);
     int n = stash_completions(t);
     size_t kept = 0;

@@ -98,6 +98,7 @@ typedef struct gli_ibv_in {
 } gli_ibv_in;
 
 /* Notes that the ends exchange over TCP. */
+#define GLI_IBV_NOTE_MAGIC UINT32_C(0x34564249) /* "IBV4" */
 typedef enum gli_ibv_note_kind {
   GLI_IBV_OFFER = 1, /* offers the sender's queue pair */
   GLI_IBV_CONNECTED, /* it is connected to the receiver's: try it */

@@ -50,16 +50,29 @@ static bool device_uses_others(const gli_ibv_pair *pair) {
   for (uint32_t n = 0; n < GLI_IBV_LONGS; n++) {
     const gli_ibv_in *in = &pair->in[n];
     const gli_ibv_out *out = &pair->out[n];
-    if (out->request != NULL && (out->reads > 0 || out->offered)) return true;
-    if (in->used && in->answered && in->mode != GLI_IBV_STREAMS) return true;
+    if (out->request != NULL && out->reads > 0) return true;
+    if (in->used && in->answered && in->mode == GLI_IBV_WRITES) return true;
+  }
+  return false;
+}
+
+/* Returns true if a payload is being read over lanes, or may be. */
+static bool ibv_lanes_read(const gli_ibv_pair *pair) {
+  for (uint32_t n = 0; n < GLI_IBV_LONGS; n++) {
+    const gli_ibv_in *in = &pair->in[n];
+    if (pair->out[n].request != NULL && pair->out[n].offered) return true;
+    if (in->used && in->mode == GLI_IBV_READS) return true;
   }
   return false;
 }
 
 /* Returns true if the device has stopped accessing the caller's memory, which
  * must not be written after the close. Posted work requests get a moment to
- * complete, and others are lost: the rank leaves while it is receiving. */
+ * complete, and others are lost: the rank leaves while it is receiving. A
+ * payload that the peer reads over lanes is sent from its copy instead. */
 static bool ibv_may_linger(gli_ibv_pair *pair) {
+  if (pair->lanes != NULL && ibv_lanes_read(pair))
+    gli_ibv_lanes_leave(pair->lanes);
   if (device_uses_others(pair)) gli_ibv_settle(pair);
   return !device_uses_others(pair);
 }

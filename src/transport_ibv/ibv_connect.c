@@ -19,7 +19,6 @@
 #include "core/text.h"
 #include "transport_ibv/ibv.h"
 
-#define NOTE_MAGIC UINT32_C(0x33564249) /* "IBV3" */
 enum { NOTE_HEAD_BYTES = 8, LEAVES_BYTES = 12 };
 
 /* Time for which a pair waits for a thread, while those are busy with peers that
@@ -41,7 +40,7 @@ static void note_send(gli_ibv_pair *pair, gli_ibv_note_kind kind,
   gli_ibv_note *note = &pair->note[kind];
   if (note->posted || pair->tcp == NULL) return;
   note->posted = true;
-  gli_put_u32(note->data, NOTE_MAGIC);
+  gli_put_u32(note->data, GLI_IBV_NOTE_MAGIC);
   note->data[4] = (uint8_t)kind;
   note->request.header.type = GLI_MESSAGE_LINK;
   note->request.header.length = bytes;
@@ -283,7 +282,7 @@ static void note_take(gli_ibv_pair *pair, const uint8_t *data, size_t bytes) {
       pair->way == GLI_IBV_BY_VERBS)
     pair->peer_frames = gli_get_u32(data + 8);
   if (gli_ibv_is_decided(pair) || pair->broken) return;
-  if (bytes < NOTE_HEAD_BYTES || gli_get_u32(data) != NOTE_MAGIC) {
+  if (bytes < NOTE_HEAD_BYTES || gli_get_u32(data) != GLI_IBV_NOTE_MAGIC) {
     gli_ibv_decline(pair, "the other rank uses another protocol version");
     return;
   }

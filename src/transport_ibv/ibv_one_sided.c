@@ -145,7 +145,27 @@ size_t gli_ibv_offer_payload(gli_ibv_pair *pair,
   return 0;
 }
 
+/* The peer has left its lanes: what has not been read comes in frames. */
+static bool lanes_were_left(gli_ibv_pair *pair) {
+  if (pair->lanes == NULL || pair->lanes->state != GLI_IBV_LANES_WORK)
+    return false;
+  gli_ibv_lanes_drop(pair->lanes);
+  pair->lanes = NULL;
+  pair->peer.rails = 0;
+  for (uint32_t n = 0; n < GLI_IBV_LONGS; n++) {
+    gli_ibv_in *in = &pair->in[n];
+    if (!in->used || in->mode != GLI_IBV_READS || in->fetched) continue;
+    in->mode = GLI_IBV_STREAMS;
+    in->answered = false;
+    pair->to_answer++;
+  }
+  gli_ibv_pair_busy(pair);
+  return true;
+}
+
 bool gli_ibv_lanes_note(gli_ibv_pair *pair, const gli_ibv_frame *frame) {
+  if (frame->number == GLI_IBV_LANES_LEFT)
+    return frame->bytes == 0 && lanes_were_left(pair);
   if (pair->lanes == NULL) {
     if (pair->t->rails.n == 0 || pair->peer.rails == 0 ||
         frame->number != GLI_IBV_LANES_OFFER)

@@ -420,7 +420,7 @@ void gli_ibv_report_sent(gli_ibv_pair *pair) {
       pair->t->upcalls->sent(pair->config.user, request);
   }
   gli_ibv_rma_report(pair);
-  if (pair->lanes != NULL) gli_ibv_report_fetched(pair);
+  if (pair->t->rails.n > 0) gli_ibv_report_fetched(pair);
 }
 
 void gli_ibv_drop_sends(gli_ibv_pair *pair) {

@@ -32,23 +32,35 @@ static void lanes_unlink(gli_ibv_lanes *lanes) {
   free(lanes);
 }
 
-/* Completions may refer to the lanes until the queues are empty. If the device
- * refused to destroy a queue pair, that never ends. */
-static void lanes_end(gli_ibv_lanes *lanes) {
+/* Destroys the queue pairs. Completions may refer to the lanes until the queues
+ * are empty. If the device refuses to destroy a queue pair, that never ends, and
+ * the result is false. */
+static bool lanes_stop(gli_ibv_lanes *lanes, gli_ibv_lanes_state state) {
   gli_ibv_rails *rails = &lanes->t->rails;
-  bool leaked = false;
-  lanes->state = GLI_IBV_LANES_ENDED;
-  for (uint32_t i = 0; i < lanes->n; i++) {
-    lane_destroy(&lanes->lane[i]);
-    leaked = leaked || lanes->lane[i].qp != NULL;
-  }
+  bool all = true;
+  lanes->state = state;
+  for (uint32_t i = 0; i < lanes->n; i++) lane_destroy(&lanes->lane[i]);
   gli_ibv_rails_poll(rails);
-  if (leaked) return;
   for (uint32_t i = 0; i < lanes->n; i++) {
-    const gli_ibv_lane *lane = &lanes->lane[i];
+    gli_ibv_lane *lane = &lanes->lane[i];
+    all = all && lane->qp == NULL;
+    if (lane->qp != NULL) continue;
     rails->rail[lane->rail].in_flight -= lane->posted - lane->done;
+    lane->done = lane->posted;
   }
-  lanes_unlink(lanes);
+  return all;
+}
+
+static void lanes_end(gli_ibv_lanes *lanes) {
+  if (lanes_stop(lanes, GLI_IBV_LANES_ENDED)) lanes_unlink(lanes);
+}
+
+void gli_ibv_lanes_leave(gli_ibv_lanes *lanes) {
+  (void)lanes_stop(lanes, GLI_IBV_LANES_LEAVING);
+  memset(lanes->fetch, 0, sizeof lanes->fetch);
+  lanes->n_again = 0;
+  lanes->up = 0;
+  lanes->failed = false;
 }
 
 void gli_ibv_lanes_drop(gli_ibv_lanes *lanes) {
@@ -292,6 +304,11 @@ gli_ibv_lane_note gli_ibv_lanes_say(gli_ibv_lanes *lanes, uint8_t *data,
     lanes->said = GLI_IBV_LANES_OFFER;
     lanes_connect(lanes);
     return GLI_IBV_LANES_OFFER;
+  }
+  if (lanes->state == GLI_IBV_LANES_LEAVING &&
+      lanes->said != GLI_IBV_LANES_LEFT) {
+    *bytes = 0;
+    return lanes->said = GLI_IBV_LANES_LEFT;
   }
   if (lanes->state != GLI_IBV_LANES_WORK) return GLI_IBV_LANES_NONE;
   *bytes = 4;

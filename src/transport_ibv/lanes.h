@@ -4,7 +4,9 @@
  * key on each lane; the receiver reads the payload in parts over all lanes, each
  * part over the lane that is free next. A lane that fails is not used any more,
  * and its parts are read over the others. So reads are the only work requests,
- * and only the receiver knows which lanes work.
+ * and only the receiver knows which lanes work. An end that closes the pair
+ * leaves its lanes at once, and payloads that have not been read are sent in
+ * frames.
  *
  * The ends set up lanes by notes in frames of the first queue pair. All functions
  * except jobs are for the thread that polls. None makes upcalls. */
@@ -32,7 +34,8 @@ typedef enum gli_ibv_lane_note {
   GLI_IBV_LANES_NONE,
   GLI_IBV_LANES_OFFER, /* queue pairs of the sender, and memory to try them */
   GLI_IBV_LANES_CONNECTED, /* lanes (4), as bits, that are connected */
-  GLI_IBV_LANES_READY      /* lanes (4) over which the sender can read */
+  GLI_IBV_LANES_READY,     /* lanes (4) over which the sender can read */
+  GLI_IBV_LANES_LEFT       /* the sender has left its lanes */
 } gli_ibv_lane_note;
 
 typedef enum gli_ibv_lanes_state {
@@ -40,7 +43,8 @@ typedef enum gli_ibv_lanes_state {
   GLI_IBV_LANES_MADE,
   GLI_IBV_LANES_CONNECTING, /* a thread connects them */
   GLI_IBV_LANES_WORK,
-  GLI_IBV_LANES_DOOMED, /* a thread has them, and they end when it returns */
+  GLI_IBV_LANES_LEAVING, /* without queue pairs; the peer will be told */
+  GLI_IBV_LANES_DOOMED,  /* a thread has them, and they end when it returns */
   GLI_IBV_LANES_ENDED
 } gli_ibv_lanes_state;
 
@@ -107,6 +111,8 @@ gli_ibv_lanes *gli_ibv_lanes_begin(struct gli_ibv_pair *pair,
 /* Destroys the queue pairs: nothing is read or written for them after the
  * return. Threads that have them end them later. */
 void gli_ibv_lanes_drop(gli_ibv_lanes *lanes);
+/* The same for lanes that work; the next note tells the peer. */
+void gli_ibv_lanes_leave(gli_ibv_lanes *lanes);
 void gli_ibv_lanes_free(gli_ibv_rails *rails);
 void gli_ibv_lanes_abandon(gli_ibv_rails *rails);
 /* Handles the loss of a rail. */
