@@ -292,8 +292,8 @@ void gli_ibv_heard(gli_ibv *t) {
   void *user;
   t->next_ask_ns = gli_ibv_now(t) + ask_every_ns;
   if (gli_ibv_is_gone(t)) return;
-  gli_ibv_rails_heard(&t->rails);
-  /* Sleeping threads would miss this event, so they are woken to ask again. */
+  /* Sleeping threads would miss such events, so they are woken to ask again. */
+  if (gli_ibv_rails_heard(&t->rails)) t->changed = true;
   while (v->get_cq_event(t->port.channel, &cq, &user) == 0) {
     v->ack_cq_events(cq, 1);
     t->changed = true;

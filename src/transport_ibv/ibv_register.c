@@ -103,14 +103,14 @@ typedef struct gli_ibv_registration {
   struct ibv_mr *mr; /* the result; NULL if refused, or not wanted any more */
 } gli_ibv_registration;
 
-/* Registers a region with a port. Returns NULL with the cause in `job`. */
+/* Registers a region with a port, for reads and `more`. Returns NULL with the
+ * cause in `job`. */
 static struct ibv_mr *region_register(gli_ibv_job *job,
                                       const gli_region *region,
-                                      const gli_ibv_port *port) {
+                                      const gli_ibv_port *port, int more) {
   struct ibv_mr *mr =
       port->v->reg_mr(port->pd, region->base, region->bytes,
-                      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
-                          IBV_ACCESS_REMOTE_READ);
+                      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | more);
   if (mr == NULL) {
     job->code = errno;
     job->lacks = port->name;
@@ -124,10 +124,10 @@ static void registration_run(gli_ibv_job *job) {
   gli_ibv *t = job->owner;
   const gli_region *region = &((gli_ibv_registration *)job)->region;
   gli_ibv_region got = {.serial = region->serial};
-  got.mr = region_register(job, region, &t->port);
+  got.mr = region_register(job, region, &t->port, IBV_ACCESS_REMOTE_WRITE);
   for (uint32_t i = 0; i < t->rails.n && got.mr != NULL; i++)
     if (t->rails.rail[i].home == i)
-      got.of_rail[i] = region_register(job, region, &t->rails.port[i]);
+      got.of_rail[i] = region_register(job, region, &t->rails.port[i], 0);
   gli_ibv_lock();
   size_t i = region_index_of(t, region->serial);
   bool wanted = i < t->n_regions;

@@ -339,6 +339,7 @@ bool gli_ibv_answered(gli_ibv_pair *pair, const gli_ibv_frame *frame) {
   if (frame->kind == GLI_IBV_FETCHED) {
     if (frame->bytes != 0 || !out->offered) return false;
     out->told = true;
+    out->mode = GLI_IBV_READS;
     out->posted = out->request->header.length;
   } else if (frame->kind == GLI_IBV_PLACE) {
     if (frame->bytes != GLI_IBV_PLACE_BYTES) return false;

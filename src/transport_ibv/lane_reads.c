@@ -80,6 +80,7 @@ void gli_ibv_read_done(const struct ibv_wc *wc) {
   const gli_ibv_read read = lane->read[lane->done % GLI_IBV_LANE_DEPTH];
   lane->done++;
   lane_rail_of(lane)->in_flight--;
+  lanes->t->happened++;
   if (lanes->state != GLI_IBV_LANES_WORK) return;
   if (wc->status != IBV_WC_SUCCESS) {
     read_failed(lane, &read, wc->status);
@@ -124,20 +125,22 @@ static void read_post(gli_ibv_lane *lane, const gli_ibv_read *read, uint8_t *to,
   read_again(lane->of, read);
 }
 
-void gli_ibv_lanes_try(gli_ibv_lanes *lanes) {
-  if (lanes->state != GLI_IBV_LANES_WORK ||
-      lanes->heard < GLI_IBV_LANES_CONNECTED)
-    return;
+/* Tries each lane that both ends have connected, once its queue has room. Returns
+ * true if one is left. */
+static bool trials_post(gli_ibv_lanes *lanes) {
+  uint32_t both = lanes->connected & lanes->far_connected;
   for (uint32_t i = 0; i < lanes->n; i++) {
     gli_ibv_lane *lane = &lanes->lane[i];
     const gli_ibv_rail *rail = lane_rail_of(lane);
     const gli_ibv_read read = {.message = TRIAL, .bytes = GLI_IBV_TRIAL_BYTES};
-    if ((lanes->connected & lanes->far_connected & lane_bit(lane)) == 0)
+    if ((both & ~lanes->begun & lane_bit(lane)) == 0 || !lane_has_room(lane))
       continue;
+    lanes->begun |= lane_bit(lane);
     lanes->tried |= lane_bit(lane);
     read_post(lane, &read, rail->memory + GLI_IBV_TRIAL_BYTES, rail->mr->lkey,
               lane->far.trial, lane->far.key);
   }
+  return (both & ~lanes->begun) != 0;
 }
 
 /* Takes the next part. Returns false if there is none. */
@@ -187,10 +190,11 @@ static bool lanes_fetch_any(const gli_ibv_lanes *lanes) {
 bool gli_ibv_lanes_serve(gli_ibv_lanes *lanes) {
   if (lanes->state != GLI_IBV_LANES_WORK) return false;
   gli_ibv_rails_poll(&lanes->t->rails);
+  bool tries = trials_post(lanes);
   parts_post(lanes);
   bool fetches = lanes_fetch_any(lanes);
   if (fetches && lanes->up == 0) lanes->failed = true;
-  return fetches || lanes->tried != 0;
+  return fetches || tries || lanes->tried != 0;
 }
 
 /* ---- payloads ------------------------------------------------------------ */

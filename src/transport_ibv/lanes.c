@@ -97,6 +97,7 @@ void gli_ibv_lanes_lose(gli_ibv_rails *rails, uint32_t rail, const char *how) {
     if (lanes->state != GLI_IBV_LANES_WORK) continue; /* a thread has them */
     for (uint32_t i = 0; i < lanes->n; i++) {
       if (lanes->lane[i].rail != rail) continue;
+      lane_destroy(&lanes->lane[i]); /* its parts are read again */
       gli_ibv_lane_fail(&lanes->lane[i], why);
       lanes->busy(lanes->pair);
     }
@@ -115,7 +116,9 @@ static const char *lane_make(gli_ibv_lane *lane) {
   const char *lacks = gli_ibv_qp_psn(&lane->psn);
   if (lacks != NULL) return lacks;
   lane->qp = port->v->create_qp(port->pd, &as);
-  return lane->qp == NULL ? "a queue pair" : gli_ibv_qp_init(port, lane->qp);
+  return lane->qp == NULL
+             ? "a queue pair"
+             : gli_ibv_qp_init(port, lane->qp, IBV_ACCESS_REMOTE_READ);
 }
 
 static void lane_left_out(const gli_ibv_lane *lane, const char *lacks,
@@ -143,12 +146,25 @@ static void lanes_make_run(gli_ibv_job *job) {
   }
 }
 
-static void lanes_make_end(gli_ibv_job *job) {
-  gli_ibv_lanes *lanes = (gli_ibv_lanes *)job;
+/* Takes the lanes back from a thread. Returns false if they have ended. A job
+ * without a thread leaves its lanes as they were. */
+static bool lanes_back(gli_ibv_lanes *lanes) {
   if (lanes->state == GLI_IBV_LANES_DOOMED) {
     lanes_end(lanes);
-    return;
+    return false;
   }
+  if (lanes->job.lacks != NULL)
+    gli_log(GLOO_LOG_INFO,
+            "no rails are used between ranks %" PRIu32 " and %" PRIu32
+            ": they lack %s: %s",
+            lanes->self, lanes->other, lanes->job.lacks,
+            gli_exhaustion_text(lanes->job.code));
+  return true;
+}
+
+static void lanes_make_end(gli_ibv_job *job) {
+  gli_ibv_lanes *lanes = (gli_ibv_lanes *)job;
+  if (!lanes_back(lanes)) return;
   lanes->state = GLI_IBV_LANES_MADE;
   lanes->busy(lanes->pair);
 }
@@ -247,15 +263,11 @@ static void lanes_connect_run(gli_ibv_job *job) {
 
 static void lanes_connect_end(gli_ibv_job *job) {
   gli_ibv_lanes *lanes = (gli_ibv_lanes *)job;
-  if (lanes->state == GLI_IBV_LANES_DOOMED) {
-    lanes_end(lanes);
-    return;
-  }
+  if (!lanes_back(lanes)) return;
   lanes->state = GLI_IBV_LANES_WORK;
   for (uint32_t i = 0; i < lanes->n; i++)
     if (lanes->t->rails.rail[lanes->lane[i].rail].lost)
       lanes->connected &= ~(1u << i);
-  gli_ibv_lanes_try(lanes);
   lanes->busy(lanes->pair);
 }
 
@@ -339,7 +351,6 @@ bool gli_ibv_lanes_hear(gli_ibv_lanes *lanes, uint32_t note,
     if (set >> lanes->n != 0) return false;
     lanes->heard = GLI_IBV_LANES_CONNECTED;
     lanes->far_connected = set;
-    gli_ibv_lanes_try(lanes);
     return true;
   }
   if (note != GLI_IBV_LANES_READY || lanes->heard < GLI_IBV_LANES_CONNECTED ||

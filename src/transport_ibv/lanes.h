@@ -94,9 +94,9 @@ typedef struct gli_ibv_lanes {
   gli_ibv_far far[GLI_IBV_RAILS_MAX]; /* the peer's offer */
   uint32_t n_far;
   gli_ibv_lane_note heard, said;
-  /* Sets of lanes, as bits: connected at each end, tried now, usable by this end,
-   * as last said, and usable by the peer. */
-  uint32_t connected, far_connected, tried, up, up_said, far_up;
+  /* Sets of lanes, as bits: connected at each end, tried so far, tried now,
+   * usable by this end, as last said, and usable by the peer. */
+  uint32_t connected, far_connected, begun, tried, up, up_said, far_up;
   gli_ibv_fetch fetch[GLI_IBV_LANE_MESSAGES];
   gli_ibv_read again[GLI_IBV_RAILS_MAX * GLI_IBV_LANE_DEPTH]; /* parts */
   uint32_t n_again, turn;
@@ -139,8 +139,6 @@ bool gli_ibv_lanes_fetch(gli_ibv_lanes *lanes, uint32_t message, void *to,
 bool gli_ibv_lanes_serve(gli_ibv_lanes *lanes);
 /* Returns true once if all of the payload has been read. */
 bool gli_ibv_lanes_fetched(gli_ibv_lanes *lanes, uint32_t message);
-/* Posts the reads that try the lanes. */
-void gli_ibv_lanes_try(gli_ibv_lanes *lanes);
 /* Handles the completion of a read. */
 void gli_ibv_read_done(const struct ibv_wc *wc);
 /* Gives up a lane, with the cause. */

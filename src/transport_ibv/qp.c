@@ -34,12 +34,12 @@ static int qp_to(const gli_ibv_port *port, struct ibv_qp *qp,
   return code;
 }
 
-const char *gli_ibv_qp_init(const gli_ibv_port *port, struct ibv_qp *qp) {
-  struct ibv_qp_attr to = {
-      .qp_state = IBV_QPS_INIT,
-      .pkey_index = port->pkey_index,
-      .port_num = port->number,
-      .qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ};
+const char *gli_ibv_qp_init(const gli_ibv_port *port, struct ibv_qp *qp,
+                            unsigned access) {
+  struct ibv_qp_attr to = {.qp_state = IBV_QPS_INIT,
+                           .pkey_index = port->pkey_index,
+                           .port_num = port->number,
+                           .qp_access_flags = access};
   int code = qp_to(
       port, qp, &to,
       IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);

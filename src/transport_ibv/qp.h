@@ -18,8 +18,9 @@ typedef struct gli_ibv_peer {
 /* Chooses the first PSN. Like the next two, returns NULL, or the failed part with
  * errno. */
 const char *gli_ibv_qp_psn(uint32_t *psn);
-/* Prepares a new queue pair for the port. */
-const char *gli_ibv_qp_init(const gli_ibv_port *port, struct ibv_qp *qp);
+/* Prepares a new queue pair for the port. `access`: what the peer may do. */
+const char *gli_ibv_qp_init(const gli_ibv_port *port, struct ibv_qp *qp,
+                            unsigned access);
 /* Connects it to the peer's. May take seconds. */
 const char *gli_ibv_qp_connect(const gli_ibv_port *port, struct ibv_qp *qp,
                                uint32_t psn, const gli_ibv_peer *peer);

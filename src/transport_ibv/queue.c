@@ -34,7 +34,9 @@ static const char *queue_create(gli_ibv_pair *pair) {
 const char *gli_ibv_queue_make(gli_ibv_pair *pair) {
   const char *what = gli_ibv_qp_psn(&pair->psn);
   if (what == NULL) what = queue_create(pair);
-  if (what == NULL) what = gli_ibv_qp_init(&pair->t->port, pair->qp);
+  if (what == NULL)
+    what = gli_ibv_qp_init(&pair->t->port, pair->qp,
+                           IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ);
   if (what == NULL && !gli_ibv_post_own(pair)) what = "receive buffers";
   return what;
 }

@@ -55,15 +55,26 @@ void gli_ibv_rails_poll(gli_ibv_rails *rails) {
     if (!rails->rail[i].lost) rail_poll(rails, i);
 }
 
-static void rail_hear_completions(gli_ibv_rails *rails, uint32_t i) {
+static bool rail_hear_completions(gli_ibv_rails *rails, uint32_t i) {
   const gli_ibv_port *port = &rails->port[i];
   struct ibv_cq *cq;
   void *user;
+  bool any = false;
   while (port->v->get_cq_event(port->channel, &cq, &user) == 0) {
     port->v->ack_cq_events(cq, 1);
     rails->rail[i].armed = false;
+    any = true;
   }
   if (errno != EAGAIN) rail_lose(rails, i, "no longer reports completions");
+  return any;
+}
+
+/* Removes all rails of a device from use. */
+static void rails_lose_device(gli_ibv_rails *rails, uint32_t i,
+                              const char *how) {
+  const struct ibv_context *device = rails->port[i].context;
+  for (uint32_t k = 0; k < rails->n; k++)
+    if (rails->port[k].context == device) rail_lose(rails, k, how);
 }
 
 /* Events of queue pairs are left out: the reader sees the cause in a
@@ -73,26 +84,29 @@ static void rail_hear_events(gli_ibv_rails *rails, uint32_t i) {
   struct ibv_async_event event;
   while (!rails->rail[i].lost) {
     if (port->v->get_async_event(port->context, &event) != 0) {
-      if (errno != EAGAIN) rail_lose(rails, i, "no longer reports events");
+      if (errno != EAGAIN)
+        rails_lose_device(rails, i, "no longer reports events");
       return;
     }
     enum ibv_event_type type = event.event_type;
     int number = event.element.port_num;
     port->v->ack_async_event(&event);
     if (type == IBV_EVENT_DEVICE_FATAL || type == IBV_EVENT_CQ_ERR)
-      rail_lose(rails, i, "was removed");
+      rails_lose_device(rails, i, "was removed");
     else if (type == IBV_EVENT_PORT_ACTIVE || type == IBV_EVENT_PORT_ERR)
       gli_log(GLOO_LOG_WARN, "RDMA device %s, port %d: %s", port->name, number,
               port->v->event_type_str(type));
   }
 }
 
-void gli_ibv_rails_heard(gli_ibv_rails *rails) {
+bool gli_ibv_rails_heard(gli_ibv_rails *rails) {
+  bool any = false;
   for (uint32_t i = 0; i < rails->n; i++) {
-    if (!rails->rail[i].lost) rail_hear_completions(rails, i);
+    if (!rails->rail[i].lost && rail_hear_completions(rails, i)) any = true;
     if (!rails->rail[i].lost && !rails->port[i].borrows)
       rail_hear_events(rails, i);
   }
+  return any;
 }
 
 /* ---- opening and closing ------------------------------------------------- */

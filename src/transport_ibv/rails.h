@@ -50,7 +50,8 @@ void gli_ibv_rails_abandon(gli_ibv_rails *rails);
 void gli_ibv_rails_poll(gli_ibv_rails *rails);
 /* Arms the queue of a rail. Returns false if the rail is lost. */
 bool gli_ibv_rail_arm(gli_ibv_rails *rails, uint32_t i);
-/* Takes events from channels and devices. */
-void gli_ibv_rails_heard(gli_ibv_rails *rails);
+/* Takes events from channels and devices. Returns true if there was one of a
+ * completion. */
+bool gli_ibv_rails_heard(gli_ibv_rails *rails);
 
 #endif
