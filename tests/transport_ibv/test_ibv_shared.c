@@ -20,12 +20,17 @@
 enum {
   PAIRS = 1100, /* more than the completion queue has room for at first */
   LOCKED_MAX = 64 << 20,
+  /* A pair's lane on a device; and for all pairs the buffers of this test, and
+   * frames. */
+  LANE_LOCKED_MAX = 4096,
+  RAILS_USE_MAX = 6 << 20,
   /* Most of a frame, and an inline message. */
   LONG_BYTES = 7000,
   SHORT_BYTES = 40
 };
 
 static size_t (*standin_locked)(void);
+static unsigned long (*standin_moved)(const char *name);
 static unsigned long (*standin_refusals)(void);
 static void (*standin_hold)(int calls);
 static int (*standin_held)(void);
@@ -160,6 +165,85 @@ static void a_thousand_pairs_lock_little_memory(void **state) {
   printf("# %d pairs by RDMA lock %zu KiB, in use %zu KiB\n", by_rdma,
          idle >> 10, standin_locked() >> 10);
   assert_true(standin_locked() <= LOCKED_MAX);
+}
+
+/* ---- many pairs with rails ----------------------------------------------- */
+
+enum { RAIL_BYTES = 32768, RAIL_PAIRS = 50 };
+
+/* Memory of incoming messages, for the pairs that pass some at a time. */
+static uint8_t *rail_memory;
+
+static gloo_status sink_in_place(bat_pair *pair, const gli_header *header,
+                                 gli_sink *sink) {
+  const uint32_t *slot = pair->user;
+  assert_int_equal(header->length, RAIL_BYTES);
+  sink->dst = rail_memory + (size_t)*slot * RAIL_BYTES;
+  return GLOO_OK;
+}
+
+static uint32_t lanes_both_ways(const bat_pair *pair) {
+  const gli_ibv_lanes *lanes = inner(pair)->lanes;
+  return lanes != NULL ? lanes->up & lanes->far_up : 0;
+}
+
+/* Passes a long message on each of some pairs, and checks it. */
+static void pass_long(bat_world *w, bat_pair *const *from, bat_pair *const *to,
+                      int n, uint64_t seed) {
+  size_t before = to[0]->n_received;
+  memset(rail_memory, 0, (size_t)2 * RAIL_PAIRS * RAIL_BYTES);
+  for (int i = 0; i < n; i++)
+    bat_send_filled(from[i], 0, RAIL_BYTES, seed + (uint64_t)i);
+  BAT_DRIVE(w,
+            all_received(to, n, before + 1) && all_done(from, n, before + 1));
+  for (int i = 0; i < n; i++) {
+    const uint32_t *slot = to[i]->user;
+    assert_true(bat_matches(rail_memory + (size_t)*slot * RAIL_BYTES,
+                            RAIL_BYTES, seed + (uint64_t)i));
+  }
+}
+
+static bool all_have_lanes(bat_pair *const *pairs, int n) {
+  for (int i = 0; i < n; i++)
+    if (lanes_both_ways(pairs[i]) != 3) return false;
+  return true;
+}
+
+/* Each pair has a lane on both ports, and has read over them both ways. */
+static void a_thousand_pairs_with_rails_lock_little_memory(void **state) {
+  static bat_pair *a[PAIRS], *b[PAIRS];
+  static uint32_t slot[2 * RAIL_PAIRS];
+  bat_world *w = *state;
+  rail_memory = bat_memory(w, (size_t)2 * RAIL_PAIRS * RAIL_BYTES);
+  connect_many(w, 0, 1, PAIRS, a, b);
+  assert_int_equal(count_by_rdma(a, PAIRS), PAIRS);
+  size_t without = standin_locked();
+  for (int i = 0; i < PAIRS; i++) {
+    uint32_t n = (uint32_t)(i % RAIL_PAIRS);
+    a[i]->sink = b[i]->sink = sink_in_place;
+    slot[n] = n;
+    slot[n + RAIL_PAIRS] = n + RAIL_PAIRS;
+    a[i]->user = &slot[n];
+    b[i]->user = &slot[n + RAIL_PAIRS];
+  }
+  for (int i = 0; i < PAIRS; i += RAIL_PAIRS) {
+    pass_long(w, &a[i], &b[i], RAIL_PAIRS, 1);
+    BAT_DRIVE(w, all_have_lanes(&a[i], RAIL_PAIRS) &&
+                     all_have_lanes(&b[i], RAIL_PAIRS));
+  }
+  unsigned long before = standin_moved("b");
+  for (int i = 0; i < PAIRS; i += RAIL_PAIRS) {
+    pass_long(w, &a[i], &b[i], RAIL_PAIRS, 2);
+    pass_long(w, &b[i], &a[i], RAIL_PAIRS, 3);
+  }
+  assert_true(standin_moved("b") > before);
+  size_t most = standin_locked();
+  printf("# %d pairs lock %zu KiB of a device, with lanes %zu KiB\n", PAIRS,
+         without >> 10, most >> 10);
+  assert_true(most - without <=
+              (size_t)PAIRS * LANE_LOCKED_MAX + RAILS_USE_MAX);
+  assert_true(most <= LOCKED_MAX);
+  bat_memory_free(rail_memory);
 }
 
 /* ---- flow control -------------------------------------------------------- */
@@ -418,6 +502,11 @@ int main(int argc, char **argv) {
                                   .ops = &gli_transport_ibv,
                                   .host = "127.0.0.1",
                                   .streams = 1};
+  static const bat_variant registered = {.name = "ibv_rails",
+                                         .ops = &gli_transport_ibv,
+                                         .host = "127.0.0.1",
+                                         .streams = 1,
+                                         .registered = true};
   struct CMUnitTest tests[] = {
       BAT_TEST(a_thousand_pairs_lock_little_memory),
       BAT_TEST(a_pair_that_is_being_connected_shows_life),
@@ -430,8 +519,12 @@ int main(int argc, char **argv) {
       BAT_TEST(late_completions_are_not_those_of_the_next_pair),
       BAT_TEST(memory_ends_with_the_last_pair),
   };
+  struct CMUnitTest with_rails[] = {
+      BAT_TEST(a_thousand_pairs_with_rails_lock_little_memory),
+  };
   size_t n = sizeof tests / sizeof tests[0];
   load_symbol("standin_locked", &standin_locked);
+  load_symbol("standin_moved", &standin_moved);
   load_symbol("standin_refusals", &standin_refusals);
   load_symbol("standin_hold", &standin_hold);
   load_symbol("standin_held", &standin_held);
@@ -449,5 +542,8 @@ int main(int argc, char **argv) {
     why_not = argv[3];
     n = 1;
   }
+  if (getenv("GLOO_IBV_RAILS") != NULL)
+    return bat_run("ibv_shared_rails", with_rails, 1,
+                   (void *)(uintptr_t)&registered);
   return bat_run("ibv_shared", tests, n, (void *)(uintptr_t)&ibv);
 }
