@@ -154,7 +154,7 @@ static void ibv_end_doubts(gli_ibv *t, uint64_t now_ns) {
 
 static gli_ibv_pair *ibv_find_due(gli_ibv *t, uint64_t now_ns) {
   for (gli_ibv_pair *pair = t->pairs; pair != NULL; pair = pair->next) {
-    if (!pair->to_tell) continue;
+    if (!pair->to_tell || !pair->live) continue;
     if (pair->report_ns <= now_ns) return pair;
     gli_ibv_schedule(t, pair->report_ns);
   }

@@ -1,9 +1,9 @@
 /* A pair over RDMA whose peer sends anything: frames through the queue pair,
  * and notes over a stand-in for TCP (ibv_below.h). The device is the stand-in
  * of the tests of transport_ibv (ibv_device.h), and the peer is a second queue
- * pair on it (ibv_peer.h). The first two bytes select the properties of both
- * ends, and whether they have agreed on RDMA before the steps. Each step has a
- * byte that selects its kind. */
+ * pair on it, with two lanes (ibv_peer.h). The first two bytes select the
+ * properties of both ends, and whether they have agreed on RDMA, and on lanes,
+ * before the steps. Each step has a byte that selects its kind. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,6 +24,11 @@ enum {
   REFUSES = 32,   /* the engine refuses some headers */
   CLOSES = 64,    /* the engine closes the pair with a BYE at the end */
   PEER_LAST = 128 /* the peer ends after the library */
+};
+/* Of the second byte; the others select the failing call. */
+enum {
+  STALLS = 64, /* threads do not end while the endpoint is closed */
+  RAILS = 128  /* both ends have two rails */
 };
 enum {
   STEPS_MAX = 100,
@@ -52,6 +57,7 @@ static struct {
   gli_pair *pair; /* NULL: closed */
   uint32_t owed;
   uint8_t how;
+  bool rails;
   bool silent; /* no more upcalls may come */
   ibv_arrival arrivals[ARRIVALS];
   ibv_sending sendings[SENDS];
@@ -287,6 +293,29 @@ static size_t peer_put_header(fuzz_input *input, uint8_t *at, size_t most,
   return GLI_HEADER_BYTES + bytes;
 }
 
+/* Writes a note about lanes. */
+static size_t peer_put_note(fuzz_input *input, uint32_t kind, uint8_t what,
+                            uint8_t *data) {
+  if (kind == GLI_IBV_LANES_LEFT) return 0;
+  if (kind != GLI_IBV_LANES_OFFER) {
+    gli_put_u32(data, fuzz_take_u8(input) ^ 3u);
+    return 4;
+  }
+  size_t bytes = peer_put_lanes(data, what >= 200 ? 1 : PEER_LANES);
+  size_t changed = fuzz_take_u8(input);
+  if (changed < bytes) data[changed] ^= fuzz_take_u8(input);
+  return bytes;
+}
+
+/* Offers to have a payload read, or memory beside it. */
+static size_t peer_put_keys(uint8_t what, uint8_t *data) {
+  uint32_t key = peer.context != NULL ? peer.open_mr->rkey : 1;
+  gli_put_u64(data, (uintptr_t)peer.open + (what >= 200 ? 40000 : 0));
+  for (int i = 0; i < PEER_LANES; i++)
+    gli_put_u32(data + 8 + 4 * i, key + (what >> 6 & 1));
+  return 8 + 4 * PEER_LANES;
+}
+
 /* Sends a frame of a valid kind, mostly with the right length. */
 static void peer_say_frame(fuzz_input *input) {
   static uint8_t frame[GLI_IBV_FRAME_MAX];
@@ -310,6 +339,12 @@ static void peer_say_frame(fuzz_input *input) {
     case GLI_IBV_ASK:
       more = (fuzz_take_u16(input) + 1u) * (uint64_t)(what >= 128 ? 1 : 5);
       bytes = peer_put_header(input, data, 0, more, false);
+      if (e.rails && (number & 16) != 0)
+        bytes += peer_put_keys(what, data + bytes);
+      break;
+    case GLI_IBV_LANES:
+      gli_put_u32(frame + 4, number % 6u);
+      bytes = peer_put_note(input, number % 6u, what, data);
       break;
     case GLI_IBV_MORE:
       bytes = fuzz_take_u16(input) % (GLI_IBV_MORE_MAX + 1);
@@ -337,25 +372,34 @@ static void peer_say_bytes(fuzz_input *input) {
 
 /* Accesses the memory that the library offered, or memory beside it. */
 static void peer_reach_memory(uint8_t what, size_t bytes) {
-  if (!peer.placed) return;
+  if ((what & 32) != 0)
+    peer_reach_lane(what & 1, (what & 128) == 0, what & 16 ? 1u << 18 : 0,
+                    what >> 6 & 1, bytes);
+  if (!peer.placed || (what & 32) != 0) return;
   if (bytes > GLI_IBV_SLOT_BYTES) bytes = GLI_IBV_SLOT_BYTES;
   peer_reach((what & 128) == 0, peer.place + (what & 16 ? 1u << 18 : 0),
              peer.place_key + (what >> 6 & 1), bytes);
 }
 
-enum { NOTE_MAGIC = 0x31564249, OFFER_BYTES = 36 };
-
 static void peer_say_note(uint8_t kind, bool whole) {
-  static const uint8_t lengths[GLI_IBV_NOTES] = {0, OFFER_BYTES, 8, 8, 20, 12};
+  static const uint8_t lengths[GLI_IBV_NOTES] = {
+      [GLI_IBV_OFFER] = GLI_IBV_OFFER_BYTES,
+      [GLI_IBV_CONNECTED] = 8,
+      [GLI_IBV_READY] = 8,
+      [GLI_IBV_DECLINED] = 20,
+      [GLI_IBV_LEAVES] = 12,
+      [GLI_IBV_ALIVE] = 8};
   uint8_t note[GLI_IBV_NOTE_BYTES] = {0};
   const gli_header header = {.type = GLI_MESSAGE_LINK, .length = lengths[kind]};
-  gli_put_u32(note, NOTE_MAGIC);
+  gli_put_u32(note, GLI_IBV_NOTE_MAGIC);
   note[4] = kind;
   if (kind == GLI_IBV_OFFER) {
     note[6] = IBV_MTU_1024;
     gli_put_u32(note + 8, peer.context != NULL ? peer.qp->qp_num : 7);
     gli_put_u32(note + 12, PEER_PSN);
     memcpy(note + 16, standin_port_at(0)->gid[1].raw, 16);
+    note[36] = note[37] = 1;
+    note[38] = e.rails ? PEER_LANES : 0;
   }
   if (kind == GLI_IBV_LEAVES) gli_put_u32(note + 8, peer.posted);
   below_say(&header, note, whole);
@@ -409,10 +453,31 @@ static void pair_check(const gli_ibv_pair *pair) {
              "no more is under way than there are slots");
 }
 
+/* Reads in progress on each rail equal those of its lanes. */
+static void rails_check(const gli_ibv_rails *rails) {
+  uint32_t in_flight[GLI_IBV_RAILS_MAX] = {0};
+  for (const gli_ibv_lanes *lanes = rails->lanes; lanes != NULL;
+       lanes = lanes->next) {
+    if (lanes->state == GLI_IBV_LANES_MAKING) continue;
+    fuzz_check(lanes->n <= rails->n && lanes->n_far <= GLI_IBV_RAILS_MAX &&
+                   lanes->n_again <= GLI_IBV_RAILS_MAX * GLI_IBV_LANE_DEPTH,
+               "there is room for each lane and part");
+    for (uint32_t i = 0; i < lanes->n; i++) {
+      const gli_ibv_lane *lane = &lanes->lane[i];
+      fuzz_check(lane->posted - lane->done <= GLI_IBV_LANE_DEPTH,
+                 "a lane has few reads");
+      in_flight[lane->rail] += lane->posted - lane->done;
+    }
+  }
+  for (uint32_t i = 0; i < rails->n; i++)
+    fuzz_check(rails->rail[i].in_flight == in_flight[i], "reads are counted");
+}
+
 /* ---- one input ----------------------------------------------------------- */
 
 /* Polls both ends, and does the infrequent checks too. */
 static void ends_go_on(void) {
+  device_run_threads();
   gli_transport_ibv.rested(e.t);
   (void)gli_transport_ibv.poll(e.t);
   (void)gli_transport_ibv.poll(e.t);
@@ -421,6 +486,7 @@ static void ends_go_on(void) {
   for (const gli_ibv_pair *pair = ((gli_ibv *)e.t)->pairs; pair != NULL;
        pair = pair->next)
     pair_check(pair);
+  rails_check(&((gli_ibv *)e.t)->rails);
 }
 
 static void ends_agree(void) {
@@ -431,6 +497,37 @@ static void ends_agree(void) {
     peer_say_note(notes[i], true);
   }
   ends_go_on();
+}
+
+/* A set of both lanes, for notes. */
+enum { BOTH = (1 << PEER_LANES) - 1 };
+
+static void ends_agree_on_lanes(void) {
+  for (uint32_t kind = GLI_IBV_LANES_OFFER; kind <= GLI_IBV_LANES_READY;
+       kind++) {
+    uint8_t frame[GLI_IBV_FRAME_HEAD + PEER_LANES * GLI_IBV_LANE_BYTES] = {
+        GLI_IBV_LANES};
+    size_t bytes = 4;
+    gli_put_u32(frame + 4, kind);
+    gli_put_u32(frame + GLI_IBV_FRAME_HEAD, BOTH);
+    if (kind == GLI_IBV_LANES_OFFER)
+      bytes = peer_put_lanes(frame + GLI_IBV_FRAME_HEAD, PEER_LANES);
+    peer_send(frame, GLI_IBV_FRAME_HEAD + bytes);
+    for (int i = 0; i < 3; i++) ends_go_on();
+  }
+}
+
+/* Without failures the ends agree on all that they try. */
+static void ends_begin_agreed(uint8_t how) {
+  const gli_ibv_pair *pair = (gli_ibv_pair *)e.pair;
+  bool all = (how & (NO_VERBS | FAILS)) == 0;
+  ends_agree();
+  fuzz_check(!all || pair->way == GLI_IBV_BY_VERBS, "the ends agree on RDMA");
+  if (!e.rails) return;
+  ends_agree_on_lanes();
+  fuzz_check(!all || (pair->lanes != NULL && pair->lanes->up == BOTH &&
+                      pair->lanes->far_up == BOTH),
+             "the ends agree on lanes");
 }
 
 static void ends_step(fuzz_input *input) {
@@ -481,6 +578,7 @@ static void ends_step(fuzz_input *input) {
       if ((what & 64) != 0) below_fail();
       if ((what & 32) != 0) peer_break();
       if ((what & 16) != 0) ends_agree();
+      if ((what & 16) != 0 && e.rails) ends_agree_on_lanes();
       break;
     default:
       (void)gli_transport_ibv.poll(e.t);
@@ -502,8 +600,12 @@ static bool ends_begin(uint8_t how, uint8_t fault) {
   memset(&e, 0, sizeof e);
   memset(&peer, 0, sizeof peer);
   e.how = how;
+  e.rails = (fault & RAILS) != 0;
+  (void)setenv("GLOO_IBV_RAILS", e.rails ? "2" : "1", 1);
   device_begin();
   below_begin((how & NO_VERBS) == 0, (how & KEEPS) != 0);
+  below.stalls = (fault & STALLS) != 0;
+  fault %= STALLS;
   peer_open();
   peer_give(PEER_SLOTS);
   if ((how & FAILS) != 0)
@@ -514,7 +616,7 @@ static bool ends_begin(uint8_t how, uint8_t fault) {
   if (status != GLOO_OK) return false;
   status = gli_transport_ibv.pair_open(e.t, &to, &e.pair, &error);
   fuzz_check(status == GLOO_OK, "the pair opens");
-  if ((how & AGREES) != 0) ends_agree();
+  if ((how & AGREES) != 0) ends_begin_agreed(how);
   return true;
 }
 
@@ -540,6 +642,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
     fuzz_check(gloo_alloc(REGION_BYTES, &memory, &error) == GLOO_OK,
                error.message);
     region = memory;
+    (void)setenv("STANDIN_PORTS", "standin0;standin1", 1);
+    (void)setenv("GLOO_IBV_RAILS_MIN", "32768", 1);
   }
   uint8_t how = fuzz_take_u8(&input), fault = fuzz_take_u8(&input);
   if (ends_begin(how, fault)) {

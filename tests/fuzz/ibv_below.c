@@ -50,9 +50,11 @@ static void below_sleep(gli_transport *t, int64_t timeout_ns) {
   (void)timeout_ns;
 }
 
+/* Threads run while others sleep. */
 static bool below_sleep_begin(gli_transport *t, gli_sleep *sleep) {
   (void)t;
   (void)sleep;
+  if (!below.stalls) device_run_threads();
   return false;
 }
 

@@ -17,6 +17,7 @@ typedef struct below_end {
   void *device_user, *user;
   bool verbs;        /* the peer has a device, too */
   bool keeps;        /* requests stay in progress until the next poll */
+  bool stalls;       /* threads do not end while others sleep */
   bool open, silent; /* the pair; no more upcalls are made for it */
   gli_send_request *kept[BELOW_KEPT];
   size_t n_kept;

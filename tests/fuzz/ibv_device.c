@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "transport_ibv/ibv.h"
 
@@ -185,6 +184,31 @@ const gli_verbs *gli_verbs_open(gloo_error *error) {
   return &verbs;
 }
 
+/* ---- threads ------------------------------------------------------------- */
+
+enum { THREADS_MAX = 16 };
+static struct {
+  void *(*run)(void *argument);
+  void *argument;
+} threads[THREADS_MAX];
+static int n_threads;
+
+/* In place of gli_thread_start in ibv_jobs.c. */
+int device_thread_start(void *(*run)(void *argument), void *argument);
+int device_thread_start(void *(*run)(void *argument), void *argument) {
+  fuzz_check(n_threads < THREADS_MAX, "few threads run at once");
+  threads[n_threads].run = run;
+  threads[n_threads++].argument = argument;
+  return 0;
+}
+
+void device_run_threads(void) {
+  while (n_threads > 0) {
+    n_threads--;
+    (void)threads[n_threads].run(threads[n_threads].argument);
+  }
+}
+
 /* ---- for the target ------------------------------------------------------ */
 
 void device_begin(void) {
@@ -215,12 +239,7 @@ uint64_t device_now_ns(void) {
   return rules.now_ns;
 }
 
-/* Waits for threads that still have a slow call: time that the transport waits
- * for them is the target's, and passes at once. */
 void device_end(void) {
-  enum { NAPS = 10000 };
-  const struct timespec nap = {.tv_nsec = 1000000};
-  for (int i = 0; i < NAPS && standin_objects() != 0; i++)
-    (void)nanosleep(&nap, NULL);
+  device_run_threads(); /* those that outlast the transport */
   fuzz_check(standin_objects() == 0, "the device has nothing left");
 }

@@ -15,6 +15,9 @@ void device_begin(void);
 void device_fail(standin_call call, unsigned nth);
 /* No call fails any more. */
 void device_heal(void);
+/* Runs the threads that the library has started: they do not run before, so that
+ * an input always does the same. */
+void device_run_threads(void);
 /* Moves the clock, and delivers the frames that waited for it. */
 void device_pass(uint64_t ns);
 uint64_t device_now_ns(void);

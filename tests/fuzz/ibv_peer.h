@@ -9,7 +9,8 @@
 #include "transport_ibv/frame.h"
 
 enum {
-  PEER_SLOTS = 16,          /* each way */
+  PEER_SLOTS = 16, /* each way */
+  PEER_LANES = 2,
   PEER_OPEN_BYTES = 1 << 16 /* memory that the library may access */
 };
 
@@ -27,6 +28,13 @@ typedef struct peer_end {
   bool placed;           /* the library sent a place: */
   uint64_t place;
   uint32_t place_key;
+  /* Lanes, those of the library, and the payload that it offered last. */
+  struct ibv_qp *lane[PEER_LANES];
+  bool joined[PEER_LANES];
+  uint32_t lane_posted[PEER_LANES], lane_done[PEER_LANES];
+  uint32_t lane_number[PEER_LANES], lane_psn[PEER_LANES];
+  uint64_t payload;
+  uint32_t payload_key[PEER_LANES];
   uint8_t open[PEER_OPEN_BYTES];
 } peer_end;
 
@@ -46,6 +54,12 @@ void peer_break(void);
 void peer_send(const uint8_t *frame, size_t bytes);
 /* Writes to memory of the library, or reads it. */
 void peer_reach(bool writes, uint64_t remote, uint32_t rkey, size_t bytes);
+/* The same over a lane, for the payload that the library offered, or beside
+ * it. */
+void peer_reach_lane(uint32_t lane, bool writes, uint64_t beside,
+                     uint32_t other, size_t bytes);
+/* Writes the offer of the peer's lanes. Returns its length. */
+size_t peer_put_lanes(uint8_t *data, uint32_t n);
 /* Posts at most `most` receive buffers. */
 void peer_give(uint32_t most);
 /* Takes the frames that have arrived. */
