@@ -154,8 +154,8 @@ static gloo_status gets_measure(const message_job *job, gloo_window *window,
   return status;
 }
 
-static gloo_status gets(const message_job *job, unsigned at_once,
-                        double *figure, gloo_error *error) {
+static gloo_status gets_run(const message_job *job, unsigned at_once,
+                            double *figure, gloo_error *error) {
   gloo_window *window;
   gloo_status status = gloo_window_create(job->context, job->buffer[0],
                                           job->bytes, NULL, &window, error);
@@ -204,7 +204,7 @@ static gloo_status message_measure(const message_job *job, int kind,
                                    double *figure, gloo_error *error) {
   if (kind == ROUND_TRIP) return round_trips(job, figure, error);
   if (kind == STREAM) return stream(job, figure, error);
-  return gets(job, kind == GET ? 1 : GETS, figure, error);
+  return gets_run(job, kind == GET ? 1 : GETS, figure, error);
 }
 
 static gloo_status message_run(message_job *job, int kind, bool shareable,

@@ -57,7 +57,7 @@ static int clock_poll(gli_transport *t) {
   return comes ? 1 : 0;
 }
 
-static void clock_sleep(gli_transport *t, int64_t timeout_ns) {
+static void clock_block(gli_transport *t, int64_t timeout_ns) {
   (void)t;
   (void)timeout_ns;
   fail_msg("nobody needs to sleep here");
@@ -72,7 +72,7 @@ static const gli_transport_ops clock_ops = {
     .open = clock_open,
     .now_ns = clock_now_ns,
     .poll = clock_poll,
-    .sleep = clock_sleep,
+    .sleep = clock_block,
     .close = clock_close,
 };
 

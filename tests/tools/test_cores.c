@@ -2,6 +2,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdint.h>
 /* cmocka.h wants those above first */
 #include <cmocka.h>
 

@@ -18,6 +18,7 @@
 #include "memory/sealed.h"
 #include "transport_shm/memory.h"
 #include "transport_shm/shm.h"
+#include "unsealed.h"
 
 typedef struct scene {
   end ends[2];
@@ -145,22 +146,7 @@ static void second_connection_of_a_rank_is_refused(void **state) {
 
 /* ---- descriptors that are not what they should be ------------------------ */
 
-#if !GLI_LINUX
-static char named[64]; /* the last file; "" if none */
-#endif
-
-/* Makes memory whose size others may change: without seals, or where there are
- * none, a file that has a name. */
-static int unsealed(size_t bytes) {
-#if GLI_LINUX
-  int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-#else
-  (void)strcpy(named, "/tmp/gloo_c_strangers_XXXXXX");
-  int fd = mkstemp(named);
-#endif
-  assert_true(fd >= 0 && posix_fallocate(fd, 0, (off_t)bytes) == 0);
-  return fd;
-}
+static char named[UNSEALED_NAME]; /* the last file; "" if none */
 
 static int memory_of(size_t bytes, bool sealed) {
   const gli_sealed_want want = {
@@ -168,7 +154,7 @@ static int memory_of(size_t bytes, bool sealed) {
   const char *what;
   void *memory;
   int fd;
-  if (!sealed) return unsealed(bytes);
+  if (!sealed) return unsealed_make(bytes, named);
   assert_int_equal(gli_sealed_make(&want, &fd, &memory, &what), 0);
   gli_sealed_unmap(memory, bytes);
   return fd;
@@ -203,10 +189,8 @@ static uint32_t answer_to_offer(const offer *o) {
   close(fd);
   ends_close(s->ends);
   free(s);
-#if !GLI_LINUX
   if (named[0] != '\0') assert_int_equal(unlink(named), 0);
   named[0] = '\0';
-#endif
   return say;
 }
 

@@ -6,17 +6,18 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 #include <uv.h>
 
 #include "hostile.h"
+#include "memory/sealed.h"
 #include "security/trust.h"
 #include "transport_shm/note.h"
 #include "transport_shm/shm.h"
 #include "transport_shm/shm_ring.h"
+#include "transport_shm/unsealed.h"
 
 enum { RING_BYTES = 65536 };
 
@@ -194,50 +195,57 @@ static void says_a_wrong_hello(hostile *h) {
 
 /* ---- members ------------------------------------------------------------- */
 
-static int memory_of(size_t bytes, bool sealed) {
-  int fd = memfd_create("hostile", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-  if (fd < 0 || posix_fallocate(fd, 0, (off_t)bytes) != 0) abort();
-  if (sealed && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0)
-    abort();
+static int memory_of(size_t bytes) {
+  const gli_sealed_want want = {
+      .bytes = bytes, .reserved = bytes, .most_percent = 100};
+  const char *what;
+  void *memory;
+  int fd;
+  if (gli_sealed_make(&want, &fd, &memory, &what) != 0) abort();
+  gli_sealed_unmap(memory, bytes);
   return fd;
 }
 
-typedef enum offered { BROKEN_SOCKET, FULL_EVENTFD, UNSEALED, SHORT } offered;
+typedef enum offered { BROKEN_SOCKET, FULL_PIPE, UNSEALED, SHORT } offered;
 
-/* Creates a descriptor to send in place of memory. */
-static int make_offered(offered what) {
+/* Creates a descriptor to send in place of memory of this size. A file has a
+ * name until the caller removes it. */
+static int make_offered(offered what, size_t bytes, char *name) {
+  static const char page[512];
   int ends[2];
   switch (what) {
     case BROKEN_SOCKET: /* writing to it raises SIGPIPE */
-      if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends) != 0)
+      if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0 ||
+          fcntl(ends[0], F_SETFL, O_NONBLOCK) != 0)
         abort();
       close(ends[1]);
       return ends[0];
-    case FULL_EVENTFD: { /* writing to it blocks */
-      eventfd_t full = UINT64_C(0xfffffffffffffffe);
-      int fd = eventfd(0, 0);
-      if (write(fd, &full, sizeof full) != sizeof full) abort();
-      return fd;
-    }
+    case FULL_PIPE: /* writing to it blocks: the other end stays open */
+      if (pipe(ends) != 0 || fcntl(ends[1], F_SETFL, O_NONBLOCK) != 0) abort();
+      while (write(ends[1], page, sizeof page) > 0) continue;
+      if (fcntl(ends[1], F_SETFL, 0) != 0) abort();
+      return ends[1];
     case UNSEALED: /* shrinking it would raise SIGBUS */
-      return memory_of(GLI_SHM_PAGE_BYTES, false);
+      return unsealed_make(bytes, name);
     default:
-      return memory_of(1, true);
+      return memory_of(1);
   }
 }
 
 /* Sends the hello of rank 3 with a valid tag and an invalid descriptor. */
 static void offers(hostile *h) {
   hostile_await_held(h);
+  const size_t bytes[] = {gli_shm_ring_bytes(RING_BYTES), GLI_SHM_PAGE_BYTES};
   for (int i = 0; i < 2; i++) {
+    char name[UNSEALED_NAME] = "";
     gli_shm_note hello = hello_of(h, 3, 1);
     sign(h, HOSTILE_SECRET, GLI_SHM_HELLO, &hello);
-    hello.fds[i] = make_offered((offered)h->peer->number);
-    hello.fds[1 - i] = memory_of(
-        i == 0 ? GLI_SHM_PAGE_BYTES : gli_shm_ring_bytes(RING_BYTES), true);
+    hello.fds[i] = make_offered((offered)h->peer->number, bytes[i], name);
+    hello.fds[1 - i] = memory_of(bytes[1 - i]);
     /* At the second attempt the pair may use TCP already. */
-    hostile_demand(h, answer_to(h, &hello) != GLI_SHM_ACCEPTED,
-                   "it was accepted");
+    bool accepted = answer_to(h, &hello) == GLI_SHM_ACCEPTED;
+    if (name[0] != '\0') (void)unlink(name);
+    hostile_demand(h, !accepted, "it was accepted");
     gli_shm_note_close(&hello);
   }
   hostile_release(h);
@@ -249,8 +257,8 @@ static int joined(hostile *h) {
   hostile_await_held(h);
   gli_shm_note hello = hello_of(h, 3, 1);
   sign(h, HOSTILE_SECRET, GLI_SHM_HELLO, &hello);
-  hello.fds[GLI_SHM_FD_RING] = memory_of(gli_shm_ring_bytes(RING_BYTES), true);
-  hello.fds[GLI_SHM_FD_PAGE] = memory_of(GLI_SHM_PAGE_BYTES, true);
+  hello.fds[GLI_SHM_FD_RING] = memory_of(gli_shm_ring_bytes(RING_BYTES));
+  hello.fds[GLI_SHM_FD_PAGE] = memory_of(GLI_SHM_PAGE_BYTES);
   int fd = hostile_connect_shm(h, 1);
   hostile_demand(h,
                  gli_shm_note_send(fd, &hello) == 0 &&
@@ -290,7 +298,7 @@ static void member_gives_regions(hostile *h) {
                          .from = 3,
                          .to = 1,
                          .region_bytes = UINT64_C(1) << 40,
-                         .fds = {memory_of(4096, true), -1}};
+                         .fds = {memory_of(4096), -1}};
   for (uint32_t i = 0; i < 1000; i++) {
     region.region = i * 7919;
     if (gli_shm_note_send(fd, &region) != 0) uv_sleep(1);
@@ -334,7 +342,7 @@ static const hostile_peer peers[] = {
     PEER("reflection", says_a_wrong_hello, .number = OTHER_WAY, HELD),
     PEER("member offers a broken socket", offers, .number = BROKEN_SOCKET,
          .flags = HOSTILE_HOLDS),
-    PEER("member offers a full eventfd", offers, .number = FULL_EVENTFD,
+    PEER("member offers a full pipe", offers, .number = FULL_PIPE,
          .flags = HOSTILE_HOLDS),
     PEER("member offers what can shrink", offers, .number = UNSEALED,
          .flags = HOSTILE_HOLDS),

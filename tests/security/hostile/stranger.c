@@ -13,6 +13,7 @@
 #include <unistd.h>
 #include <uv.h>
 
+#include "core/descriptor.h"
 #include "hostile.h"
 #include "transport/auto.h"
 #include "transport_shm/address.h"
@@ -56,9 +57,12 @@ void hostile_release(hostile *h) {
 
 /* ---- plain sockets ------------------------------------------------------- */
 
+/* Makes a socket of the library blocking, with a limit. */
 static int with_patience(int fd) {
   const struct timeval patience = {.tv_sec = PATIENCE_S};
+  int no = 0;
   if (fd < 0) return -1;
+  (void)ioctl(fd, FIONBIO, &no);
   (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
   (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
   return fd;
@@ -72,7 +76,7 @@ static struct sockaddr_in loopback(uint16_t port) {
 
 int hostile_connect_tcp(uint16_t port) {
   const struct sockaddr_in at = loopback(port);
-  int fd = with_patience(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  int fd = with_patience(gli_socket_open(AF_INET, SOCK_STREAM));
   if (fd < 0) return -1;
   if (connect(fd, (const struct sockaddr *)&at, sizeof at) == 0) return fd;
   close(fd);
@@ -90,18 +94,11 @@ struct sockaddr_un hostile_local_name(uint16_t port, socklen_t *bytes) {
 int hostile_connect_local(uint16_t port) {
   socklen_t bytes;
   const struct sockaddr_un name = hostile_local_name(port, &bytes);
-  int fd = with_patience(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  int fd = with_patience(gli_socket_open(AF_UNIX, SOCK_STREAM));
   if (fd < 0) return -1;
   if (connect(fd, (const struct sockaddr *)&name, bytes) == 0) return fd;
   close(fd);
   return -1;
-}
-
-/* Makes a socket of the library blocking. */
-static int blocking(int fd) {
-  int no = 0;
-  if (fd >= 0) (void)ioctl(fd, FIONBIO, &no);
-  return with_patience(fd);
 }
 
 int hostile_connect_shm(const hostile *h, int rank) {
@@ -109,7 +106,7 @@ int hostile_connect_shm(const hostile *h, int rank) {
   gli_shm_endpoint endpoint;
   if (gli_auto_address_decode(&address, parts)) address = parts[GLI_AUTO_SHM];
   if (!gli_shm_endpoint_decode(&address, &endpoint)) return -1;
-  return blocking(gli_shm_connect(&endpoint));
+  return with_patience(gli_shm_connect(&endpoint));
 }
 
 void hostile_send(int fd, const void *data, size_t bytes) {
