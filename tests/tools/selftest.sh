@@ -1,7 +1,7 @@
 #!/bin/sh
 # gloo doctor --selftest: its report, and what it finds.
 # usage: selftest.sh GLOO WRONG_GLOO JSON_CHECK
-# The second program has wrong collectives, as the variable WRONG says.
+# The second program goes wrong as the variable WRONG says.
 gloo=$1 wrong=$2 json=$3
 # shellcheck source=tests/tools/tap.sh
 . "$(dirname "$0")/tap.sh"
@@ -56,7 +56,7 @@ result "in a job it tests the ranks of the job"
 
 # ---- builds that are not -----------------------------------------------------
 
-WRONG=result secrets "$wrong" doctor --selftest --json --report "$scratch/file" > "$scratch/report"
+WRONG=data secrets "$wrong" doctor --selftest --json --report "$scratch/file" > "$scratch/report"
 status=$?
 report=$(cat "$scratch/report")
 equal $status 1 && has "$report" '{"state": "failed", "what": "collectives", "text": "rank 1: wrong result of scan, int8 ' &&
@@ -64,6 +64,14 @@ equal $status 1 && has "$report" '{"state": "failed", "what": "collectives", "te
   "$json" gloo_selftest version system processor compiler build transports variables_left_out jobs checks_passed \
     checks_failed seconds < "$scratch/report" > /dev/null
 result "a wrong result is found, and told in JSON" "$scratch/report"
+has "$report" '{"state": "failed", "what": "windows", "text": "rank 0: a get differs from the put before it"}' &&
+  has "$report" '{"state": "failed", "what": "windows", "text": "rank 1: the put of another rank is missing"}'
+result "a shortened put is found" "$scratch/report"
+for kind in "store in memory" "TCP store"; do
+  has "$report" '{"state": "failed", "what": "stores", "text": "rank 1, '"$kind"': an addition was lost"}' || break
+done
+has "$report" "rank 1, $kind: an addition was lost"
+result "a lost addition to a store is found" "$scratch/report"
 shows_none "$scratch/report" && shows_none "$scratch/file" && [ -s "$scratch/file" ]
 result "without values of variables"
 
@@ -74,6 +82,14 @@ equal $status 1 && has "$report" "failed end: the job ended with status 137" &&
   has "$report" "failed collectives: rank 0: " && has "$report" "rank 1" &&
   has "$report" "| gloo run: rank 1 (pid " && grep -qE '^result: [1-9][0-9]* checks failed, [1-9][0-9]* passed, in' "$scratch/report"
 result "a rank that is killed is a failure" "$scratch/report"
+
+# Of the 26 checks those before the end pass: nothing but statuses and missing lines tells.
+WRONG=status "$wrong" doctor --selftest > "$scratch/report"
+status=$?
+equal $status 1 && [ "$(grep -c '^  failed' "$scratch/report")" = $((1 + $(echo "$transports" | wc -w))) ] &&
+  has "$(cat "$scratch/report")" "  failed end: 0 of 1 ranks reported that they passed" &&
+  [ "$(grep -c '^  failed end: the job ended with status 7$' "$scratch/report")" = "$(echo "$transports" | wc -w)" ]
+result "jobs that end with another status, or too early, are failures" "$scratch/report"
 
 out=$(WRONG=stop "$gloo" run -n 3 --grace-ms 100 -- "$wrong" doctor --selftest --part ranks --timeout 2 2> /dev/null)
 equal $? 1 && has "$out" "failed collectives: rank 0: " && has "$out" "rank 1"
