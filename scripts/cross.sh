@@ -44,10 +44,11 @@ cross_lock() { # name
 # Removes versions that nothing has used for a week.
 cross_forget() { find "$cross_cache" -maxdepth 1 -name "$1-????????????" -mtime +7 -exec rm -rf {} +; } # name
 
-# The virtual environment has the versions of scripts/cross.txt, and is made again when they change.
+# The virtual environment has the versions of scripts/cross.txt, and is made again when they change. It is the
+# same whether PATH begins with it or not.
 cross_install_tools() {
   local key venv
-  key=$({ cat scripts/cross.txt && python3 -c 'import sys; print(sys.version, sys.executable)'; } | sha256sum)
+  key=$({ cat scripts/cross.txt && python3 -c 'import sys; print(sys.version, sys.base_prefix)'; } | sha256sum)
   venv=$cross_cache/tools-${key:0:12}
   mkdir -p "$cross_cache" || exit 1
   cross_lock tools
