@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# Ten slices of what is too long for each change: .ci/run takes one by the hash of
-# the tree, and those whose files have changed. Sourced by bash after .ci/lib.sh;
+# Slices of what is too long for each change: .ci/run takes one by the hash of the tree,
+# and those whose files have changed. Sourced by bash after .ci/lib.sh;
 # defines functions only.
 
 # number|name|files that always call for it
@@ -13,7 +13,9 @@ slices='1|launchers|^(tests/launchers/|tools/run|src/rendezvous/launch/)
 7|gpus|^(src/memory/gpu|src/(engine/memory|plan)/.*staged|tests/cuda/)
 8|failing-calls|^tests/faults/(test_nth_call|failing_calls|faulty_)
 9|sanitizers|^$
-10|repeats|^src/(security|transport)[a-z_]*/tls'
+10|repeats|^src/(security|transport)[a-z_]*/tls
+11|cross|^(cross/|scripts/cross|\.ci/cross$|meson\.build$|src/.*_(posix|none|uv|shm)\.c$)'
+slice_count=$(wc -l <<<"$slices")
 
 # What the site is made of. It takes half a minute, so a change of these calls for it
 # without the rest of its slice.
@@ -34,13 +36,13 @@ chosen_by_tree() { # count, offset
   echo $((16#${tree:$2:8} % $1))
 }
 
-# Prints the slice of this tree: 1 to 10.
-slice_of_tree() { echo $(($(chosen_by_tree 10 0) + 1)); }
+# Prints the slice of this tree, from 1.
+slice_of_tree() { echo $(($(chosen_by_tree "$slice_count" 0) + 1)); }
 
 # Prints the slices that the change calls for by its files, one a line.
 slices_of_changes() {
   local number
-  for number in {1..10}; do
+  for ((number = 1; number <= slice_count; number++)); do
     if touches "$(slice_field "$number" 3)"; then echo "$number"; fi
   done
 }
@@ -48,7 +50,7 @@ slices_of_changes() {
 run_slice() { # number
   local name
   name=$(slice_field "$1" 2)
-  printf '\n== slice %d of 10: %s\n' "$1" "$name"
+  printf '\n== slice %d of %d: %s\n' "$1" "$slice_count" "$name"
   "slice_${name//-/_}"
 }
 
@@ -112,3 +114,14 @@ slice_sanitizers() {
 
 # Transports and ranks once more: over a further transport, with TLS, with streams.
 slice_repeats() { tested again --again --suite=again --without=ranks; }
+
+# Everything for one other system, and for musl, where tests run; of these the suites that differ there.
+# With TEST_PART empty: all.
+slice_cross() {
+  local part=${TEST_PART-$(chosen_by_tree 4 8)} linked=(aarch64-linux-musl aarch64-macos x86_64-freebsd x86_64-macos)
+  if [ -z "$part" ]; then
+    suite cross .ci/cross
+  else
+    suite cross .ci/cross --some "${linked[part]}" x86_64-linux-musl
+  fi
+}

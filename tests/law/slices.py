@@ -1,4 +1,4 @@
-"""Each slice of .ci/run selects tests, and each suite that .ci/run names exists.
+"""Each slice of .ci/run selects tests, and each suite that .ci names exists.
 
 usage: slices.py PROJECT BUILD"""
 
@@ -20,7 +20,7 @@ suite() { echo "$name: ${*:2}"; }
 tested() { echo "$name: ${*:2}"; }
 check() { :; }
 chosen_by_tree() { echo $((part % $1)); }
-for number in {1..10}; do
+for ((number = 1; number <= slice_count; number++)); do
   name=$(slice_field "$number" 2)
   for ((part = 0; part < PARTS; part++)); do "slice_${name//-/_}"; done
 done""".replace("PARTS", str(PARTS))
@@ -59,10 +59,11 @@ def main(project, build):
     slices = project / ".ci/slices.sh"
     found = [f"slice {name} selects no test: {' '.join(words)}" for name, words in calls(project, slices)
              if words and words[0].startswith("--") and not selected(tests, words)]
-    missing = [f"{path.name} names the suite {suite}, which does not exist" for path in (project / ".ci/run", slices)
+    missing = [f"{path.name} names the suite {suite}, which does not exist"
+               for path in (project / ".ci/run", project / ".ci/cross", slices)
                for suite in unknown(tests, path.read_text(encoding="utf-8"))]
     planted = ["--slow", "--suite=cuda_seeds", "--name=matrix_gpus_seeds_tcp_1"]
-    tap.report([("each slice selects tests", not found), ("each suite that .ci/run names exists", not missing),
+    tap.report([("each slice selects tests", not found), ("each suite that .ci names exists", not missing),
                 ("a suite without tests is found", not selected(tests, planted) and unknown(tests, planted[1]) != [])],
                found + missing)
 
