@@ -25,7 +25,7 @@ enum {
   CLOSES = 64,    /* the engine closes the pair with a BYE at the end */
   PEER_LAST = 128 /* the peer ends after the library */
 };
-/* Of the second byte; the others select the failing call. */
+/* Bits of the second byte; its other bits select the failing call. */
 enum {
   STALLS = 64, /* threads do not end while the endpoint is closed */
   RAILS = 128  /* both ends have two rails */

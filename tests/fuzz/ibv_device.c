@@ -240,6 +240,6 @@ uint64_t device_now_ns(void) {
 }
 
 void device_end(void) {
-  device_run_threads(); /* those that outlast the transport */
+  device_run_threads(); /* some outlast the transport */
   fuzz_check(standin_objects() == 0, "the device has nothing left");
 }

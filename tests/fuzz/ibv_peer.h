@@ -54,8 +54,8 @@ void peer_break(void);
 void peer_send(const uint8_t *frame, size_t bytes);
 /* Writes to memory of the library, or reads it. */
 void peer_reach(bool writes, uint64_t remote, uint32_t rkey, size_t bytes);
-/* The same over a lane, for the payload that the library offered, or beside
- * it. */
+/* Writes or reads over a lane: the payload that the library offered, or memory
+ * beside it. */
 void peer_reach_lane(uint32_t lane, bool writes, uint64_t beside,
                      uint32_t other, size_t bytes);
 /* Writes the offer of the peer's lanes. Returns its length. */

@@ -559,9 +559,9 @@ static int run_job(unsigned *random, int most) {
   return played;
 }
 
-/* A rank that is stopped for little more than its heartbeat finds on waking
- * that one of the others was killed and that the other, which did not wait for
- * it, has ended: nobody is left to say so. */
+/* A rank is stopped for little more than its heartbeat. Meanwhile one of the
+ * others is killed, and the last one goes on without both and ends, so no rank
+ * is left that could tell it on waking. */
 static void one_that_was_left_does_not_go_on_alone(void **state) {
   (void)state;
   for (int i = 0; i < 4; i++) {
