@@ -169,6 +169,37 @@ static void later_jobs_go_well(void **state) {
   ranks_run(RANKS, &o, add_rightly);
 }
 
+/* ---- a device that is reset ---------------------------------------------- */
+
+static void add_or_fail(rank_env *env) {
+  sum s;
+  gloo_error error;
+  sum_open(&s, env->rank);
+  gloo_status status = sum_run(env, &s, &error);
+  if (status != GLOO_OK) check_failure(env, status, &error);
+  sum_close(&s);
+}
+
+/* A reset ends the library's streams. The first call that uses them may fail,
+ * and later ones have new ones. */
+static void a_device_can_be_reset(void **state) {
+  gli_gpu_result (*reset)(int device), (*retain)(void **context, int device);
+  void *context;
+  (void)state;
+  need_gpus();
+  void *symbol = gpu_symbol("cuDevicePrimaryCtxReset_v2");
+  if (standin_fail == NULL || symbol == NULL) skip();
+  memcpy(&reset, &symbol, sizeof reset);
+  symbol = gpu_symbol("cuDevicePrimaryCtxRetain");
+  memcpy(&retain, &symbol, sizeof retain);
+  ranks_options o = {.transport = transport};
+  ranks_run(1, &o, add_rightly);
+  assert_int_equal(reset(0), GLI_GPU_SUCCESS);
+  assert_int_equal(retain(&context, 0), GLI_GPU_SUCCESS);
+  ranks_run(1, &o, add_or_fail);
+  ranks_run(RANKS, &o, add_rightly);
+}
+
 /* ---- streams ------------------------------------------------------------- */
 
 static void wait_in_vain(rank_env *env) {
@@ -462,6 +493,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(what_is_found_is_described),
       cmocka_unit_test(each_call_may_fail),
       cmocka_unit_test(later_jobs_go_well),
+      cmocka_unit_test(a_device_can_be_reset),
       cmocka_unit_test(memory_is_located),
       cmocka_unit_test(buffers_are_on_several_devices),
       cmocka_unit_test(buffers_are_of_one_device),

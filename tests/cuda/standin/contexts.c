@@ -75,6 +75,7 @@ gli_gpu_result cuDevicePrimaryCtxRetain(cu_context *context, cu_device device) {
   cu_context c = &contexts[device];
   if (!c->alive) {
     c->device = device;
+    c->made++;
     c->legacy = standin_stream_new(c);
     c->alive = true;
   }

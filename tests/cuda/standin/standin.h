@@ -80,7 +80,8 @@ unsigned long standin_number(const char *name, unsigned long otherwise);
 
 struct CUctx_st {
   int device;
-  bool alive; /* true after it was retained */
+  bool alive;    /* true after it was retained */
+  unsigned made; /* number of times; a reset ends the streams made before */
   cu_stream legacy;
 };
 

@@ -30,6 +30,7 @@ struct CUevent_st {
 
 struct CUstream_st {
   cu_context context;
+  unsigned made; /* the context's, when the stream was made */
   pthread_t thread;
   pthread_mutex_t lock;
   pthread_cond_t changed;
@@ -134,6 +135,7 @@ cu_stream standin_stream_new(cu_context context) {
   unsigned long seed = standin_number("STANDIN_SEED", 1);
   cu_stream s = calloc(1, sizeof *s);
   s->context = context;
+  s->made = context->made;
   pthread_once(&lanes_once, lanes_make);
   pthread_mutex_init(&s->lock, NULL);
   pthread_cond_init(&s->changed, NULL);
@@ -195,7 +197,8 @@ static cu_stream stream_of(cu_stream stream) {
 static gli_gpu_result put(cu_stream stream, work w) {
   cu_stream s = stream_of(stream);
   if (s == NULL || standin_current() == NULL) return GLI_GPU_INVALID_CONTEXT;
-  if (!s->context->alive) return GLI_GPU_CONTEXT_IS_DESTROYED;
+  if (!s->context->alive || s->made != s->context->made)
+    return GLI_GPU_CONTEXT_IS_DESTROYED;
   if (atomic_load(&s->capturing)) return STANDIN_CAPTURE_UNSUPPORTED;
   work *copy = malloc(sizeof *copy);
   if (copy == NULL) return GLI_GPU_OUT_OF_MEMORY;
