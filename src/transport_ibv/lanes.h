@@ -43,7 +43,7 @@ typedef enum gli_ibv_lanes_state {
   GLI_IBV_LANES_MADE,
   GLI_IBV_LANES_CONNECTING, /* a thread connects them */
   GLI_IBV_LANES_WORK,
-  GLI_IBV_LANES_LEAVING, /* without queue pairs; the peer will be told */
+  GLI_IBV_LANES_LEAVING, /* without queue pairs; LEFT is due */
   GLI_IBV_LANES_DOOMED,  /* a thread has them, and they end when it returns */
   GLI_IBV_LANES_ENDED
 } gli_ibv_lanes_state;

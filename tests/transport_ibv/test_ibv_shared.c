@@ -171,7 +171,7 @@ static void a_thousand_pairs_lock_little_memory(void **state) {
 
 enum { RAIL_BYTES = 32768, RAIL_PAIRS = 50 };
 
-/* Memory of incoming messages, for the pairs that pass some at a time. */
+/* Memory of incoming messages, a slot for each end of RAIL_PAIRS pairs. */
 static uint8_t *rail_memory;
 
 static gloo_status sink_in_place(bat_pair *pair, const gli_header *header,
