@@ -8,7 +8,7 @@ usage: hardware_faults.py PROJECT [option...]
   --check      only test that each planting fits the tree
   --pick N     plant N of them (10), chosen by the seed; 0: all
   --seed N     which (by default another one each time; printed)
-  --kind KIND  rdma or gpu only
+  --kind KIND  rdma, gpu or rails only (by default the first two)
   --only TEXT  those whose names contain TEXT
   --named      run no other tests than those that plantings name
   --work DIR   where the copy is made and built; kept, so that the next run builds less"""
@@ -31,7 +31,8 @@ import tap  # noqa: E402
 from plantings import PLANTINGS, Planting  # noqa: E402
 
 FOLDERS = ("abi", "bench", "cmake", "debian", "docs", "examples", "include", "python", "scripts", "share", "src", "tests", "tools")
-SUITES = {"rdma": ("transport_ibv", "transport_ibv_slow"), "gpu": ("cuda_standin",)}
+SUITES = {"rdma": ("transport_ibv", "transport_ibv_slow"), "gpu": ("cuda_standin",), "rails": ("transport_ibv",)}
+DEFAULT = ("rdma", "gpu")
 # Not the reports and the programs that need the whole library: they find what these find, later.
 LEFT_OUT = ("day", "matrix", "bench", "auto", "ports", "many", "standin")
 TEST_SECONDS = 240
@@ -167,7 +168,8 @@ def main() -> bool:
     project = chosen.project.resolve()
     if chosen.check:
         return check(project)
-    candidates = [p for p in PLANTINGS if chosen.only in p.name and chosen.kind in (None, p.kind)]
+    kinds = (chosen.kind,) if chosen.kind else tuple(SUITES) if chosen.only else DEFAULT
+    candidates = [p for p in PLANTINGS if chosen.only in p.name and p.kind in kinds]
     if 0 < chosen.pick < len(candidates) and not chosen.only:
         candidates = random.Random(chosen.seed).sample(candidates, chosen.pick)
     print(f"# --seed {chosen.seed} repeats this: {len(candidates)} of {len(PLANTINGS)} plantings", flush=True)

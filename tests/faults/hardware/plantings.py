@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 
 class Planting(NamedTuple):
-    kind: str  # rdma or gpu
+    kind: str  # rdma, gpu or rails
     name: str
     file: str  # of src, or of the stand-ins
     old: str
@@ -25,6 +25,10 @@ def rdma(name: str, file: str, old: str, new: str, *tests: str) -> Planting:
 
 def gpu(name: str, file: str, old: str, new: str, *tests: str) -> Planting:
     return Planting("gpu", name, file, old, new, tests)
+
+
+def rails(name: str, file: str, old: str, new: str, *tests: str) -> Planting:
+    return Planting("rails", name, IBV + file, old, new, tests or ("transport_ibv_lanes",))
 
 
 PLANTINGS = [
@@ -166,4 +170,25 @@ PLANTINGS = [
         "return atomic_load(&event->reached) + 1 >= atomic_load(&event->recorded);", "cuda_standin_tcp"),
     gpu("a copy leaves out the last byte", CUDA_STANDIN + "streams.c", "  memcpy(w->to, w->from, w->bytes);\n",
         "  memcpy(w->to, w->from, w->bytes - 1);\n", "cuda_standin_tcp"),
+    # ---- several ports ---------------------------------------------------------------
+    rails("the queue of a rail is armed once", "rails.c", "    rails->rail[i].armed = false;\n", ""),
+    rails("a payload is read after its sender has left", "ibv_close.c", "    gli_ibv_lanes_leave(pair->lanes);\n",
+          "    (void)pair;\n"),
+    rails("what has not been read is forgotten", "ibv_one_sided.c",
+          "    in->answered = false;\n    pair->to_answer++;\n  }\n  gli_ibv_pair_busy(pair);\n  return true;",
+          "  }\n  gli_ibv_pair_busy(pair);\n  return true;"),
+    rails("reads that try lanes overrun their queue", "lane_reads.c",
+          "lane_bit(lane)) == 0 || !lane_has_room(lane))", "lane_bit(lane)) == 0)"),
+    rails("a lost rail goes on reading", "lanes.c",
+          "      lane_destroy(&lanes->lane[i]); /* its parts are read again */\n", ""),
+    rails("a device takes one of its ports with it", "rails.c",
+          "if (rails->port[k].context == device) rail_lose(", "if (rails->port[k].context == device && k == i) rail_lose("),
+    rails("peers write over lanes", "lanes.c", "gli_ibv_qp_init(port, lane->qp, IBV_ACCESS_REMOTE_READ);",
+          "gli_ibv_qp_init(port, lane->qp, IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE);"),
+    rails("a lane locks two pages", "lanes.c", "max_send_wr = GLI_IBV_LANE_DEPTH,", "max_send_wr = 32 * GLI_IBV_LANE_DEPTH,",
+          "transport_ibv_shared_rails"),
+    rails("a failed part is not read again", "lane_reads.c",
+          "  if (read->message != TRIAL) lanes->again[lanes->n_again++] = *read;\n",
+          "  if (read->message != TRIAL) lanes->fetch[read->message].done += read->bytes;\n",
+          "transport_ibv_rails_lost_path", "transport_ibv_rails_lost_device"),
 ]
