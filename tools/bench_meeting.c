@@ -3,7 +3,6 @@
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 #include <uv.h>
 
 #include "core/cpu.h"
@@ -29,6 +28,14 @@ void gli_meeting_choose(const gli_meeting_manner *chosen) {
   manner = chosen;
 }
 
+unsigned gli_meeting_cores(void) {
+  uv_cpu_info_t *cores = NULL;
+  int n = 0;
+  if (uv_cpu_info(&cores, &n) != 0) return 0;
+  uv_free_cpu_info(cores, n);
+  return (unsigned)n;
+}
+
 static bool sleeps(const gli_meeting *meeting) {
   return meeting->mapped && manner->sleep != NULL;
 }
@@ -39,7 +46,7 @@ static void set_up(gli_meeting *meeting, gloo_context *context) {
   memset(meeting, 0, sizeof *meeting);
   meeting->context = context;
   meeting->ranks = (unsigned)gloo_context_size(context);
-  meeting->core_each = sysconf(_SC_NPROCESSORS_ONLN) >= (long)meeting->ranks;
+  meeting->core_each = gli_meeting_cores() >= meeting->ranks;
 }
 
 /* ---- shared memory ------------------------------------------------------- */

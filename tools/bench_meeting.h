@@ -46,6 +46,10 @@ typedef struct gli_meeting_manner {
  * always yield. */
 void gli_meeting_choose(const gli_meeting_manner *manner);
 
+/* Returns the number of cores that are online, whatever this process is bound
+ * to; 0 if it is unknown. musl's sysconf counts those of the affinity mask. */
+unsigned gli_meeting_cores(void);
+
 /* Errors that end a wait early. */
 gloo_status gli_meeting_broken(gloo_error *error);
 gloo_status gli_meeting_late(gloo_error *error);

@@ -4,7 +4,6 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
-#include <unistd.h>
 #include <uv.h>
 
 #include "core/cpu.h"
@@ -17,6 +16,7 @@
 #include "rendezvous/store/store.h"
 #include "rendezvous/store/tcp/tcp_connection.h"
 #include "security/trust.h"
+#include "tools/bench_meeting.h"
 #include "tools/doctor.h"
 
 #define MIB ((uint64_t)1 << 20)
@@ -213,8 +213,7 @@ void gli_doctor_look(const gli_launch *launch, gli_doctor_facts *facts) {
     (void)snprintf(facts->host, sizeof facts->host, "unknown");
   facts->cores = gli_cpu_effective();
   gli_cores_here(&facts->bound);
-  long online = sysconf(_SC_NPROCESSORS_ONLN);
-  facts->online = online > 0 ? (uint32_t)online : 0;
+  facts->online = gli_meeting_cores();
 #if GLI_LINUX
   facts->quota = gli_cpu_quota("");
 #endif
