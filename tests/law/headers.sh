@@ -6,7 +6,7 @@ set -u
 include=$1 c=$2 cxx=$3
 # shellcheck source=tests/tools/tap.sh
 . "$(dirname "$0")/../tools/tap.sh"
-strict="-Wall -Wextra -Wpedantic -Werror -fsyntax-only -I$include"
+strict="-Wall -Wextra -Wpedantic -Werror -c -o $scratch/alone.o -I$include"
 
 compiles() { # name, compiler and flags...
   name=$1
