@@ -78,11 +78,17 @@ static atomic_bool no_threads;
 
 int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
                           void *(*run)(void *), void *argument);
+/* Refuses the threads that look for peers. Those of a static libuv come here,
+ * too, which starts the ranks. */
 int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
                           void *(*run)(void *), void *argument);
 int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
                           void *(*run)(void *), void *argument) {
-  if (atomic_load(&no_threads)) return EAGAIN;
+  int detached = PTHREAD_CREATE_JOINABLE;
+  if (attributes != NULL)
+    (void)pthread_attr_getdetachstate(attributes, &detached);
+  if (detached == PTHREAD_CREATE_DETACHED && atomic_load(&no_threads))
+    return EAGAIN;
   return __real_pthread_create(thread, attributes, run, argument);
 }
 
