@@ -45,6 +45,12 @@ int64_t native_context_add(gloo_context *, const char *);
 void native_context_remove(int64_t, int64_t);
 void *xla_handler_address(void);
 const char *torch_operators_register(const char *);
+typedef enum torch_operator {
+  TORCH_ALL_REDUCE_IN_PLACE, TORCH_ALL_REDUCE, TORCH_ALL_GATHER, TORCH_REDUCE_SCATTER, TORCH_BROADCAST,
+  TORCH_ALL_TO_ALL } torch_operator;
+int torch_group_call(gloo_context *, torch_operator, uintptr_t, uintptr_t, size_t, int, int, int64_t,
+                     gloo_request **);
+int torch_request_ends(gloo_request *, int64_t);
 gloo_status torch_operators_failure(gloo_error *, int *);
 """
 # Macros that are not integers, or not for programs.

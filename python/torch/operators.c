@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "native/contexts.h"
 #include "shim.h"
@@ -10,15 +11,6 @@
 enum { TORCH_DIMENSIONS_MAX = 64 };
 /* Version 2.10 of PyTorch's stable interface, the first with strings. */
 #define TORCH_VERSION ((uint64_t)2 << 56 | (uint64_t)10 << 48)
-
-typedef enum torch_operator {
-  TORCH_ALL_REDUCE_IN_PLACE,
-  TORCH_ALL_REDUCE,
-  TORCH_ALL_GATHER,
-  TORCH_REDUCE_SCATTER,
-  TORCH_BROADCAST,
-  TORCH_ALL_TO_ALL
-} torch_operator;
 
 /* A call. It owns tensors and strings. */
 typedef struct torch_call {
@@ -230,37 +222,64 @@ static gloo_status torch_call_buffers(torch_call *call, int64_t ranks) {
 
 /* ---- calls --------------------------------------------------------------- */
 
+/* A collective of the library, on host memory. */
+typedef struct torch_collective {
+  torch_operator operator;
+  gloo_context *context;
+  const void *input; /* GLOO_IN_PLACE as in the library */
+  void *output;
+  size_t count; /* elements of the input */
+  gloo_dtype dtype;
+  int number; /* gloo_op or root */
+  const gloo_options *options;
+  gloo_request **request; /* NULL: the call blocks */
+} torch_collective;
+
+static gloo_status torch_collective_run(const torch_collective *of) {
+  gloo_error *error = &torch_last.error;
+  size_t ranks = (size_t)gloo_context_size(of->context);
+#define TORCH_RUN(function, ...)                                              \
+  (of->request == NULL ? gloo_##function(of->context, of->input, of->output,  \
+                                         __VA_ARGS__, of->options, error)     \
+                       : gloo_##function##_start(                             \
+                             of->context, of->input, of->output, __VA_ARGS__, \
+                             of->options, of->request, error))
+  switch (of->operator) {
+    case TORCH_ALL_REDUCE_IN_PLACE:
+    case TORCH_ALL_REDUCE:
+      return TORCH_RUN(allreduce, of->count, of->dtype, (gloo_op)of->number);
+    case TORCH_ALL_GATHER:
+      return TORCH_RUN(allgather, of->count, of->dtype);
+    case TORCH_REDUCE_SCATTER:
+      return TORCH_RUN(reduce_scatter, of->count / ranks, of->dtype,
+                       (gloo_op)of->number);
+    case TORCH_BROADCAST:
+      return TORCH_RUN(broadcast, of->count, of->dtype, of->number);
+    case TORCH_ALL_TO_ALL:
+    default:
+      return TORCH_RUN(alltoall, of->count / ranks, of->dtype);
+  }
+#undef TORCH_RUN
+}
+
 static gloo_status torch_call_library(const torch_call *call,
                                       gloo_context *context, size_t count,
                                       gloo_dtype dtype, gloo_op op) {
-  gloo_error *error = &torch_last.error;
-  size_t ranks = (size_t)gloo_context_size(context);
   void *input = NULL, *output = NULL;
   torch.aoti_torch_get_data_ptr(
       call->source != NULL ? call->source : call->input, &input);
   if (call->output != NULL)
     torch.aoti_torch_get_data_ptr(call->output, &output);
-  switch (call->operator) {
-    case TORCH_ALL_REDUCE_IN_PLACE:
-      return gloo_allreduce(context, GLOO_IN_PLACE, input, count, dtype, op,
-                            NULL, error);
-    case TORCH_ALL_REDUCE:
-      return gloo_allreduce(context, input, output, count, dtype, op, NULL,
-                            error);
-    case TORCH_ALL_GATHER:
-      return gloo_allgather(context, input, output, count, dtype, NULL, error);
-    case TORCH_REDUCE_SCATTER:
-      return gloo_reduce_scatter(context, input, output, count / ranks, dtype,
-                                 op, NULL, error);
-    case TORCH_BROADCAST:
-      return gloo_broadcast(context, GLOO_IN_PLACE, input, count, dtype,
-                            (int)call->number, NULL, error);
-    case TORCH_ALL_TO_ALL:
-      return gloo_alltoall(context, input, output, count / ranks, dtype, NULL,
-                           error);
-    default:
-      return torch_call_refuse(call, GLOO_ERR_INVALID, "unknown operator");
-  }
+  bool in_place = torch_operator_is_in_place(call->operator);
+  return torch_collective_run(&(torch_collective){
+      .operator= call->operator,
+      .context = context,
+      .input = in_place ? GLOO_IN_PLACE : input,
+      .output = in_place ? input : output,
+      .count = count,
+      .dtype = dtype,
+      .number =
+          call->operator== TORCH_BROADCAST ? (int)call->number : (int)op});
 }
 
 static gloo_status torch_call_run_in(torch_call *call, gloo_context *context) {
@@ -335,6 +354,47 @@ static void torch_operator_run(torch_operator operator, const char * name,
   if (call.output != NULL) torch.aoti_torch_delete_tensor_object(call.output);
   torch_throw(torch_last.error.message);
 }
+
+/* ---- calls of process groups --------------------------------------------- */
+
+int torch_group_call(gloo_context *context, torch_operator operator,
+                     uintptr_t input, uintptr_t output, size_t count, int dtype,
+                     int number, int64_t timeout_ns, gloo_request **request) {
+  /* In place it would change the rest of the input, too. */
+  if (operator== TORCH_REDUCE_SCATTER && input == output)
+    return GLOO_ERR_BUFFER;
+  gloo_options options = GLOO_OPTIONS_INIT;
+  options.timeout_ns = timeout_ns;
+  torch_last.refused = 0;
+  torch_last.error.message[0] = '\0';
+  torch_last.status = torch_collective_run(&(torch_collective){
+      .operator= operator,
+      .context = context,
+      .input = torch_operator_is_in_place(operator) ? GLOO_IN_PLACE
+                                                    : (const void *)input,
+      .output = (void *)output,
+      .count = count,
+      .dtype = (gloo_dtype)dtype,
+      .number = number,
+      .options = timeout_ns == GLOO_TIMEOUT_DEFAULT ? NULL : &options,
+      .request = request});
+  return (int)torch_last.status;
+}
+
+int torch_request_ends(gloo_request *request, int64_t patience_ns) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  int64_t begin_s = now.tv_sec, begin_ns = now.tv_nsec, spent;
+  gloo_status status;
+  do {
+    status = gloo_request_test(request, NULL);
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    spent = (now.tv_sec - begin_s) * 1000000000 + now.tv_nsec - begin_ns;
+  } while (status == GLOO_IN_PROGRESS && spent < patience_ns);
+  return (int)status;
+}
+
+/* ---- registration -------------------------------------------------------- */
 
 #define TORCH_OPERATOR(name, operator)                          \
   static void torch_##name(torch_value *stack, uint64_t inputs, \

@@ -106,7 +106,7 @@ def test_reductions(size, asynchronous, op, dtype):
         work = group.allreduce([mine], given(c10d.AllreduceOptions, asynchronous, reduceOp=kind))
         assert work.wait() and work.is_completed() and work.is_success()
         check(mine, expected)
-        assert work.result()[0] is mine
+        assert [each is mine for each in work.result()] == [True] * asynchronous
 
         mine = inputs[rank].clone()
         group.reduce([mine], given(c10d.ReduceOptions, asynchronous, reduceOp=kind,
@@ -298,6 +298,45 @@ def test_messages(size, dtype):
     on(size, body)
 
 
+def test_common_calls_are_one_call_in_c(size, asynchronous):
+    """Tensors in order in host memory take no detour, and any others do."""
+    def calls(group, rank, spread):
+        def tensor(rows, value):
+            wide = torch.full((rows, 2 if spread else 1), float(value))
+            return wide[:, 0] if spread else wide.reshape(-1)
+
+        def options(kind, **values):
+            return given(getattr(c10d, kind + "Options"), asynchronous, **values)
+
+        mine, gathered, part = tensor(size, rank), tensor(2 * size, -1), tensor(1, -1)
+        exchanged = tensor(size, -1)
+        works = [group.broadcast([tensor(3, rank)], options("Broadcast", rootRank=size - 1)),
+                 group.allgather_into_tensor_coalesced([gathered], [tensor(2, rank)], options("Allgather")),
+                 group.reduce_scatter_single(part, mine, options("ReduceScatter")),
+                 group.all_to_all_single(exchanged, torch.full((size,), float(rank)), [], [], options("AllToAll")),
+                 group.allreduce([mine], options("Allreduce", timeout=timedelta(seconds=20)))]
+        for work in works:
+            work.wait()
+        total = float(sum(range(size)))
+        for found, expected in ((mine, torch.full((size,), total)), (part, torch.full((1,), total)),
+                                (gathered, torch.arange(size).repeat_interleave(2).float()),
+                                (exchanged, torch.arange(float(size)))):
+            assert found.tolist() == expected.tolist()
+        return works
+
+    def body(group, rank):
+        calls(group, rank, True)
+        before = group._get_sequence_number_for_group()
+        with pytest.MonkeyPatch.context() as patch:
+            for name in ("_run", "_begin"):
+                patch.setattr(group, name, None)
+            works = calls(group, rank, False)
+        assert group._get_sequence_number_for_group() == before + 5
+        assert asynchronous or len(set(map(id, works))) == 1
+
+    on(size, body)
+
+
 # ---- shapes of memory ----------------------------------------------------------------------------
 
 def test_strided_and_empty_tensors(size, asynchronous):
@@ -344,10 +383,12 @@ def test_outputs_that_are_a_part_of_the_input(size, asynchronous):
         mine.fill_(float(rank))
         group.all_gather_single(whole, mine, given(c10d.AllgatherOptions, asynchronous)).wait()
         same(whole, torch.arange(size).repeat_interleave(2).float())
-        whole = torch.arange(2.0 * size)
-        group.reduce_scatter_single(whole[2 * rank:2 * rank + 2], whole,
-                                    given(c10d.ReduceScatterOptions, asynchronous)).wait()
-        same(whole[2 * rank:2 * rank + 2], torch.tensor([2.0 * rank, 2.0 * rank + 1]) * size)
+        for count in (2, 5000):
+            whole, expected = torch.arange(float(count * size)), torch.arange(float(count * size))
+            part = slice(count * rank, count * (rank + 1))
+            expected[part] *= size
+            group.reduce_scatter_single(whole[part], whole, given(c10d.ReduceScatterOptions, asynchronous)).wait()
+            same(whole, expected)
 
     on(size, body)
 
@@ -412,6 +453,21 @@ def test_waiting_for_a_time():
 
 # ---- errors --------------------------------------------------------------------------------------
 
+def test_the_timeout_of_a_call(asynchronous):
+    over = threading.Event()
+
+    def body(group, rank):
+        if rank == 1:
+            over.wait(20)
+        else:
+            with pytest.raises(BackendError, match="timed out after 0.2 s"):
+                group.allreduce([torch.ones(1)], given(c10d.AllreduceOptions, asynchronous,
+                                                       timeout=timedelta(seconds=0.2))).wait()
+            over.set()
+
+    on(2, body, errors=True)
+
+
 def test_a_mismatch_is_told_on_both_ranks():
     def body(group, rank):
         group.allreduce([torch.ones(3 + rank)], c10d.AllreduceOptions()).wait()
@@ -437,9 +493,11 @@ def test_an_abort_from_another_thread():
 def test_a_group_that_was_shut_down_says_so():
     def body(group, rank):
         work = group.recv([torch.empty(1)], 1 - rank) if rank == 0 else None
+        group.allreduce([torch.ones(1)], given(c10d.AllreduceOptions, False))
         group.shutdown()
-        with pytest.raises(BackendError, match="shut down"):
-            group.barrier()
+        for call in (group.barrier, lambda: group.allreduce([torch.ones(1)])):
+            with pytest.raises(BackendError, match="shut down"):
+                call()
         if work is not None:
             with pytest.raises(BackendError):
                 work.wait()

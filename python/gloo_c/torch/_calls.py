@@ -8,7 +8,6 @@ import weakref
 from collections import deque
 from datetime import timedelta
 from functools import lru_cache
-from time import perf_counter_ns
 from typing import Any, Sequence
 
 import torch
@@ -28,8 +27,8 @@ from ._checks import Checks
 from ._errors import ArgumentError, TensorTypeError, backend_error
 from ._meeting import Meeting
 from ._profiler import profiled, shown
-from ._tensors import DTYPES, NULL, After, all_of, ordered
-from ._works import Deferred, Ended, Started
+from ._tensors import DTYPES, NULL, After, all_of, in_host_memory, ordered
+from ._works import NOTHING, Deferred, Ended, Started
 
 BACKEND = "gloo_c"
 KINDS: Any = dist.ReduceOp.RedOpType
@@ -44,10 +43,14 @@ BOOL_OPS: dict[int, int] = {hash(kind): op for kind, op in (
     (KINDS.PRODUCT, lib.GLOO_LAND), (KINDS.MIN, lib.GLOO_LAND), (KINDS.BAND, lib.GLOO_LAND),
     (KINDS.BXOR, lib.GLOO_LXOR))}
 _SCALED = int(lib.GLOO_SCALED_SUM)
+# Type and operation of the library for a type and the hash of an operation of PyTorch.
+_REDUCTIONS: dict[tuple[torch.dtype, int], tuple[int, int]] = {
+    (dtype, kind): (number, op) for dtype, number in DTYPES.items()
+    for kind, op in (BOOL_OPS if dtype is torch.bool else OPS).items()}
 # The time that an asynchronous call waits for its end. A work that the program must wait for takes longer.
 _SOON_NS = 20_000
-_IN_PROGRESS = int(lib.GLOO_IN_PROGRESS)
-_test: Any = lib.gloo_request_test
+_REFUSED = int(lib.GLOO_ERR_BUFFER)
+_group_call: Any = lib.torch_group_call  # a look-up in lib takes longer
 _ZERO = timedelta(0)
 _UNSET = int(lib.GLOO_TIMEOUT_DEFAULT)
 _OPTIONS = ffi.typeof("gloo_options *")
@@ -174,15 +177,38 @@ class Caller:
             self._run(name, arguments, opts.timeout, factor, stream)
             if after is not None:
                 after()
-            return Ended(result)
+            return NOTHING
         if self._deferred is not None:
             self._deferred.wait_begun()
         pointer = self._begin(name, arguments, opts.timeout, factor, stream)
-        if stream == 0 and not self._pending() and self._ends_soon(pointer):
-            if after is not None:
-                after()
-            return Ended(result)
-        return self._started(pointer, result, keep, after)
+        return self._soon(pointer, result, keep, after, stream == 0)
+
+    def _direct(self, operator: int, source: Tensor, place: Tensor, result: Any, opts: Any, number: int = 0,
+                dtype: int | None = None) -> Any:
+        """Runs the collective of an operator (python/torch/operators.h) by one call in C, which takes less time
+        than `_call`. Returns None, without a call, unless the library can take the tensors as they are: apart
+        from each other, or in place. number: operation or root; dtype: unless the elements are only moved."""
+        handle = self._context._handle
+        if dtype is None:
+            dtype = DTYPES.get(place.dtype)
+        if (dtype is None or handle is None or self._deferred is not None or profiled() or not in_host_memory(place)
+                or not (source is place or in_host_memory(source))):
+            return None
+        request = ffi.new(_REQUEST) if opts.asyncOp else NULL
+        status = _group_call(handle.pointer, operator, source.data_ptr(), place.data_ptr(), source.numel(), dtype,
+                             number, limit_of(opts.timeout), request)
+        if status == _REFUSED:
+            return None  # or the general call tells the reason
+        self._sequence += 1
+        if status:
+            raise self._call_failure(status)
+        return self._soon(request[0], result, (source, place), None) if request else NOTHING
+
+    @staticmethod
+    def _call_failure(status: int) -> GlooError:
+        error = new_error()
+        lib.torch_operators_failure(error, ffi.new("int *"))
+        return backend_error(failure(status, error))
 
     def _message(self, name: str, arguments: tuple[Any, ...], tensors: Any, keep: Any,
                  after: After | None, tag: int) -> Started:
@@ -273,22 +299,15 @@ class Caller:
                 break
         return False
 
-    @staticmethod
-    def _ends_soon(pointer: Any) -> bool:
-        """Returns true if a collective has succeeded within a short time, and destroys its request then. It
-        often has, as for functional collectives of few bytes, whose results are used at once. A wait with a
-        limit may sleep for longer than that."""
-        if profiled():
-            return False
-        end, status = perf_counter_ns() + _SOON_NS, _IN_PROGRESS
-        while status == _IN_PROGRESS:
-            if perf_counter_ns() > end:
-                return False
-            status = _test(pointer, NULL)
-        if status:
-            return False  # the work reports it
+    def _soon(self, pointer: Any, result: Any, keep: Any, after: After | None, may_wait: bool = True) -> Any:
+        """Returns a work for a started collective: a completed one if it succeeds within a short time. It often
+        does, as functional collectives of few bytes, whose results are used at once."""
+        if not may_wait or self._pending() or profiled() or lib.torch_request_ends(pointer, _SOON_NS):
+            return self._started(pointer, result, keep, after)  # this work reports errors
         _handles._destroy(lib.gloo_request_destroy, pointer)
-        return True
+        if after is not None:
+            after()
+        return Ended(result)
 
     def _started(self, pointer: Any, result: Any, keep: Any, after: After | None) -> Started:
         work = self._work(pointer, result, keep, after)
@@ -316,7 +335,7 @@ class Caller:
                 self._run(name, arguments, timeout, factor, stream)
             if after is not None:
                 after()
-            return Ended(result)
+            return NOTHING
         if self._deferred is not None:
             self._deferred.wait_begun()
         pointers: list[Any] = []
@@ -343,13 +362,13 @@ class Caller:
 
     def _reduction(self, what: str, opts: Any, tensor: Tensor) -> tuple[int, int, float | None]:
         """Returns type, operation and factor of a reduction."""
-        number = DTYPES.get(tensor.dtype)
-        if number is None:
-            raise TensorTypeError(f"{what}: {tensor.dtype} has no arithmetic")
         given = opts.reduceOp
-        op = (BOOL_OPS if tensor.dtype is torch.bool else OPS).get(hash(given))
-        if op is None:
+        found = _REDUCTIONS.get((tensor.dtype, hash(given)))
+        if found is None:
+            if tensor.dtype not in DTYPES:
+                raise TensorTypeError(f"{what}: {tensor.dtype} has no arithmetic")
             raise TensorTypeError(f"{what}: {getattr(given, 'op', given)} is not defined for {tensor.dtype}")
+        number, op = found
         if op != _SCALED:
             return number, op, None
         factor = given.factor

@@ -26,6 +26,10 @@ class Moves(Caller):
         """With several tensors, each gets the root's tensor number opts.rootTensor."""
         root_tensor("broadcast", opts.rootTensor, tensors)
         chosen = tensors[opts.rootTensor]
+        if len(tensors) == 1:
+            work = self._direct(lib.TORCH_BROADCAST, chosen, chosen, tensors, opts, opts.rootRank)
+            if work is not None:
+                return work
         place, after = output_of(chosen)
         if len(tensors) > 1:
             check_alike("broadcast", tensors, chosen)
@@ -106,6 +110,10 @@ class Moves(Caller):
                 raise ArgumentError(f"all_gather_into_tensor: the output has {output.numel()} "
                                     f"elements, not {self._size} times the {tensor.numel()} of the "
                                     "input")
+        if len(inputs) == 1:
+            work = self._direct(lib.TORCH_ALL_GATHER, inputs[0], outputs[0], outputs, opts)
+            if work is not None:
+                return work
         # An input that is this rank's block of its output is in place.
         owned = [self._owns(output, tensor) for output, tensor in zip(outputs, inputs)]
         sources, places, after = buffers(
@@ -181,6 +189,9 @@ class Moves(Caller):
             if output.numel() != tensor.numel():
                 raise ArgumentError(f"all_to_all_single: the input has {tensor.numel()} elements, and "
                                     f"the output {output.numel()}")
+            work = self._direct(lib.TORCH_ALL_TO_ALL, tensor, output, [output], opts)
+            if work is not None:
+                return work
             (source,), (place,), after = buffers([tensor], [output])
             count, dtype = moved(source)
             return self._call("alltoall", (pointer(source), pointer(place), count // self._size,

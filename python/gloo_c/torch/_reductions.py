@@ -13,7 +13,7 @@ from ._calls import KINDS, Caller
 from ._errors import ArgumentError, TensorTypeError
 from ._forms import data, operation
 from ._tensors import (DTYPES, NULL, all_of, apart, buffers, counts, fill, joined, moved,
-                       output_of, outputs_of, plain, pointer, pointers)
+                       output_of, outputs_of, pointer, pointers)
 from ._works import Ended
 
 IN_PLACE = lib.GLOO_IN_PLACE
@@ -31,7 +31,11 @@ class Reductions(Caller):
         if tensor.layout is torch.sparse_coo:
             return self._allreduce_sparse(tensors, opts)
         dtype, op, factor = self._reduction("all_reduce", opts, tensor)
-        place, after = (tensor, None) if plain(tensor) else output_of(tensor)
+        if factor is None:
+            work = self._direct(lib.TORCH_ALL_REDUCE_IN_PLACE, tensor, tensor, tensors, opts, op, dtype)
+            if work is not None:
+                return work
+        place, after = output_of(tensor)
         return self._call("allreduce", (IN_PLACE, pointer(place), place.numel(), dtype, op),
                           tensors, place, opts, after, factor)
 
@@ -154,6 +158,12 @@ class Reductions(Caller):
             if tensor.numel() != output.numel() * self._size:
                 raise ArgumentError(f"reduce_scatter_tensor: the input has {tensor.numel()} elements, "
                                     f"not {self._size} times the {output.numel()} of the output")
+        if len(inputs) == 1:
+            dtype, op, factor = self._reduction("reduce_scatter_tensor", opts, inputs[0])
+            if factor is None:
+                work = self._direct(lib.TORCH_REDUCE_SCATTER, inputs[0], outputs[0], outputs, opts, op, dtype)
+                if work is not None:
+                    return work
         sources, places, after = buffers(inputs, outputs)
         for source, place in zip(sources, places):
             dtype, op, factor = self._reduction("reduce_scatter_tensor", opts, source)

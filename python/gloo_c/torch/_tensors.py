@@ -33,10 +33,16 @@ After = Callable[[], None]
 
 def plain(tensor: Tensor) -> bool:
     """Returns true if the library can use the tensor's memory directly."""
-    on_cpu = tensor.is_cpu
-    return bool((on_cpu or tensor.is_cuda) and tensor.layout is torch.strided
-                and tensor.is_contiguous() and not tensor.is_conj() and not tensor.is_neg()
-                and (on_cpu or _known(tensor)))
+    return in_host_memory(tensor) or (tensor.is_cuda and _in_order(tensor) and _known(tensor))
+
+
+def in_host_memory(tensor: Tensor) -> bool:
+    """Returns true if the library can use the tensor's memory directly, and that belongs to the host."""
+    return tensor.is_cpu and _in_order(tensor)
+
+
+def _in_order(tensor: Tensor) -> bool:
+    return bool(tensor.layout is torch.strided and tensor.is_contiguous() and not (tensor.is_conj() or tensor.is_neg()))
 
 
 def _known(tensor: Tensor) -> bool:
