@@ -55,6 +55,9 @@ static const struct {
     {ERROR_DIR_NOT_EMPTY, ENOTEMPTY, UV_ENOTEMPTY},
     {ERROR_WRITE_PROTECT, EROFS, UV_EROFS},
     {ERROR_FILENAME_EXCED_RANGE, ENAMETOOLONG, UV_ENAMETOOLONG},
+    {ERROR_CANT_RESOLVE_FILENAME, ELOOP, UV_ELOOP},
+    {ERROR_FILE_TOO_LARGE, EFBIG, UV_EFBIG},
+    {ERROR_NO_UNICODE_TRANSLATION, EILSEQ, UV_EILSEQ},
     {ERROR_NOT_SUPPORTED, ENOSYS, UV_ENOSYS},
     {ERROR_CALL_NOT_IMPLEMENTED, ENOSYS, UV_ENOSYS},
     {ERROR_PRIVILEGE_NOT_HELD, EPERM, UV_EPERM},
@@ -77,11 +80,16 @@ int gli_windows_uv_code(int code) {
   if (code <= 0) return code;
   for (int i = 0; i < ERRORS; i++)
     if (errors[i].code == code) return errors[i].uv;
-  return code == EIO ? UV_EIO : code == ENOTDIR ? UV_ENOTDIR : UV_UNKNOWN;
+  return code == EIO       ? UV_EIO
+         : code == ENOTDIR ? UV_ENOTDIR
+         : code == EISDIR  ? UV_EISDIR
+                           : UV_UNKNOWN;
 }
 
 #undef strerror
+/* The C library has the words of POSIX for its first errors. */
 const char *gli_windows_strerror(int code) {
-  int uv = gli_windows_uv_code(code);
+  enum { KNOWN = 43 };
+  int uv = code < KNOWN ? UV_UNKNOWN : gli_windows_uv_code(code);
   return uv != UV_UNKNOWN ? uv_strerror(uv) : strerror(code);
 }

@@ -43,13 +43,16 @@
 #undef isfinite
 #undef isinf
 #undef isnan
+#undef signbit
 #define isfinite(x) __builtin_isfinite(x)
 #define isinf(x) __builtin_isinf(x)
 #define isnan(x) __builtin_isnan(x)
+#define signbit(x) __builtin_signbit(x)
 
 enum {
   GLI_MARK_SOCKET = 0x40000000,
   GLI_MARK_GROUP = 0x20000000, /* of epoll */
+  GLI_MARK_FOLDER = 0x10000000,
   GLI_MARKS = 0x70000000
 };
 
@@ -63,6 +66,8 @@ SOCKET gli_windows_socket(int fd);
 int gli_windows_errno(DWORD code);
 /* Sets errno from the last error of this thread, and returns -1. */
 int gli_windows_fail(void);
+
+typedef uint32_t uid_t, gid_t;
 
 /* ---- text ---------------------------------------------------------------- */
 
@@ -186,33 +191,78 @@ void gli_windows_group_close(int group);
 
 /* ---- descriptors and files ----------------------------------------------- */
 
+#undef EWOULDBLOCK
+#define EWOULDBLOCK EAGAIN
+#define ESTALE 10116 /* no error of Windows */
 #define O_CLOEXEC _O_NOINHERIT
 #define O_NONBLOCK 0x100000
-#define O_NOFOLLOW 0
-#define O_DIRECTORY 0
+#define O_NOFOLLOW 0x200000
+#define O_DIRECTORY 0x400000
 #define O_NOCTTY 0
-#define S_ISLNK(mode) 0
-#define lstat stat
+#define S_IFLNK 0xA000
+#define S_ISLNK(mode) (((mode)&_S_IFMT) == S_IFLNK)
 #define FD_CLOEXEC 1
 #define F_GETFD 1
 #define F_GETFL 3
 #define F_SETFL 4
 #define F_SETFD 2
 #define F_DUPFD_CLOEXEC 1030
+#define AT_FDCWD (-100)
+#define AT_SYMLINK_NOFOLLOW 1
+enum { LOCK_SH = 1, LOCK_EX = 2, LOCK_NB = 4, LOCK_UN = 8 };
+
+#undef stat
+#undef fstat
+/* The owner is a number of the user (geteuid), or 0 for administrators and the
+ * system. The mode has 0600, and as rights of others what the access list gives
+ * to any other user; directories have 0100, too. */
+struct gli_windows_stat {
+  uint64_t st_dev, st_ino;
+  unsigned st_mode;
+  uint32_t st_nlink;
+  uid_t st_uid;
+  int64_t st_size;
+  time_t st_mtime;
+};
 
 int gli_windows_close(int fd);
 ssize_t gli_windows_read(int fd, void *data, size_t bytes);
 ssize_t gli_windows_write(int fd, const void *data, size_t bytes);
 /* Sets what sockets have: F_SETFD (never inherited), F_SETFL (O_NONBLOCK). */
 int gli_windows_fcntl(int fd, int command, ...);
+/* Open files can be renamed and removed. A mode without rights of others makes
+ * files and directories that only this user and the system have rights to. */
 int gli_windows_open(const char *path, int flags, ...);
+int openat(int folder, const char *name, int flags, ...);
 FILE *gli_windows_fopen(const char *path, const char *mode);
+int gli_windows_stat(const char *path, struct gli_windows_stat *info);
+int gli_windows_lstat(const char *path, struct gli_windows_stat *info);
+int gli_windows_fstat(int fd, struct gli_windows_stat *info);
+int fstatat(int folder, const char *name, struct gli_windows_stat *info,
+            int flags);
 int gli_windows_unlink(const char *path);
+int unlinkat(int folder, const char *name, int flags);
 int gli_windows_rename(const char *from, const char *to);
+int renameat(int from_folder, const char *from, int to_folder, const char *to);
+int linkat(int from_folder, const char *from, int to_folder, const char *to,
+           int flags);
 int gli_windows_mkdir(const char *path, int mode);
+int mkdirat(int folder, const char *name, int mode);
 int gli_windows_access(const char *path, int mode);
+/* Locks whole files between openings of them, by a byte that none has. */
+int flock(int fd, int operation);
 /* As in POSIX, with NULL for `room`. */
 char *realpath(const char *path, char *room);
+
+struct dirent {
+  char d_name[3 * 256]; /* UTF-8 of a name of UTF-16 */
+};
+typedef struct gli_windows_listing DIR;
+DIR *opendir(const char *path);
+DIR *fdopendir(int fd);
+struct dirent *readdir(DIR *list);
+void rewinddir(DIR *list);
+int closedir(DIR *list);
 
 #define close gli_windows_close
 #define read gli_windows_read
@@ -220,10 +270,23 @@ char *realpath(const char *path, char *room);
 #define fcntl gli_windows_fcntl
 #define open gli_windows_open
 #define fopen gli_windows_fopen
+#define stat gli_windows_stat
+#define lstat gli_windows_lstat
+#define fstat gli_windows_fstat
 #define unlink gli_windows_unlink
 #define rename gli_windows_rename
 #define mkdir gli_windows_mkdir
 #define access gli_windows_access
+
+/* For src/windows. Returns the path of a name in a folder (AT_FDCWD), for
+ * free(), or NULL with errno. */
+wchar_t *gli_windows_path(int folder, const char *name);
+/* Returns the handle of a folder or of a file of the C library. */
+HANDLE gli_windows_handle(int fd);
+/* Gets what to create a file or directory of this mode with: NULL where others
+ * have rights. */
+bool gli_windows_private(int mode, SECURITY_ATTRIBUTES **only);
+bool gli_windows_rights(HANDLE file, uid_t *owner, unsigned *mode);
 
 /* ---- threads, as libuv has them, and time --------------------------------- */
 
@@ -339,8 +402,8 @@ long sysconf(int name);
 char *gli_windows_getenv(const char *name);
 /* Variables when the program began. */
 extern char **gli_windows_environment;
-typedef uint32_t uid_t, gid_t;
-/* Returns a number of the user: a hash of the security identifier. */
+/* Returns a number of the user: 0 for the system, else a hash of the security
+ * identifier. */
 uid_t geteuid(void);
 /* Fails with ENOSYS: Winsock does not tell the user at the other end. */
 int getpeereid(int fd, uid_t *user, gid_t *group);

@@ -116,30 +116,3 @@ void *gli_aligned_alloc(size_t alignment, size_t bytes) {
 void gli_aligned_free(void *memory) {
   _aligned_free(memory);
 }
-
-/* ---- the user ------------------------------------------------------------ */
-
-static uint32_t user_hash(const uint8_t *bytes, DWORD n) {
-  uint32_t hash = UINT32_C(2166136261);
-  for (DWORD i = 0; i < n; i++) hash = (hash ^ bytes[i]) * 16777619u;
-  return hash < UINT32_MAX ? hash : 1; /* the greatest means: none */
-}
-
-uid_t geteuid(void) {
-  union {
-    TOKEN_USER user;
-    uint8_t room[256];
-  } is;
-  DWORD bytes = 0;
-  if (!GetTokenInformation(GetCurrentProcessToken(), TokenUser, &is, sizeof is,
-                           &bytes))
-    return UINT32_MAX;
-  return user_hash(is.user.User.Sid, GetLengthSid(is.user.User.Sid));
-}
-
-int getpeereid(int fd, uid_t *user, gid_t *group) {
-  (void)fd;
-  *user = *group = UINT32_MAX;
-  errno = ENOSYS;
-  return -1;
-}

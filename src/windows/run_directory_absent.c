@@ -48,7 +48,11 @@ bool gli_run_socket_listen(int fd, const char *path, int backlog) {
 void gli_run_socket_sweep(void) {}
 
 bool gli_path_absolute(const char *path, char *absolute, size_t room) {
-  char *text = realpath(path, NULL);
+  wchar_t *wide = gli_windows_path(AT_FDCWD, path);
+  wchar_t *whole = wide != NULL ? _wfullpath(NULL, wide, 0) : NULL;
+  char *text = whole != NULL ? gli_windows_narrow(whole) : NULL;
+  free(whole);
+  free(wide);
   if (text == NULL) return false;
   bool fits = strlen(text) < room;
   if (fits) memcpy(absolute, text, strlen(text) + 1);

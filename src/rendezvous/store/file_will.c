@@ -149,8 +149,9 @@ static void will_open(const gli_file_dir *dir, int wills, const char *name,
   struct stat info;
   gloo_value content = {NULL, 0};
   if (gli_file_lock(dir, &lock, NULL) != GLOO_OK) return;
-  if (flock(fd, LOCK_EX | LOCK_NB) == 0 && fstat(fd, &info) == 0 &&
-      info.st_nlink > 0 && gli_file_read_all(fd, GLI_WILL_MAX, &content) == 0) {
+  if (flock(fd, LOCK_EX | LOCK_NB) == 0 &&
+      fstatat(wills, name, &info, AT_SYMLINK_NOFOLLOW) == 0 &&
+      gli_file_read_all(fd, GLI_WILL_MAX, &content) == 0) {
     gli_log(GLOO_LOG_INFO,
             "a process that used the file store in %.300s has exited",
             dir->path);
