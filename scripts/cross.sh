@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # Builds for other systems: the targets of cross/, and zig's clang, which has headers and stubs of their
-# C libraries. Sourced by bash after scripts/lib.sh, in the project's folder; defines functions only.
+# C libraries; for Windows Debian's mingw-w64. Sourced by bash after scripts/lib.sh, in the project's folder; defines functions only.
 # What is downloaded and built once is kept in ~/.cache/gloo_c/cross.
 
 cross_cache=$HOME/.cache/gloo_c/cross
@@ -23,6 +23,8 @@ cross_describe() { # target
 # Returns true if programs for the target run on this machine, once their C library is installed.
 cross_runs_here() { [ "$system $cpu" = "linux $(uname -m)" ] && [ "$(uname -s)" = Linux ]; }
 
+cross_is_by_mingw() { [[ $triple = *-mingw32 ]]; }
+
 # The status is 77 where these cannot be downloaded.
 cross_install() {
   local package missing=()
@@ -30,6 +32,7 @@ cross_install() {
   for package in debian-archive-keyring dpkg-dev make patch perl pkg-config python3-venv xz-utils; do
     dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")
   done
+  ! cross_is_by_mingw || command -v "$triple-gcc" >/dev/null || missing+=(gcc-mingw-w64-x86-64)
   (install_packages "${missing[@]}") || exit 77
   cross_install_tools
 }
@@ -71,6 +74,13 @@ cross_install_tools() {
 cross_write_tools() { # folder
   local name
   mkdir -p "$1" || return
+  if cross_is_by_mingw; then
+    for name in ar ranlib; do printf '#!/bin/sh\nexec %s "$@"\n' "$triple-$name" >"$1/$name"; done
+    printf '#!/bin/sh\nexec %s "$@"\n' "$triple-gcc" >"$1/cc"
+    chmod +x "$1/ar" "$1/cc" "$1/ranlib"
+    "$triple-gcc" --version | head -n 1 >"$1/compiler"
+    return
+  fi
   for name in ar ranlib; do
     printf '#!/bin/sh\nexec "%s" %s "$@"\n' "$zig" "$name" >"$1/$name"
   done

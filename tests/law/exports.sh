@@ -12,8 +12,10 @@ if ! command -v nm >/dev/null; then
 fi
 
 # Every symbol except the version node itself.
-nm -D --defined-only "$library" | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' |
-  LC_ALL=C sort >"$scratch/library"
+case $library in
+  *.dll) x86_64-w64-mingw32-objdump -p "$library" | awk '/Ordinal\/Name Pointer/ { on = 1 } on && /\+base/ { print $NF }' ;;
+  *) nm -D --defined-only "$library" | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' ;;
+esac | LC_ALL=C sort >"$scratch/library"
 
 awk '/local:/ { exit } /^ *[A-Za-z_0-9]+;/ { sub(/;.*/, ""); print $1 }' \
   "$project/gloo_c.map" | LC_ALL=C sort >"$scratch/map"
