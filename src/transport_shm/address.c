@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "core/bytes.h"
-#include "core/descriptor.h"
 #include "core/random.h"
 #include "core/user.h"
 #include "transport_shm/system.h"
@@ -58,18 +57,4 @@ const char *gli_shm_endpoint_unreachable(const gli_shm_endpoint *here,
     return "or this rank runs as a user without a number in its user namespace";
   if (here->user != there->user) return "runs as another user";
   return NULL;
-}
-
-/* ---- sockets ------------------------------------------------------------- */
-
-int gli_shm_accept(int listener) {
-  return gli_socket_accept(listener);
-}
-
-int gli_shm_same_user(int fd, uint32_t user) {
-  int64_t process;
-  uint32_t its;
-  int code = gli_socket_peer(fd, &process, &its);
-  if (code != 0) return code;
-  return user != GLI_USER_NONE && its == user ? 0 : -1;
 }

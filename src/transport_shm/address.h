@@ -1,6 +1,7 @@
 /* Reachability of end points: both must be on the same running kernel, have the
  * same user, and the same place of names of Unix sockets: on Linux the network
- * namespace, elsewhere a directory. */
+ * namespace, elsewhere a directory. On Windows the sockets are TCP ports, and
+ * the place is the host. */
 #ifndef GLI_TRANSPORT_SHM_ADDRESS_H
 #define GLI_TRANSPORT_SHM_ADDRESS_H
 
@@ -16,7 +17,8 @@ typedef struct gli_shm_endpoint {
   uint64_t device, inode;           /* place of names */
   uint32_t user; /* GLI_USER_NONE if unmapped (core/user.h) */
   bool checksum; /* true if messages must have checksums */
-  uint8_t name[GLI_SHM_NAME_BYTES]; /* random name of the socket */
+  uint8_t name[GLI_SHM_NAME_BYTES]; /* random name of the socket; on Windows
+                                       it begins with the port */
 } gli_shm_endpoint;
 
 /* Makes the end point of this process, with a new random name. Returns 0, or
@@ -30,11 +32,5 @@ bool gli_shm_endpoint_decode(const gli_address *address,
  * end of a sentence that begins with "rank N". */
 const char *gli_shm_endpoint_unreachable(const gli_shm_endpoint *here,
                                          const gli_shm_endpoint *there);
-
-/* Returns a descriptor, or -1 with errno. */
-int gli_shm_accept(int listener);
-/* Returns 0 if the process at the other end runs as `user`, -1 if it runs as
- * another user, or errno if the system cannot tell. */
-int gli_shm_same_user(int socket, uint32_t user);
 
 #endif

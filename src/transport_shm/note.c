@@ -2,15 +2,14 @@
  * 32 data_bytes  36 chunk  40 why  44 reads  48 proof_at  56 proof  64 region
  * 68 asks  72 region_bytes  80 tag. Magic and version have the same place in
  * all versions. */
-#define _DEFAULT_SOURCE /* CMSG_SPACE */
 #include "transport_shm/note.h"
 
 #include <errno.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "core/bytes.h"
+#include "core/descriptor.h"
 #include "transport_shm/system.h"
 
 enum { NOTE_BYTES = 96, HEAD_BYTES = 16 };
@@ -59,14 +58,6 @@ static bool shm_note_decode(const uint8_t *in, size_t bytes,
   memcpy(note->tag, in + 80, sizeof note->tag);
   return note->say < GLI_SHM_SAYS && note->reads <= 1 && note->asks <= 1;
 }
-
-/* Space for descriptors, with ANCILLARY_BYTES at most in use: CMSG_SPACE is not
- * constant on every system. The kernel closes any that do not fit. */
-enum { ANCILLARY_BYTES = 64 };
-typedef union ancillary {
-  char bytes[ANCILLARY_BYTES];
-  struct cmsghdr align;
-} ancillary;
 
 /* ---- proof of the secret ------------------------------------------------- */
 
@@ -117,25 +108,8 @@ static size_t expected_fds(uint32_t say) {
 int gli_shm_note_send(int socket, const gli_shm_note *note) {
   uint8_t bytes[NOTE_BYTES];
   shm_note_encode(note, bytes);
-  struct iovec part = {bytes, sizeof bytes};
-  struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
-  ancillary room;
-  size_t fds_bytes = count_fds(note) * sizeof(int);
-  if (fds_bytes > 0) {
-    memset(&room, 0, sizeof room);
-    message.msg_control = room.bytes;
-    message.msg_controllen = (socklen_t)CMSG_SPACE(fds_bytes);
-    struct cmsghdr *head = CMSG_FIRSTHDR(&message);
-    head->cmsg_level = SOL_SOCKET;
-    head->cmsg_type = SCM_RIGHTS;
-    head->cmsg_len = (socklen_t)CMSG_LEN(fds_bytes);
-    memcpy(CMSG_DATA(head), note->fds, fds_bytes);
-  }
-  ssize_t sent;
-  do sent = gli_shm_message_send(socket, &message, sizeof bytes);
-  while (sent < 0 && errno == EINTR);
-  if (sent < 0) return errno;
-  return sent == NOTE_BYTES ? 0 : EMSGSIZE;
+  return gli_shm_message_send(socket, bytes, sizeof bytes, note->fds,
+                              count_fds(note));
 }
 
 /* Ignores a full socket: the peer has notes to read, and will not sleep. */
@@ -145,49 +119,17 @@ void gli_shm_note_ring(int socket) {
   (void)gli_shm_note_send(socket, &note);
 }
 
-#if defined(__clang__) /* musl's CMSG_NXTHDR compares types of two signs */
-#pragma clang diagnostic ignored "-Wsign-compare"
-#endif
-
-/* Stores each received descriptor in the note, or closes it. */
-static void take_descriptors(struct msghdr *message, gli_shm_note *note) {
-  for (struct cmsghdr *head = CMSG_FIRSTHDR(message); head != NULL;
-       head = CMSG_NXTHDR(message, head)) {
-    if (head->cmsg_level != SOL_SOCKET || head->cmsg_type != SCM_RIGHTS)
-      continue;
-    size_t n = (head->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-    for (size_t i = 0; i < n; i++) {
-      int fd;
-      memcpy(&fd, CMSG_DATA(head) + i * sizeof fd, sizeof fd);
-      if (i < GLI_SHM_FDS && note->fds[i] < 0)
-        note->fds[i] = gli_shm_message_fd(fd);
-      else
-        close(fd);
-    }
-  }
-}
-
 gli_shm_received gli_shm_note_receive(int socket, gli_shm_note *note) {
-  *note = (gli_shm_note){.fds = {-1, -1}};
+  int fds[GLI_SHM_FDS] = {-1, -1};
   uint8_t bytes[NOTE_BYTES + 1];
-  struct iovec part = {bytes, sizeof bytes};
-  ancillary room;
-  struct msghdr message = {
-      .msg_iov = &part,
-      .msg_iovlen = 1,
-      .msg_control = room.bytes,
-      .msg_controllen = CMSG_SPACE(GLI_SHM_FDS * sizeof(int))};
-  ssize_t got;
-  /* The kernel reports a reset once, before the packets sent until then. */
-  int resets = 0;
-  do got = gli_shm_message_receive(socket, &message, NOTE_BYTES);
-  while (got < 0 && (errno == EINTR || (errno == ECONNRESET && resets++ == 0)));
-  if (got < 0) {
-    bool later = errno == EAGAIN || errno == EWOULDBLOCK;
-    return later ? GLI_SHM_GOT_NOTHING : GLI_SHM_GOT_END;
-  }
-  if (got == 0) return GLI_SHM_GOT_END;
-  take_descriptors(&message, note);
+  ssize_t got = gli_shm_message_receive(socket, bytes, sizeof bytes, NOTE_BYTES,
+                                        fds, GLI_SHM_FDS);
+  *note = (gli_shm_note){.fds = {-1, -1}};
+  if (got < 0 && gli_would_block(errno)) return GLI_SHM_GOT_NOTHING;
+  if (got < 0 && errno == EPERM) return GLI_SHM_GOT_STRANGER;
+  if (got < 0 && errno == EBADMSG) return GLI_SHM_GOT_GARBAGE;
+  if (got <= 0) return GLI_SHM_GOT_END;
+  memcpy(note->fds, fds, sizeof fds);
   if (shm_note_decode(bytes, (size_t)got, note)) {
     /* If descriptors were lost, the others are useless, but the note counts. */
     if (count_fds(note) != expected_fds(note->say)) gli_shm_note_close(note);

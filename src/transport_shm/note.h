@@ -56,7 +56,8 @@ typedef enum gli_shm_received {
   GLI_SHM_GOT_NOTE,
   GLI_SHM_GOT_NOTHING, /* no note has arrived yet */
   GLI_SHM_GOT_END,     /* the peer has closed */
-  GLI_SHM_GOT_GARBAGE
+  GLI_SHM_GOT_GARBAGE,
+  GLI_SHM_GOT_STRANGER /* the note is from a process of another user */
 } gli_shm_received;
 
 /* Adds the proof that the sender knows the job's secret to a HELLO or an

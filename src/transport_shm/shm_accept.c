@@ -121,12 +121,24 @@ static bool shm_accept_introduced(gli_shm *t, int fd, gli_shm_note *hello) {
   return false;
 }
 
+/* Refuses a connection; `whose` is the result of gli_shm_same_user. */
+static void shm_accept_stranger(gli_shm *t, int fd, int whose) {
+  char why[96] = "it belongs to another user";
+  if (whose > 0)
+    (void)snprintf(why, sizeof why, "cannot determine its user: %s",
+                   gli_exhaustion_text(whose));
+  shm_accept_turn_away(
+      t, fd, gli_is_exhaustion(whose) ? GLI_SHM_LATER : GLI_SHM_DECLINED, why);
+}
+
 /* Handles the first note of a client, and takes ownership of the socket. */
 static void shm_accept_greeted(gli_shm *t, int fd, gli_shm_received got,
                                gli_shm_note *note) {
   bool joined = false;
   if (got == GLI_SHM_GOT_NOTE)
     joined = shm_accept_introduced(t, fd, note);
+  else if (got == GLI_SHM_GOT_STRANGER)
+    shm_accept_stranger(t, fd, -1);
   else
     shm_accept_turn_away(t, fd, 0,
                          got == GLI_SHM_GOT_END
@@ -212,16 +224,6 @@ static gli_shm_half_open *shm_accept_place(gli_shm *t, int fd) {
       (taken >= GLI_STRANGERS_FEW && gli_fd_is_scarce(highest)))
     shm_accept_give_way(t);
   return place != NULL ? place : shm_accept_place(t, fd);
-}
-
-/* Refuses a connection; `whose` is the result of gli_shm_same_user. */
-static void shm_accept_stranger(gli_shm *t, int fd, int whose) {
-  char why[96] = "it belongs to another user";
-  if (whose > 0)
-    (void)snprintf(why, sizeof why, "cannot determine its user: %s",
-                   gli_exhaustion_text(whose));
-  shm_accept_turn_away(
-      t, fd, gli_is_exhaustion(whose) ? GLI_SHM_LATER : GLI_SHM_DECLINED, why);
 }
 
 static void shm_accept_welcome(gli_shm *t, int fd) {

@@ -29,6 +29,7 @@ static const uint64_t patience_ns = 200000000;
 static const uint64_t ask_again_ns = 1000000000;
 static const uint64_t backoff_ns = 2000000;
 enum { BACKOFF_DOUBLINGS = 5 };
+static const char listens_as_another[] = "another user listens on its socket";
 
 /* ---- attempts ------------------------------------------------------------ */
 
@@ -210,7 +211,7 @@ static void shm_connect_failed(gli_shm_pair *pair, int code) {
     shm_attempt_failed(
         pair, "no process listens there any longer; it may have exited");
   else
-    shm_connect_impossible(pair, "cannot connect a Unix socket", code);
+    shm_connect_impossible(pair, "cannot connect its socket", code);
 }
 
 /* Returns 0 or errno. */
@@ -241,7 +242,7 @@ void gli_shm_begin(gli_shm_pair *pair) {
     if (gli_is_exhaustion(whose))
       gli_peer_fail_resource(&pair->peer, whose);
     else if (whose < 0)
-      shm_connect_impossible(pair, "another user listens on its socket", 0);
+      shm_connect_impossible(pair, listens_as_another, 0);
     else
       shm_connect_impossible(pair, "cannot determine its user", whose);
     return;
@@ -364,7 +365,9 @@ bool gli_shm_pair_ready(gli_shm_pair *pair) {
   gli_shm_received got = gli_shm_note_receive(pair->watch.fd, &note);
   if (got == GLI_SHM_GOT_NOTHING) return false;
   bool greeting = pair->state == GLI_SHM_GREETING;
-  if (got == GLI_SHM_GOT_END) {
+  if (got == GLI_SHM_GOT_STRANGER && greeting) {
+    shm_connect_impossible(pair, listens_as_another, 0);
+  } else if (got == GLI_SHM_GOT_END) {
     if (pair->state == GLI_SHM_OFFERED) shm_connect_up(pair);
     if (greeting)
       shm_attempt_failed(pair, "it closed the connection instead of answering");

@@ -50,7 +50,7 @@ static int shm_open_parts(gli_shm *t, const char **what) {
   code = gli_shm_bell_make(&fd, &t->ringer);
   if (code != 0) return code;
   if (!gli_shm_watch(t, &t->bell, fd, gli_shm_bell_ready, t)) return errno;
-  *what = "no Unix socket to listen at";
+  *what = "no socket to listen at";
   fd = gli_shm_listen(&t->here);
   if (fd < 0) return errno;
   if (!gli_shm_watch(t, &t->listener, fd, gli_shm_listener_ready, t))

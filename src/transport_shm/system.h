@@ -1,5 +1,6 @@
-/* Functions that differ by system: system_linux.c, or system_posix.c elsewhere.
- * Those for memory are in memory/sealed.h. */
+/* Functions that differ by system: system_linux.c, system_windows.c, or
+ * system_posix.c elsewhere; and message_unix.c, except on Windows. Those for
+ * memory are in memory/sealed.h. */
 #ifndef GLI_TRANSPORT_SHM_SYSTEM_H
 #define GLI_TRANSPORT_SHM_SYSTEM_H
 
@@ -24,22 +25,39 @@ void gli_shm_describe(char text[GLI_SHM_DESCRIPTION_BYTES]);
 /* ---- sockets ------------------------------------------------------------- */
 
 /* Make sockets. Each returns a descriptor, or -1 with errno: ENOENT or
- * ECONNREFUSED if no process listens. */
-int gli_shm_listen(const gli_shm_endpoint *here);
+ * ECONNREFUSED if no process listens. gli_shm_listen may complete the name. */
+int gli_shm_listen(gli_shm_endpoint *here);
+int gli_shm_accept(int listener);
 int gli_shm_connect(const gli_shm_endpoint *there);
 /* Removes the name of the listener, if it has one. */
 void gli_shm_unlisten(const gli_shm_endpoint *here);
 
-/* Like sendmsg and recvmsg, without blocking or signals. A message of
- * `expected` bytes is sent and received completely or not at all; of a longer
- * one more than `expected` bytes are received, or the next message is wrong. */
+/* Returns 0 if the process at the other end runs as `user`, -1 if it runs as
+ * another user, or errno if the system cannot tell. On Windows it also returns
+ * 0 if the system cannot tell yet, and gli_shm_message_receive finds out. */
+int gli_shm_same_user(int socket, uint32_t user);
+
+/* Send and receive messages of `bytes` or `expected` bytes, completely or not
+ * at all, without blocking or signals, with descriptors that both ends then
+ * have. Of a message of another length, fewer or more bytes are received, or
+ * the next message is wrong. gli_shm_message_send returns 0 or errno.
+ * gli_shm_message_receive returns the number of bytes, 0 if the peer has closed,
+ * or -1 with errno: EPERM if another user sent descriptors, EBADMSG if the
+ * message names none that exist. */
+int gli_shm_message_send(int socket, const void *data, size_t bytes,
+                         const int *fds, size_t n_fds);
+ssize_t gli_shm_message_receive(int socket, void *data, size_t room,
+                                size_t expected, int *fds, size_t n_fds);
+
+/* What message_unix.c needs. Like sendmsg and recvmsg, without blocking or
+ * signals, for a message of `expected` bytes. */
 struct msghdr;
-ssize_t gli_shm_message_send(int socket, const struct msghdr *message,
-                             size_t expected);
-ssize_t gli_shm_message_receive(int socket, struct msghdr *message,
-                                size_t expected);
+ssize_t gli_shm_packet_send(int socket, const struct msghdr *message,
+                            size_t expected);
+ssize_t gli_shm_packet_receive(int socket, struct msghdr *message,
+                               size_t expected);
 /* Takes a descriptor that was received: close-on-exec, and not below 3. */
-int gli_shm_message_fd(int fd);
+int gli_shm_packet_fd(int fd);
 
 /* ---- the bell ------------------------------------------------------------ */
 

@@ -62,7 +62,7 @@ static int system_give_up(int fd) {
   return -1;
 }
 
-int gli_shm_listen(const gli_shm_endpoint *here) {
+int gli_shm_listen(gli_shm_endpoint *here) {
   struct sockaddr_un name;
   socklen_t bytes = system_name(here, &name);
   int fd = gli_socket_open(AF_UNIX, SOCK_SEQPACKET);
@@ -86,19 +86,19 @@ void gli_shm_unlisten(const gli_shm_endpoint *here) {
   (void)here;
 }
 
-ssize_t gli_shm_message_send(int socket, const struct msghdr *message,
-                             size_t expected) {
+ssize_t gli_shm_packet_send(int socket, const struct msghdr *message,
+                            size_t expected) {
   (void)expected;
   return sendmsg(socket, message, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-ssize_t gli_shm_message_receive(int socket, struct msghdr *message,
-                                size_t expected) {
+ssize_t gli_shm_packet_receive(int socket, struct msghdr *message,
+                               size_t expected) {
   (void)expected;
   return recvmsg(socket, message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
 }
 
-int gli_shm_message_fd(int fd) {
+int gli_shm_packet_fd(int fd) {
   return gli_fd_keep(fd);
 }
 

@@ -31,7 +31,7 @@
 #if !defined(MSG_NOSIGNAL) /* SO_NOSIGPIPE is set instead */
 #define MSG_NOSIGNAL 0
 #endif
-#if !defined(MSG_CMSG_CLOEXEC) /* gli_shm_message_fd sets the flag */
+#if !defined(MSG_CMSG_CLOEXEC) /* gli_shm_packet_fd sets the flag */
 #define MSG_CMSG_CLOEXEC 0
 #endif
 
@@ -103,7 +103,7 @@ static bool system_path(const gli_shm_endpoint *endpoint, char *path) {
   return n > 0 && (size_t)n < room;
 }
 
-int gli_shm_listen(const gli_shm_endpoint *here) {
+int gli_shm_listen(gli_shm_endpoint *here) {
   char path[GLI_RUN_SOCKET_BYTES];
   if (!system_path(here, path)) return -1;
   gli_run_socket_sweep();
@@ -129,8 +129,8 @@ void gli_shm_unlisten(const gli_shm_endpoint *here) {
 
 /* Ends the connection after a part of a message, which the peer must not take
  * for a whole one. This happens only when a peer reads nothing. */
-ssize_t gli_shm_message_send(int socket, const struct msghdr *message,
-                             size_t expected) {
+ssize_t gli_shm_packet_send(int socket, const struct msghdr *message,
+                            size_t expected) {
   ssize_t sent = sendmsg(socket, message, MSG_NOSIGNAL | MSG_DONTWAIT);
   if (sent < 0 || (size_t)sent == expected) return sent;
   (void)shutdown(socket, SHUT_RDWR);
@@ -138,13 +138,13 @@ ssize_t gli_shm_message_send(int socket, const struct msghdr *message,
   return -1;
 }
 
-ssize_t gli_shm_message_receive(int socket, struct msghdr *message,
-                                size_t expected) {
+ssize_t gli_shm_packet_receive(int socket, struct msghdr *message,
+                               size_t expected) {
   message->msg_iov[0].iov_len = expected;
   return recvmsg(socket, message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
 }
 
-int gli_shm_message_fd(int fd) {
+int gli_shm_packet_fd(int fd) {
   (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
   return gli_fd_keep(fd);
 }
