@@ -71,6 +71,7 @@ static bool free_region(void *memory) {
 }
 
 static bool alloc_shared(size_t bytes, void **memory) {
+  if (!gli_sealed_replaces) return false;
   if (bytes > GLI_SLAB_TAKE_MAX) return alloc_region(bytes, memory);
   void *made = gli_slab_take(bytes), *slab = NULL;
   /* There may be room for this allocation, but not for a slab. */

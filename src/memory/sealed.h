@@ -1,6 +1,6 @@
 /* Anonymous memory of fixed size, which processes pass to each other as a
  * descriptor. Its size is sealed on Linux and FreeBSD (sealed_memfd.c), and
- * fixed by macOS. Elsewhere (sealed_shm.c) a process with the descriptor can
+ * fixed by macOS and Windows. Elsewhere (sealed_shm.c) a process with the descriptor can
  * shrink the memory, and others that access it then get SIGBUS: only processes
  * of the same user get one.
  *
@@ -67,10 +67,15 @@ void gli_sealed_close(int fd);
 
 /* ---- what differs by system ---------------------------------------------- */
 
-/* sealed_memfd.c or sealed_shm.c */
+/* sealed_memfd.c, sealed_shm.c, or sealed_windows.c, which has all functions
+ * that exist there */
 extern const char gli_sealed_maker[]; /* function that makes memory */
 /* True if gli_sealed_detach works. Otherwise peers get no memory to write. */
 extern const bool gli_sealed_detaches;
+/* True if mappings can be replaced in one step (gli_sealed_map_over,
+ * gli_sealed_blank), as is needed for memory that is freed while peers have it.
+ * Otherwise gloo_alloc gives ordinary memory. */
+extern const bool gli_sealed_replaces;
 /* Makes memory of size 0. Returns a descriptor, or -1 with errno. */
 int gli_sealed_create(void);
 /* Seals the size. */

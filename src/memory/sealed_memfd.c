@@ -11,6 +11,7 @@ enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW };
 
 const char gli_sealed_maker[] = "memfd_create";
 const bool gli_sealed_detaches = true;
+const bool gli_sealed_replaces = true;
 
 int gli_sealed_create(void) {
   return gli_fd_keep(memfd_create("gloo_c", MFD_CLOEXEC | MFD_ALLOW_SEALING));

@@ -23,6 +23,7 @@ const bool gli_sealed_detaches = false;
 #else
 const bool gli_sealed_detaches = true;
 #endif
+const bool gli_sealed_replaces = true;
 
 /* Makes memory under this name, which is free on return unless another user
  * owns it. */

@@ -159,7 +159,7 @@ static int take_region(gli_shm_pair *pair, gli_shm_note *note) {
   uint32_t id = note->region;
   uint64_t bytes = note->region_bytes;
   int fd = note->fds[0];
-  if (id == 0 || id >= GLI_REGION_IDS) return EINVAL;
+  if (id == 0 || id >= GLI_REGION_IDS || !gli_sealed_replaces) return EINVAL;
   if (bytes == 0 || bytes > GLI_REGION_BYTES_MAX || bytes > SIZE_MAX)
     return EINVAL;
   if (gli_shm_map_cache_find(&pair->map_cache, id) != NULL) return EEXIST;

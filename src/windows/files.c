@@ -32,14 +32,38 @@ char *gli_windows_narrow(const wchar_t *text) {
   return narrow;
 }
 
+/* Makes a descriptor of a handle; closes the handle if it is too large. */
+static int handle_keep(HANDLE opened, int mark) {
+  uintptr_t bits = (uintptr_t)opened;
+  if ((bits & (uintptr_t) ~(uint32_t)GLI_MARKS) == bits)
+    return (int)bits | mark;
+  (void)CloseHandle(opened);
+  errno = EMFILE;
+  return -1;
+}
+
+static HANDLE handle_of(int fd) {
+  return (HANDLE)(uintptr_t)(fd & ~GLI_MARKS); /* NOLINT */
+}
+
+int gli_windows_keep_section(HANDLE section) {
+  return handle_keep(section, GLI_MARK_SECTION);
+}
+
+HANDLE gli_windows_section(int fd) {
+  if (fd < 0 || (fd & GLI_MARKS) != GLI_MARK_SECTION) return NULL;
+  return handle_of(fd);
+}
+
 int gli_windows_close(int fd) {
   if (fd < 0 || (fd & GLI_MARKS) == 0) return _close(fd);
   if ((fd & GLI_MARKS) == GLI_MARK_GROUP) {
     gli_windows_group_close(fd);
     return 0;
   }
-  if ((fd & GLI_MARKS) == GLI_MARK_FOLDER)
-    return CloseHandle(gli_windows_handle(fd)) ? 0 : gli_windows_fail();
+  if ((fd & GLI_MARKS) == GLI_MARK_FOLDER ||
+      (fd & GLI_MARKS) == GLI_MARK_SECTION)
+    return CloseHandle(handle_of(fd)) ? 0 : gli_windows_fail();
   if (closesocket(gli_windows_socket(fd)) == 0) return 0;
   errno = gli_windows_errno((DWORD)WSAGetLastError());
   return -1;
@@ -57,22 +81,13 @@ ssize_t gli_windows_write(int fd, const void *data, size_t bytes) {
   return _write(fd, data, bytes < INT_MAX ? (unsigned)bytes : INT_MAX);
 }
 
-static int folder_keep(HANDLE opened) {
-  uintptr_t bits = (uintptr_t)opened;
-  if ((bits & (uintptr_t) ~(uint32_t)GLI_MARKS) == bits)
-    return (int)bits | GLI_MARK_FOLDER;
-  (void)CloseHandle(opened);
-  errno = EMFILE;
-  return -1;
-}
-
 static int files_copy(int fd) {
   HANDLE copy, self = GetCurrentProcess();
   if (fd < 0 || (fd & GLI_MARKS) != GLI_MARK_FOLDER) return _dup(fd);
   if (!DuplicateHandle(self, gli_windows_handle(fd), self, &copy, 0, FALSE,
                        DUPLICATE_SAME_ACCESS))
     return gli_windows_fail();
-  return folder_keep(copy);
+  return handle_keep(copy, GLI_MARK_FOLDER);
 }
 
 int gli_windows_fcntl(int fd, int command, ...) {
@@ -94,8 +109,7 @@ int gli_windows_fcntl(int fd, int command, ...) {
 /* ---- paths --------------------------------------------------------------- */
 
 HANDLE gli_windows_handle(int fd) {
-  if (fd > 0 && (fd & GLI_MARKS) == GLI_MARK_FOLDER)
-    return (HANDLE)(uintptr_t)(fd & ~GLI_MARKS); /* NOLINT */
+  if (fd > 0 && (fd & GLI_MARKS) == GLI_MARK_FOLDER) return handle_of(fd);
   return fd < 0 ? INVALID_HANDLE_VALUE : (HANDLE)_get_osfhandle(fd);
 }
 
@@ -260,7 +274,7 @@ static int files_keep(HANDLE h, int flags) {
     errno = reason;
     return -1;
   }
-  if (folder) return folder_keep(h);
+  if (folder) return handle_keep(h, GLI_MARK_FOLDER);
   int fd = _open_osfhandle((intptr_t)h,
                            (flags & _O_APPEND) | _O_BINARY | _O_NOINHERIT);
   if (fd < 0) (void)CloseHandle(h);

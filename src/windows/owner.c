@@ -13,10 +13,13 @@ typedef union identity {
   uint8_t room[256];
 } identity;
 
-static bool user_get(identity *is) {
+static bool user_of(HANDLE token, identity *is) {
   DWORD bytes = 0;
-  return GetTokenInformation(GetCurrentProcessToken(), TokenUser, is,
-                             sizeof *is, &bytes);
+  return GetTokenInformation(token, TokenUser, is, sizeof *is, &bytes);
+}
+
+static bool user_get(identity *is) {
+  return user_of(GetCurrentProcessToken(), is);
 }
 
 static bool is_system(PSID one) {
@@ -43,6 +46,32 @@ int getpeereid(int fd, uid_t *user, gid_t *group) {
   *user = *group = UINT32_MAX;
   errno = ENOSYS;
   return -1;
+}
+
+bool gli_windows_is_own_user(HANDLE process) {
+  identity its, ours;
+  HANDLE token;
+  if (!OpenProcessToken(process, TOKEN_QUERY, &token)) return false;
+  bool known = user_of(token, &its);
+  (void)CloseHandle(token);
+  return known && user_get(&ours) &&
+         EqualSid(its.user.User.Sid, ours.user.User.Sid);
+}
+
+bool gli_windows_is_own_object(HANDLE object) {
+  union {
+    SECURITY_DESCRIPTOR is;
+    uint8_t room[sizeof(SECURITY_DESCRIPTOR) + SECURITY_MAX_SID_SIZE];
+  } descriptor;
+  identity ours;
+  DWORD bytes;
+  PSID owner;
+  BOOL by_default;
+  return GetKernelObjectSecurity(object, OWNER_SECURITY_INFORMATION,
+                                 &descriptor, sizeof descriptor, &bytes) &&
+         GetSecurityDescriptorOwner(&descriptor, &owner, &by_default) &&
+         owner != NULL && user_get(&ours) &&
+         EqualSid(owner, ours.user.User.Sid);
 }
 
 /* ---- rights -------------------------------------------------------------- */

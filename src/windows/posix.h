@@ -53,6 +53,7 @@ enum {
   GLI_MARK_SOCKET = 0x40000000,
   GLI_MARK_GROUP = 0x20000000, /* of epoll */
   GLI_MARK_FOLDER = 0x10000000,
+  GLI_MARK_SECTION = 0x30000000, /* memory that processes share */
   GLI_MARKS = 0x70000000
 };
 
@@ -61,6 +62,10 @@ enum {
 int gli_windows_keep(SOCKET socket);
 /* Returns the socket, or INVALID_SOCKET with errno ENOTSOCK. */
 SOCKET gli_windows_socket(int fd);
+/* Behaves like gli_windows_keep, for a section. */
+int gli_windows_keep_section(HANDLE section);
+/* Returns the section, or NULL. */
+HANDLE gli_windows_section(int fd);
 
 /* Translates errors of Windows and Winsock to errno. */
 int gli_windows_errno(DWORD code);
@@ -405,6 +410,10 @@ extern char **gli_windows_environment;
 /* Returns a number of the user: 0 for the system, else a hash of the security
  * identifier. */
 uid_t geteuid(void);
+/* Returns true if the process runs as the user of this one. */
+bool gli_windows_is_own_user(HANDLE process);
+/* Returns true if this user owns the object. */
+bool gli_windows_is_own_object(HANDLE object);
 /* Fails with ENOSYS: Winsock does not tell the user at the other end. */
 int getpeereid(int fd, uid_t *user, gid_t *group);
 static inline uid_t getuid(void) {

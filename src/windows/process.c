@@ -4,6 +4,7 @@
 #include "core/aligned.h"
 
 #undef environ
+#undef BOOL
 
 long sysconf(int name) {
   SYSTEM_INFO info;
