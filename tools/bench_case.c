@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/aligned.h"
 #include "core/environment.h"
 #include "memory/gpu.h"
 
@@ -234,9 +235,9 @@ static void *host_memory(size_t bytes, const gli_bench_call *call) {
     if (gloo_alloc(bytes, &memory, NULL) != GLOO_OK) return NULL;
   } else if (!call->placed) {
     memory = malloc(bytes);
-  } else if (posix_memalign(&memory, page > 0 ? (size_t)page : 4096, bytes) !=
-             0) {
-    return NULL;
+  } else {
+    size_t unit = page > 0 ? (size_t)page : 4096;
+    memory = gli_aligned_alloc(unit, (bytes + unit - 1) / unit * unit);
   }
   if (memory == NULL) return NULL;
   memset(memory, 0xa5, bytes);
@@ -269,8 +270,9 @@ static bool gpu_memory(const gli_bench_case *c, size_t bytes, void **memory) {
 
 bool gli_case_allocate(const gli_bench_case *c, gli_bench_buffers *buffers) {
   bool gpu = c->call.memory >= GLI_BENCH_CUDA;
-  *buffers =
-      (gli_bench_buffers){.memory = c->call.memory, .offset = c->call.offset};
+  *buffers = (gli_bench_buffers){.memory = c->call.memory,
+                                 .placed = c->call.placed,
+                                 .offset = c->call.offset};
   buffers->in_image = host_memory(c->in_bytes, &c->call);
   buffers->out_image = host_memory(c->out_bytes, &c->call);
   bool good = buffers->in_image != NULL && buffers->out_image != NULL;
@@ -286,8 +288,9 @@ bool gli_case_allocate(const gli_bench_case *c, gli_bench_buffers *buffers) {
 }
 
 void gli_case_free(gli_bench_buffers *buffers) {
-  void (*release)(void *) =
-      buffers->memory == GLI_BENCH_ALLOC ? gloo_free : free;
+  void (*release)(void *) = buffers->memory == GLI_BENCH_ALLOC ? gloo_free
+                            : buffers->placed ? gli_aligned_free
+                                              : free;
   void *images[] = {buffers->in_image, buffers->out_image};
   for (int i = 0; i < 2; i++)
     if (images[i] != NULL) release((char *)images[i] - buffers->offset);

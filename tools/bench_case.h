@@ -59,6 +59,7 @@ typedef struct gli_bench_case {
 typedef struct gli_bench_buffers {
   void *in, *out, *in_image, *out_image;
   gli_bench_memory memory;
+  bool placed;   /* as in the call */
   size_t offset; /* as in the call: the allocation begins earlier */
 } gli_bench_buffers;
 

@@ -16,7 +16,7 @@
 /* `error` says why the job could not be started; `exit_status` is that of a
  * shell in the same case. */
 
-/* ---- the program and its environment: run_environment.c ------------------ */
+/* ---- the program: run_find.c --------------------------------------------- */
 
 #define GLI_RUN_PATH_MAX 4096
 
@@ -25,6 +25,8 @@
  * or 127. */
 bool gli_run_find(const char *program, char path[GLI_RUN_PATH_MAX],
                   int *exit_status, gloo_error *error);
+
+/* ---- its environment: run_environment.c ---------------------------------- */
 
 /* Picks a port that is free on 127.0.0.1, and whose local socket name
  * (rendezvous/store/tcp_local.h) is free; with `everywhere` a port that is free on
@@ -101,7 +103,7 @@ char *gli_run_prefixed(const char *prefix, const char *data, size_t bytes,
  * if the reader of the descriptor is gone. */
 bool gli_run_write_all(int fd, const char *data, size_t bytes);
 
-/* ---- the processes of this host: run_job.c ------------------------------- */
+/* ---- the processes of this host ------------------------------------------ */
 
 typedef struct gli_run_options {
   int ranks; /* on this host */
@@ -119,6 +121,27 @@ typedef struct gli_run_options {
   char **arguments; /* argv of the program, ended by NULL */
   gli_run_environment environment;
 } gli_run_options;
+
+/* ---- processes: run_exec.c, windows/run.c -------------------------------- */
+
+/* Describes to libuv how a rank starts. The caller frees `arguments`, an array
+ * of borrowed strings. */
+typedef struct gli_run_start {
+  char file[GLI_RUN_PATH_MAX], parent[32];
+  char **arguments;
+} gli_run_start;
+
+/* Returns 0, or an error of libuv. */
+int gli_run_start_make(gli_run_start *how, const gli_run_options *options);
+/* Signals a rank that runs, and the processes that it has started. On Windows
+ * SIGTERM and SIGKILL end the rank alone, and others do nothing. */
+void gli_run_group_signal(uv_process_t *process, int signum);
+/* Returns true if a rank has ended, but processes that it started have not. On
+ * Windows these are not known, and end with this process. */
+bool gli_run_group_left(int pid);
+void gli_run_group_kill(int pid);
+
+/* ---- the job: run_job.c -------------------------------------------------- */
 
 typedef struct gli_run_job gli_run_job;
 
@@ -175,10 +198,11 @@ gloo_status gli_run_store_serve(const char *address,
                                 gli_run_environment *environment,
                                 gloo_store **store, gloo_error *error);
 
-/* ---- one session for all: run_session.c ---------------------------------- */
+/* ---- one session for all: run_session.c, windows/run.c ------------------- */
 
 /* Calls `work` in a process that leads a new session, with the forwarded
- * signals blocked. Returns in both processes, with the exit status. */
+ * signals blocked. Returns in both processes, with the exit status. On Windows
+ * this process calls it, in a job object, so that the ranks end with it. */
 int gli_run_session(int (*work)(void *with, const sigset_t *mask), void *with);
 
 /* ---- a rank before it is the program: run_exec.c ------------------------- */

@@ -33,6 +33,40 @@ bool gli_run_follow(pid_t parent) {
 void gli_run_hide(void) {}
 #endif
 
+/* ---- starting, and the process group of a rank --------------------------- */
+
+int gli_run_start_make(gli_run_start *how, const gli_run_options *options) {
+  static char name[] = GLI_RUN_EXEC_NAME, bind[] = "bind", leave[] = "free";
+  size_t count = 0, size = sizeof how->file;
+  while (options->arguments[count] != NULL) count++;
+  int result = uv_exepath(how->file, &size);
+  if (result != 0) return result;
+  how->arguments = calloc(count + 5, sizeof *how->arguments);
+  if (how->arguments == NULL) return UV_ENOMEM;
+  snprintf(how->parent, sizeof how->parent, "%ld", (long)getpid());
+  how->arguments[0] = name;
+  how->arguments[1] = how->parent;
+  how->arguments[2] = options->bind ? bind : leave;
+  how->arguments[3] = options->path;
+  memcpy(how->arguments + 4, options->arguments,
+         count * sizeof *how->arguments);
+  return 0;
+}
+
+/* Signals only the rank if it has just started and leads no group yet. */
+void gli_run_group_signal(uv_process_t *process, int signum) {
+  if (kill((pid_t)-process->pid, signum) != 0)
+    kill((pid_t)process->pid, signum);
+}
+
+bool gli_run_group_left(int pid) {
+  return kill((pid_t)-pid, 0) == 0;
+}
+
+void gli_run_group_kill(int pid) {
+  kill((pid_t)-pid, SIGKILL);
+}
+
 int gli_run_exec(int argc, char **argv) {
   if (argc < 5) return GLI_EXIT_USAGE;
   pid_t parent = (pid_t)strtol(argv[1], NULL, 10);

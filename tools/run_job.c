@@ -1,9 +1,7 @@
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "core/memory_left.h"
 #include "core/run_directory.h"
@@ -60,15 +58,9 @@ int gli_run_job_pid(const gli_run_job *j, int rank) {
 
 /* ---- ending -------------------------------------------------------------- */
 
-/* Signals a rank's process group, or only the rank if it has just started and
- * leads none yet. */
-static void signal_rank(const rank_process *r, int signum) {
-  if (!r->running) return;
-  if (kill((pid_t)-r->pid, signum) != 0) kill((pid_t)r->pid, signum);
-}
-
 void gli_run_job_signal(gli_run_job *j, int signum) {
-  for (int i = 0; i < j->started; i++) signal_rank(&j->ranks[i], signum);
+  for (int i = 0; i < j->started; i++)
+    if (j->ranks[i].running) gli_run_group_signal(&j->ranks[i].process, signum);
 }
 
 static bool groups_left(const gli_run_job *j) {
@@ -100,12 +92,12 @@ static void finish_if_done(gli_run_job *j) {
 
 static void check_group(rank_process *r, uint64_t now) {
   if (!r->group_left) return;
-  if (kill((pid_t)-r->pid, 0) != 0) {
+  if (!gli_run_group_left(r->pid)) {
     r->group_left = false;
     return;
   }
   if (now < r->group_ends) return;
-  kill((pid_t)-r->pid, SIGKILL);
+  gli_run_group_kill(r->pid);
   r->group_left = false; /* killed; reaping it is not our task */
 }
 
@@ -177,7 +169,7 @@ static void on_exit(uv_process_t *process, int64_t exit_status, int signum) {
   /* Processes that the rank started may have outlived it. While they exist, no
    * other group can get its id. */
   uint64_t grace = (uint64_t)j->options->grace_ms;
-  if (kill((pid_t)-r->pid, 0) == 0) {
+  if (gli_run_group_left(r->pid)) {
     r->group_left = true;
     r->group_ends = uv_now(j->loop) + grace;
     need_ticks(j);
@@ -203,22 +195,6 @@ static bool on_stream_data(void *user, int rank, int fd, const char *data,
 }
 
 /* ---- starting ------------------------------------------------------------ */
-
-/* Returns argv of a rank, see gli_run_exec. The array is allocated, the strings
- * are borrowed. */
-static char **exec_arguments(const gli_run_options *options, char *parent) {
-  static char name[] = GLI_RUN_EXEC_NAME, bind[] = "bind", leave[] = "free";
-  size_t count = 0;
-  while (options->arguments[count] != NULL) count++;
-  char **argv = calloc(count + 5, sizeof *argv);
-  if (argv == NULL) return NULL;
-  argv[0] = name;
-  argv[1] = parent;
-  argv[2] = options->bind ? bind : leave;
-  argv[3] = options->path;
-  memcpy(argv + 4, options->arguments, count * sizeof *argv);
-  return argv;
-}
 
 static void set_streams(gli_run_job *j, rank_process *r,
                         uv_stdio_container_t *stdio) {
@@ -259,22 +235,19 @@ static int start_rank(gli_run_job *j, const gli_run_place *place) {
   rank_process *r = &j->ranks[j->started];
   r->job = j;
   r->rank = place->rank;
-  char parent[32], self[GLI_RUN_PATH_MAX];
-  size_t size = sizeof self;
-  int result = uv_exepath(self, &size);
+  gli_run_start how;
+  int result = gli_run_start_make(&how, j->options);
   if (result != 0) return result;
-  snprintf(parent, sizeof parent, "%ld", (long)getpid());
-  char **argv = exec_arguments(j->options, parent);
   char **env = gli_run_environment_make(&j->options->environment, place);
   result = UV_ENOMEM;
-  if (argv == NULL || env == NULL) goto free_arguments;
+  if (env == NULL) goto free_arguments;
 
   uv_stdio_container_t stdio[3];
   set_streams(j, r, stdio);
   uv_process_options_t spawn;
   memset(&spawn, 0, sizeof spawn);
-  spawn.file = self;
-  spawn.args = argv;
+  spawn.file = how.file;
+  spawn.args = how.arguments;
   spawn.env = env;
   spawn.exit_cb = on_exit;
   spawn.stdio_count = 3;
@@ -292,7 +265,7 @@ static int start_rank(gli_run_job *j, const gli_run_place *place) {
   j->running++;
 free_arguments:
   gli_run_environment_free(&j->options->environment, place, env);
-  free(argv);
+  free(how.arguments);
   return result;
 }
 

@@ -93,6 +93,8 @@ void gli_run_policy_ended(gli_run_policy *p, uint64_t now,
              was_forwarded(p, end->signum) ? "terminated by the forwarded"
                                            : "killed by",
              end->signum, strsignal(end->signum));
+  else if (end->status < 0) /* an exception of Windows */
+    snprintf(how, sizeof how, "exit status %#x", (unsigned)end->status);
   else
     snprintf(how, sizeof how, "exit status %d", end->status);
   snprintf(text, sizeof text, "rank %d (pid %d%s) failed: %s%s", end->rank,
