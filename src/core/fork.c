@@ -15,7 +15,6 @@ struct gli_fork_patience {
 };
 
 static atomic_ullong generation;
-static pthread_once_t once = PTHREAD_ONCE_INIT;
 static bool registered;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static gli_fork_watch *watches[GLI_FORK_ORDERS];
@@ -98,20 +97,30 @@ static void in_child(void) {
   gli_fork_mutex(&lock, holding);
 }
 
-static void fork_enroll(void) {
+/* Runs before there are threads. pthread_once is no way: in a child that is
+ * forked meanwhile musl's would wait for the parent's thread. */
+__attribute__((constructor)) static void fork_enroll(void) {
   registered = pthread_atfork(fork_before, in_parent, in_child) == 0;
 }
 
 bool gli_fork_watch_begin(gli_fork_watch *watch, gli_fork_order order,
                           const gli_fork_care *care, void *object) {
-  if (pthread_once(&once, fork_enroll) != 0 || !registered) return false;
-  watch->care = care;
-  watch->object = object;
+  watch->link = NULL;
+  return gli_fork_watch_once(watch, order, care, object);
+}
+
+bool gli_fork_watch_once(gli_fork_watch *watch, gli_fork_order order,
+                         const gli_fork_care *care, void *object) {
+  if (!registered) return false;
   (void)pthread_mutex_lock(&lock);
-  watch->link = &watches[order];
-  watch->next = watches[order];
-  if (watch->next != NULL) watch->next->link = &watch->next;
-  watches[order] = watch;
+  if (watch->link == NULL) {
+    watch->care = care;
+    watch->object = object;
+    watch->link = &watches[order];
+    watch->next = watches[order];
+    if (watch->next != NULL) watch->next->link = &watch->next;
+    watches[order] = watch;
+  }
   (void)pthread_mutex_unlock(&lock);
   return true;
 }

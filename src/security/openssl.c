@@ -13,7 +13,6 @@ const char *gli_openssl_version(void) {
   return OpenSSL_version(OPENSSL_VERSION_STRING);
 }
 
-static pthread_once_t once = PTHREAD_ONCE_INIT;
 /* Number of threads between gli_openssl_begin and gli_openssl_end. They enter
  * under the mutex `door`, which a fork takes and holds when no thread is
  * inside. */
@@ -21,7 +20,6 @@ static atomic_uint inside;
 static pthread_mutex_t door = PTHREAD_MUTEX_INITIALIZER;
 static bool torn; /* in a child: a thread was inside at the fork */
 static gli_fork_watch door_watch;
-static bool door_watched;
 
 static bool door_hold(void *object, gli_fork_patience *patience) {
   (void)object;
@@ -46,15 +44,11 @@ static void door_child(void *object, bool held) {
   gli_fork_mutex(&door, held);
 }
 
-static void door_init(void) {
-  static const gli_fork_care care = {door_hold, door_release, door_child};
-  door_watched = gli_fork_watch_begin(&door_watch, GLI_FORK_KEYS, &care, NULL);
-}
-
 /* Enters. By default OpenSSL frees its state at exit, while threads of the
  * library may still use it; OPENSSL_INIT_NO_ATEXIT prevents that. */
 gloo_status gli_openssl_begin(gloo_error *error) {
-  if (pthread_once(&once, door_init) != 0 || !door_watched)
+  static const gli_fork_care care = {door_hold, door_release, door_child};
+  if (!gli_fork_watch_once(&door_watch, GLI_FORK_KEYS, &care, NULL))
     return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
                     "out of memory for the first key of this process");
   (void)pthread_mutex_lock(&door);
