@@ -14,7 +14,7 @@ import machine
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 MEASURES = os.path.join(HERE, "..", "python", "torch_backends.py")
-LIMIT_S = 900
+LIMIT_S = 1800
 # Importing torch takes seconds, and many on a slow disk.
 PROBE_LIMIT_S = 120
 
@@ -51,19 +51,33 @@ def measure(options, ranks):
     with tempfile.TemporaryDirectory(prefix="gloo-compare-") as directory:
         path = os.path.join(directory, "times.json")
         done = run([options.python, "-m", "torch.distributed.run", "--standalone",
-                    "--nproc-per-node", str(ranks), MEASURES, "--json", path], LIMIT_S)
+                    "--nproc-per-node", str(ranks), MEASURES, "--json", path,
+                    *(["--only", *options.only] if options.only else [])], LIMIT_S)
         if done.returncode != 0 or not os.path.exists(path):
             raise Missing(f"{ranks} ranks were not measured: {last_words(done)}")
         with open(path, encoding="utf-8") as file:
             return json.load(file)
 
 
+def columns(runs):
+    """Returns what the runs measured, in a fixed order."""
+    found = {key for run in runs for taken in run["times"].values() for key in taken}
+    return [key for key in ("alone", "gloo", "gloo_c", "ratio", "operator") if key in found]
+
+
+def shown(taken, key):
+    if key not in taken:
+        return ""
+    digits = 2 if key == "ratio" else 0 if taken[key] >= 100 else 1
+    return f"{taken[key]:,.{digits}f}"
+
+
 def table(runs):
-    heads = "".join(f" {r['ranks']} ranks: gloo | gloo_c | ratio |" for r in runs)
-    lines = [f"| us |{heads}", "|---|" + "---:|" * 3 * len(runs)]
+    keys = columns(runs)
+    heads = "".join(f" {r['ranks']} ranks: {' | '.join(keys)} |" for r in runs)
+    lines = [f"| us |{heads}", "|---|" + "---:|" * len(keys) * len(runs)]
     for name in runs[0]["times"]:
-        cells = "".join(f" {r['times'][name]['gloo']:,.0f} | {r['times'][name]['gloo_c']:,.0f} "
-                        f"| {r['times'][name]['ratio']:.2f} |" for r in runs)
+        cells = "".join(f" {shown(r['times'].get(name, {}), key)} |" for r in runs for key in keys)
         lines.append(f"| {name} |{cells}")
     return "\n".join(lines)
 
@@ -71,12 +85,16 @@ def table(runs):
 def parse(argv):
     parser = argparse.ArgumentParser(
         prog="scripts/compare --torch",
-        description="all_reduce, and steps of DDP, through torch.distributed: gloo_c beside PyTorch's "
-                    "own gloo, in turns in the same processes; medians, of the rank that took longest. "
-                    "Both packages have to be installed.")
+        description="Sums, decoding, a compiled layer, and steps of DDP and FSDP2, through torch.distributed: "
+                    "gloo_c beside PyTorch's own gloo, in turns in the same processes; medians, of the rank "
+                    "that took longest. Columns: alone (without communication), ratio (gloo_c / gloo), "
+                    "operator (torch.ops.gloo_c). Both packages have to be installed.")
     add = parser.add_argument
     add("--ranks", type=lambda text: [int(word) for word in text.split(",")], default=[2, 4],
         metavar="N,N", help="ranks (2,4)")
+    add("--only", type=lambda text: text.split(","), default=[], metavar="PART,PART",
+        help="these parts: sums, overlap, decoding, layer, ddp, fsdp")
+    add("--json", metavar="FILE", help="keep the results in a file")
     add("--python", default=sys.executable, metavar="FILE", help="the Python that has them (python3)")
     add("--build", required=True, help=argparse.SUPPRESS)
     return parser.parse_args(argv)
@@ -92,6 +110,9 @@ def main(argv):
         raise SystemExit(f"scripts/compare: {problem}") from None
     print(f"PyTorch {runs[0]['torch']}, {machine.cores()} cores, one thread per rank; load average "
           f"before {before:.1f}, after {os.getloadavg()[0]:.1f}\n\n{table(runs)}")
+    if options.json:
+        with open(options.json, "w", encoding="utf-8") as file:
+            json.dump(runs, file, indent=1)
 
 
 if __name__ == "__main__":

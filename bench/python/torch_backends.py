@@ -1,19 +1,22 @@
-"""Times of torch.distributed's all_reduce, and of steps of DDP, with gloo_c and with PyTorch's gloo.
+"""Times of torch.distributed with gloo_c and with PyTorch's gloo.
 
-usage: torchrun --nproc-per-node N bench/python/torch_backends.py [--ddp] [--json FILE] [--svg FILE]
+usage: torchrun --nproc-per-node N bench/python/torch_backends.py [--only PART...] [--json FILE] [--svg FILE]
 
-Both backends take turns in the same processes; medians. --ddp: steps of DDP only. --svg draws how long
-each of these steps took (needs matplotlib). Needs torch and gloo_c."""
+The parts are in PARTS. All ways to do the same take turns in the same processes; medians. --svg draws how
+long each step of DDP took (needs matplotlib). Needs torch and gloo_c."""
 
 import argparse
 import datetime
 import json
 import statistics
 import time
+from functools import partial
 
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
 import gloo_c.torch  # noqa: F401
@@ -36,15 +39,68 @@ def slowest(microseconds):
     return value.item()
 
 
+def in_turns(ways, repeats, rounds, warm=1):
+    """Returns the times of each way, which is a function."""
+    taken = {name: [] for name in ways}
+    for round_ in range(rounds + warm):
+        for name, way in ways.items():
+            one = slowest(timed(way, repeats))
+            if round_ >= warm:
+                taken[name].append(one)
+    return taken
+
+
 def all_reduces(groups):
     for size, repeats, rounds in SIZES:
-        data, taken = torch.zeros(size // 4), {name: [] for name in groups}
-        for round_ in range(rounds + 1):
-            for name, group in groups.items():
-                one = slowest(timed(lambda: dist.all_reduce(data, group=group), repeats))
-                if round_ > 0:
-                    taken[name].append(one)
-        yield f"all_reduce, {size} bytes", taken
+        data = torch.zeros(size // 4)
+        ways = {name: partial(dist.all_reduce, data, group=group) for name, group in groups.items()}
+        yield f"all_reduce, {size} bytes", in_turns(ways, repeats, rounds)
+
+
+# ---- inference -----------------------------------------------------------------------------------
+
+HIDDEN = 4096  # 8 KiB of bfloat16
+
+
+@torch.no_grad()
+def decoding(groups):
+    data, name = torch.zeros(1, HIDDEN, dtype=torch.bfloat16), groups["gloo_c"].group_name
+    ways = {each: partial(dist.all_reduce, data, group=group) for each, group in groups.items()}
+    ways["operator"] = partial(torch.ops.gloo_c.all_reduce_, data, "sum", name)
+    yield "all_reduce, 8 KiB of bfloat16", in_turns(ways, 300, 15)
+    ways = {each: partial(functional_sum, data, group.group_name) for each, group in groups.items()}
+    yield "functional all_reduce, 8 KiB of bfloat16", in_turns(ways, 100, 15)
+
+
+def functional_sum(data, name):
+    calls = torch.ops._c10d_functional
+    return calls.wait_tensor(calls.all_reduce(data, "sum", name))
+
+
+@torch.no_grad()
+def compiled_layer(groups):
+    """Feed-forward layer of one token, whose columns and rows are divided among the ranks (Megatron)."""
+    torch.manual_seed(0)
+    wide = 4 * HIDDEN // dist.get_world_size()
+    up, down = (torch.randn(shape, dtype=torch.bfloat16) / 64 for shape in ((HIDDEN, wide), (wide, HIDDEN)))
+    token = torch.randn(1, HIDDEN, dtype=torch.bfloat16)
+
+    def layer(add):
+        compiled = torch.compile(lambda x: x + add(nn.functional.gelu(x @ up) @ down), fullgraph=True)
+        return partial(compiled, token)
+
+    ways = {"alone": layer(lambda part: part)}
+    for name, group in groups.items():
+        ways[name] = layer(partial(functional_sum, name=group.group_name))
+    ours = groups["gloo_c"].group_name
+    ways["operator"] = layer(lambda part: torch.ops.gloo_c.all_reduce(part, "sum", ours))
+    for way in ways.values():
+        way()
+        dist.barrier()
+    yield "compiled layer of tensor parallelism", in_turns(ways, 10, 15)
+
+
+# ---- training ------------------------------------------------------------------------------------
 
 
 def overlapped(groups):
@@ -55,18 +111,15 @@ def overlapped(groups):
             pass
 
     for size in (16 << 10, 1 << 20):
-        data, taken = torch.zeros(size // 4), {name: [] for name in groups}
-        for round_ in range(12):
-            for name, group in groups.items():
-                def step():
-                    work = dist.all_reduce(data, group=group, async_op=True)
-                    compute()
-                    work.wait()
+        data = torch.zeros(size // 4)
 
-                one = slowest(timed(step, 50))
-                if round_ > 0:
-                    taken[name].append(one)
-        yield f"start, 300 us, wait, {size} bytes", taken
+        def step(group, data=data):
+            work = dist.all_reduce(data, group=group, async_op=True)
+            compute()
+            work.wait()
+
+        ways = {name: partial(step, group) for name, group in groups.items()}
+        yield f"start, 300 us, wait, {size} bytes", in_turns(ways, 50, 11)
 
 
 # Width of the layers, bucket size in MB, steps: models of 0.1, 1.8, 26 and 26 MB.
@@ -84,22 +137,37 @@ def ddp_steps(groups):
     for width, bucket, steps in MODELS:
         given = torch.randn(16, width // 2, generator=torch.Generator().manual_seed(dist.get_rank()))
         wanted = torch.randn(16, 128, generator=torch.Generator().manual_seed(7))
-        jobs, taken = {}, {name: [] for name in groups}
+        modules = {"alone": model(width)}
         for name, group in groups.items():
-            module = DistributedDataParallel(model(width), process_group=group, bucket_cap_mb=bucket)
-            jobs[name] = module, torch.optim.SGD(module.parameters(), lr=0.01)
-        for step in range(steps + WARM):
-            for name, (module, optimizer) in jobs.items():
-                def train():
-                    optimizer.zero_grad()
-                    (module(given) - wanted).square().mean().backward()
-                    optimizer.step()
+            modules[name] = DistributedDataParallel(model(width), process_group=group, bucket_cap_mb=bucket)
+        size = sum(p.nbytes for p in modules["alone"].parameters()) / 1e6
+        ways = {name: training(module, given, wanted) for name, module in modules.items()}
+        yield f"DDP, {size:.1f} MB, buckets of {bucket} MB", in_turns(ways, 1, steps, WARM)
 
-                one = slowest(timed(train, 1))
-                if step >= WARM:
-                    taken[name].append(one)
-        size = sum(p.nbytes for p in jobs["gloo"][0].parameters()) / 1e6
-        yield f"DDP, {size:.1f} MB, buckets of {bucket} MB", taken
+
+def fsdp_steps(groups):
+    given = torch.randn(16, 1024, generator=torch.Generator().manual_seed(dist.get_rank()))
+    wanted, ways = torch.zeros(16, 128), {}
+    for name, group in groups.items():
+        module = model(2048)
+        mesh = DeviceMesh.from_group(group, "cpu")
+        for layer in module:
+            if isinstance(layer, nn.Linear):
+                fully_shard(layer, mesh=mesh)
+        ways[name] = training(fully_shard(module, mesh=mesh), given, wanted)
+    yield "FSDP2, 26.2 MB", in_turns(ways, 1, 40, WARM)
+
+
+def training(module, given, wanted):
+    """Returns a function that trains for one step."""
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.01)
+
+    def train():
+        optimizer.zero_grad()
+        (module(given) - wanted).square().mean().backward()
+        optimizer.step()
+
+    return train
 
 
 def draw(taken, path):
@@ -116,9 +184,13 @@ def draw(taken, path):
     figure.savefig(path)
 
 
+PARTS = {"sums": all_reduces, "overlap": overlapped, "decoding": decoding, "layer": compiled_layer,
+         "ddp": ddp_steps, "fsdp": fsdp_steps}
+
+
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--ddp", action="store_true")
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--json")
     parser.add_argument("--svg")
     options = parser.parse_args()
@@ -126,15 +198,15 @@ def main():
     dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=120))
     groups = {"gloo": dist.group.WORLD, "gloo_c": dist.new_group(backend="gloo_c")}
     found, steps = {}, {}
-    for measure in (ddp_steps,) if options.ddp else (all_reduces, overlapped, ddp_steps):
-        for name, taken in measure(groups):
-            if measure is ddp_steps:
+    for part in options.only:
+        for name, taken in PARTS[part](groups):
+            if part == "ddp":
                 steps[name] = taken
             medians = {key: statistics.median(values) for key, values in taken.items()}
             found[name] = {**medians, "ratio": medians["gloo_c"] / medians["gloo"]}
             if dist.get_rank() == 0:
-                print(f"{name:34} gloo {medians['gloo']:10.1f} us   gloo_c "
-                      f"{medians['gloo_c']:10.1f} us   {found[name]['ratio']:.2f}", flush=True)
+                print(f"{name:40}", *(f"{key} {value:.1f} us  " for key, value in medians.items()),
+                      f"{found[name]['ratio']:.2f}", flush=True)
     if options.json and dist.get_rank() == 0:
         with open(options.json, "w", encoding="utf-8") as file:
             json.dump({"ranks": dist.get_world_size(), "torch": torch.__version__,
