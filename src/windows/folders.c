@@ -37,11 +37,14 @@ static bool is_lacking(DWORD code) {
 static bool folders_rename(HANDLE file, const wchar_t *to, int class,
                            DWORD flags) {
   renaming how = {.flags = flags};
-  DWORD n = GetFullPathNameW(to, PATH_CHARS, how.name, NULL);
+  bool whole = wcsncmp(to, L"\\\\?\\", 4) == 0; /* and dots at its end stay */
+  DWORD n = whole ? (DWORD)wcslen(to)
+                  : GetFullPathNameW(to, PATH_CHARS, how.name, NULL);
   if (n == 0 || n >= PATH_CHARS) {
     if (n > 0) SetLastError(ERROR_FILENAME_EXCED_RANGE);
     return false;
   }
+  if (whole) wcscpy(how.name, to);
   how.bytes = n * (DWORD)sizeof how.name[0];
   return SetFileInformationByHandle(file, (FILE_INFO_BY_HANDLE_CLASS) class,
                                     &how, sizeof how);
