@@ -24,8 +24,8 @@ GLI_INLINE gli_floats gli_floats_canonical(gli_floats x) {
 }
 
 GLI_INLINE void gli_halves_narrow(void *halves, gli_floats x, gli_floats y) {
-  __m256i low = _mm512_cvtps_ph(gli_floats_canonical(x), 0);
-  __m256i high = _mm512_cvtps_ph(gli_floats_canonical(y), 0);
+  __m256i low = _mm512_maskz_cvtps_ph(UINT16_MAX, gli_floats_canonical(x), 0);
+  __m256i high = _mm512_maskz_cvtps_ph(UINT16_MAX, gli_floats_canonical(y), 0);
   __m512i both = _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
   memcpy(halves, &both, sizeof both);
 }
