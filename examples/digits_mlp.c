@@ -26,7 +26,9 @@ static float dot(const float *row, const float *values, size_t count) {
 static void forward(const float *weights, const float *pixels, float *hidden,
                     float *outputs) {
   for (size_t h = 0; h < HIDDEN; h++) {
-    hidden[h] = tanhf(dot(weights + h * HIDDEN_ROW, pixels, PIXELS));
+    /* In double: rounded to float, all C libraries return the same. */
+    hidden[h] =
+        (float)tanh((double)dot(weights + h * HIDDEN_ROW, pixels, PIXELS));
   }
   float largest = -INFINITY, total = 0;
   for (size_t c = 0; c < CLASSES; c++) {
@@ -34,7 +36,7 @@ static void forward(const float *weights, const float *pixels, float *hidden,
     if (outputs[c] > largest) largest = outputs[c];
   }
   for (size_t c = 0; c < CLASSES; c++) {
-    outputs[c] = expf(outputs[c] - largest);
+    outputs[c] = (float)exp((double)(outputs[c] - largest));
     total += outputs[c];
   }
   for (size_t c = 0; c < CLASSES; c++) outputs[c] /= total;

@@ -1,4 +1,5 @@
 #!/bin/sh
+# shellcheck disable=SC1003,SC2015,SC2046,SC2317
 # Jobs of two to four processes over TCP, under wine.
 # usage: jobs.sh WINE GLOO RANK HELLO GROUPS CUSTOM_OP
 wine=$1 gloo=$2 rank=$3 hello=$4 groups=$5 custom_op=$6

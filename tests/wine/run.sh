@@ -1,5 +1,5 @@
 #!/bin/sh
-# shellcheck disable=SC2317
+# shellcheck disable=SC1003,SC2015,SC2046,SC2317
 # gloo run on one host, under wine.
 # usage: run.sh WINE GLOO CHILD
 wine=$1 gloo=$2 child=$3
