@@ -13,7 +13,7 @@ fi
 
 # Every symbol except the version node itself.
 case $library in
-  *.dll) x86_64-w64-mingw32-objdump -p "$library" | awk '/Ordinal\/Name Pointer/ { on = 1 } on && /\+base/ { print $NF }' ;;
+  *.dll) x86_64-w64-mingw32-objdump -p "$library" | awk '/Ordinal\/Name Pointer/ { on = 1 } on && /^[ \t]*\[ *[0-9]+\]/ { print $NF }' ;;
   *) nm -D --defined-only "$library" | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' ;;
 esac | LC_ALL=C sort >"$scratch/library"
 
