@@ -49,8 +49,8 @@ int gli_shm_message_send(int socket, const void *data, size_t bytes,
 ssize_t gli_shm_message_receive(int socket, void *data, size_t room,
                                 size_t expected, int *fds, size_t n_fds);
 
-/* What message_unix.c needs. Like sendmsg and recvmsg, without blocking or
- * signals, for a message of `expected` bytes. */
+/* Parts of message_unix.c that differ between systems: sendmsg and recvmsg
+ * without blocking or signals, for a message of `expected` bytes. */
 struct msghdr;
 ssize_t gli_shm_packet_send(int socket, const struct msghdr *message,
                             size_t expected);

@@ -119,10 +119,10 @@ int gli_shm_same_user(int socket, uint32_t user) {
 
 /* ---- statements ---------------------------------------------------------- */
 
-/* What a process says of a connection, in a section of its own: that its end
+/* A statement of a process about a connection, in a section of its own: its end
  * is the one with these ports. Processes of other users cannot write there, and
- * so cannot say it for the process. The nonce is new for each message, so that
- * what was said of an earlier connection with these ports does not count. */
+ * so cannot make it for the process. The nonce is new for each message, so that
+ * a statement about an earlier connection with these ports does not count. */
 typedef struct system_statement {
   uint64_t nonce;
   uint32_t port, peer_port;

@@ -95,8 +95,8 @@ int gli_windows_unlink(const char *path) {
 
 /* ---- renaming ------------------------------------------------------------ */
 
-/* Where the system cannot replace a file that somebody has open, tries again
- * for some seconds: a store's files are open for as long as reading takes. */
+/* Replaces a file. Some systems cannot while it is open, so this tries for some
+ * seconds: a store's files are open for as long as reading takes. */
 static bool folders_replace(HANDLE file, const wchar_t *to) {
   for (int i = 0; i < TRIES; i++) {
     if (folders_rename(file, to, FileRenameInfo, REPLACE)) return true;

@@ -62,7 +62,7 @@ enum {
 int gli_windows_keep(SOCKET socket);
 /* Returns the socket, or INVALID_SOCKET with errno ENOTSOCK. */
 SOCKET gli_windows_socket(int fd);
-/* Behaves like gli_windows_keep, for a section. */
+/* Returns a descriptor for a section, as gli_windows_keep does for a socket. */
 int gli_windows_keep_section(HANDLE section);
 /* Returns the section, or NULL. */
 HANDLE gli_windows_section(int fd);

@@ -31,8 +31,8 @@ class Limit(NamedTuple):
 
 CIRCLE = Limit(4, 4, 0, "units that call each other in a circle")
 LIMITS = {
-    "lines": Limit(90400, 70000, 2000, "lines of .c and .h files in src and include"),
-    "files": Limit(576, 450, 10, ".c and .h files in src"),
+    "lines": Limit(91500, 70000, 2000, "lines of .c and .h files in src and include"),
+    "files": Limit(577, 450, 10, ".c and .h files in src"),
     "small files": Limit(104, 90, 10, "those of fewer than 50 lines"),
     "folder": Limit(46, 45, 3, "files in the largest folder, without subfolders"),
     "units": Limit(37, 30, 3, "units in the largest folder, without subfolders: X.c with X.h is one"),
@@ -41,7 +41,7 @@ LIMITS = {
     "upcalls": Limit(8, 8, 0, "functions in gli_upcalls"),
     "bools": Limit(11, 3, 0, "bools in the struct that has most, in net and transports"),
     "bool structs": Limit(8, 0, 0, "structs of net and transports with more than 3 bools"),
-    "sockets": Limit(16, 0, 0, "files outside src/net that use sockets, names, epoll, libuv's loop or SSL"),
+    "sockets": Limit(17, 0, 0, "files outside src/net that use sockets, names, epoll, libuv's loop or SSL"),
     "circle: src/engine": CIRCLE._replace(most=6),
     "circle: src/engine/drive": CIRCLE._replace(most=6),
     "circle: src/engine/run": CIRCLE._replace(most=5),

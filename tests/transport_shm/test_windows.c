@@ -139,7 +139,7 @@ static child start(const char *what, const gli_address *to) {
   return made;
 }
 
-/* Reads a line that the child prints; polls an end until it is there. */
+/* Reads a line that the child prints, and polls an end meanwhile. */
 static void read_line(const child *from, end *e, char *line, size_t room) {
   size_t n = 0;
   for (int i = 0; i < 20000 && n + 1 < room; i++) {

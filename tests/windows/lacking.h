@@ -1,6 +1,6 @@
-/* What tests use of POSIX, for Windows, beside what src/windows has for the
- * library. meson includes this header first in every test. What Windows lacks
- * skips the test case that calls it, and tells the reason. */
+/* The part of POSIX that tests use beyond src/windows/posix.h. meson includes
+ * this header first in every test. A function that Windows lacks skips the test
+ * case that calls it, and tells the reason. */
 #ifndef TESTS_WINDOWS_LACKING_H
 #define TESTS_WINDOWS_LACKING_H
 

@@ -1,5 +1,5 @@
-/* What the command takes from POSIX beyond src/windows/posix.h. meson includes
- * this header first in its sources. */
+/* The part of POSIX that the command uses beyond src/windows/posix.h. meson
+ * includes this header first in its sources. */
 #ifndef GLI_TOOLS_WINDOWS_POSIX_H
 #define GLI_TOOLS_WINDOWS_POSIX_H
 

@@ -56,8 +56,8 @@
  * of the period if that is longer. */
 #define LATE_NS UINT64_C(100000000)
 #define LATE_SHARE 8
-/* The least time without a turn after which a rank assumes that it was missed:
- * no more than others wait, for a heartbeat or in an agreement (council.c). A
+/* The least time without a turn after which a rank assumes that it was missed.
+ * Others wait longer, for a heartbeat and in an agreement (council.c), and a
  * rank that runs has a turn more often. */
 #define MISSED_NS UINT64_C(600000000)
 /* The time, on top of two heartbeats, in which others that missed a rank end
