@@ -2,6 +2,7 @@
  * several ways, and starts, ends or looks for other processes. */
 #include <signal.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,6 +44,7 @@ static int stay(int argc, char **argv) {
   printf("pid %d\n", (int)uv_os_getpid());
   fflush(stdout);
   for (;;) uv_sleep(1000);
+  return 0;
 }
 
 static int64_t ended;
@@ -54,13 +56,14 @@ static void on_exit(uv_process_t *process, int64_t status, int signum) {
 }
 
 /* Starts a program, with this process's streams. */
-static bool start(uv_process_t *process, char **arguments) {
+static bool start(uv_process_t *process, char **arguments, unsigned flags) {
   uv_stdio_container_t stdio[3] = {{.flags = UV_IGNORE}};
   for (int i = 1; i < 3; i++)
     stdio[i] = (uv_stdio_container_t){.flags = UV_INHERIT_FD, .data.fd = i};
   uv_process_options_t with = {.file = arguments[0],
                                .args = arguments,
                                .exit_cb = on_exit,
+                               .flags = flags,
                                .stdio = stdio,
                                .stdio_count = 3};
   int code = uv_spawn(uv_default_loop(), process, &with);
@@ -69,20 +72,23 @@ static bool start(uv_process_t *process, char **arguments) {
   return code == 0;
 }
 
-/* Starts a process that stays, and stays. */
+/* Starts a process that stays, and stays. Detached, it is in no job object of
+ * libuv's, which would end it with this process. */
 static int stay_with_child(int argc, char **argv) {
   static uv_process_t process;
   char word[] = "stay", self[4096];
   char *arguments[] = {self, word, NULL};
   size_t size = sizeof self;
-  if (uv_exepath(self, &size) != 0 || !start(&process, arguments)) return 1;
+  if (uv_exepath(self, &size) != 0 ||
+      !start(&process, arguments, UV_PROCESS_DETACHED))
+    return 1;
   return stay(argc, argv);
 }
 
 /* Starts a program, prints its id, and returns its status. */
 static int spawn(int argc, char **argv) {
   static uv_process_t process;
-  if (argc < 3 || !start(&process, argv + 2)) return 1;
+  if (argc < 3 || !start(&process, argv + 2, 0)) return 1;
   printf("started %d\n", process.pid);
   fflush(stdout);
   (void)uv_run(uv_default_loop(), UV_RUN_DEFAULT);
@@ -119,7 +125,7 @@ static int crash(int argc, char **argv) {
   (void)argc;
   (void)argv;
   raise(SIGSEGV);
-  *(volatile int *)strtoul("8", NULL, 0) = 1;
+  *(volatile int *)(uintptr_t)strtoul("8", NULL, 0) = 1;
   return 0;
 }
 
