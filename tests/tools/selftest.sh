@@ -67,10 +67,11 @@ result "a wrong result is found, and told in JSON" "$scratch/report"
 has "$report" '{"state": "failed", "what": "windows", "text": "rank 0: a get differs from the put before it"}' &&
   has "$report" '{"state": "failed", "what": "windows", "text": "rank 1: the put of another rank is missing"}'
 result "a shortened put is found" "$scratch/report"
+# Which rank: the one that serves the TCP store may end before the others have looked.
 for kind in "store in memory" "TCP store"; do
-  has "$report" '{"state": "failed", "what": "stores", "text": "rank 1, '"$kind"': an addition was lost"}' || break
+  has "$report" ", $kind: an addition was lost\"}" || break
 done
-has "$report" "rank 1, $kind: an addition was lost"
+has "$report" ", $kind: an addition was lost\"}"
 result "a lost addition to a store is found" "$scratch/report"
 shows_none "$scratch/report" && shows_none "$scratch/file" && [ -s "$scratch/file" ]
 result "without values of variables"
