@@ -28,7 +28,7 @@ from ._errors import ArgumentError, TensorTypeError, backend_error
 from ._meeting import Meeting
 from ._profiler import profiled, shown
 from ._tensors import DTYPES, NULL, After, all_of, in_host_memory, ordered
-from ._works import NOTHING, Deferred, Ended, Started
+from ._works import Deferred, Ended, Started
 
 BACKEND = "gloo_c"
 KINDS: Any = dist.ReduceOp.RedOpType
@@ -177,7 +177,7 @@ class Caller:
             self._run(name, arguments, opts.timeout, factor, stream)
             if after is not None:
                 after()
-            return NOTHING
+            return Ended(result)
         if self._deferred is not None:
             self._deferred.wait_begun()
         pointer = self._begin(name, arguments, opts.timeout, factor, stream)
@@ -202,7 +202,7 @@ class Caller:
         self._sequence += 1
         if status:
             raise self._call_failure(status)
-        return self._soon(request[0], result, (source, place), None) if request else NOTHING
+        return self._soon(request[0], result, (source, place), None) if request else Ended(result)
 
     @staticmethod
     def _call_failure(status: int) -> GlooError:
@@ -335,7 +335,7 @@ class Caller:
                 self._run(name, arguments, timeout, factor, stream)
             if after is not None:
                 after()
-            return NOTHING
+            return Ended(result)
         if self._deferred is not None:
             self._deferred.wait_begun()
         pointers: list[Any] = []

@@ -119,10 +119,6 @@ class Ended(_Work):
             return self._future
 
 
-# The work of a synchronous call, whose results are in the program's tensors.
-NOTHING = Ended([])
-
-
 class _Pending(_Work):
     """A pending operation."""
 
