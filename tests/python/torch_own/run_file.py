@@ -9,7 +9,7 @@ torch anew, which takes longer than the test."""
 
 import argparse
 import ctypes
-import importlib
+import importlib.util
 import json
 import os
 import re
@@ -151,7 +151,8 @@ def prepare(spawn):
     torch.set_num_threads(1)
     common_distributed.TIMEOUT_OVERRIDE.clear()
     common_utils.check_test_defined_in_running_script = lambda test: None  # the running script is a different one
-    if shutil.which("etcd") is None:  # classes start it, although most of their tests use other stores
+    # Classes start etcd, although most of their tests use other stores. It takes the server and a client.
+    if shutil.which("etcd") is None or importlib.util.find_spec("etcd") is None:
         etcd_server.EtcdServer.start = lambda self, *given, **named: None
     if not spawn:
         fork = torch.multiprocessing.get_context("fork")
