@@ -392,10 +392,10 @@ static void note_of_another_connection_is_refused(void **state) {
 }
 
 static int section_of(HANDLE file, DWORD kind, size_t bytes) {
-  gli_windows_security own;
-  assert_true(gli_windows_own_security(&own));
-  HANDLE made = CreateFileMappingW(file, &own.attributes, PAGE_READWRITE | kind,
-                                   0, (DWORD)bytes, NULL);
+  SECURITY_ATTRIBUTES *own;
+  assert_true(gli_windows_private(0600, &own));
+  HANDLE made = CreateFileMappingW(file, own, PAGE_READWRITE | kind, 0,
+                                   (DWORD)bytes, NULL);
   assert_non_null(made);
   return gli_windows_keep_section(made);
 }
