@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { POINTS = 31, STEPS = 300, REPORT = 5 };
+enum { N_POINTS = 31, STEPS = 300, REPORT = 5 };
 
 static void check(gloo_status status, const gloo_error *error) {
   if (status == GLOO_OK) return;
@@ -58,14 +58,14 @@ int main(void) {
   size_t rank = (size_t)gloo_context_rank(context);
   size_t size = (size_t)gloo_context_size(context);
 
-  if (size > POINTS) {
-    fprintf(stderr, "from_mpi: %d points are too few for %zu ranks\n", POINTS,
+  if (size > N_POINTS) {
+    fprintf(stderr, "from_mpi: %d points are too few for %zu ranks\n", N_POINTS,
             size);
     return 1;
   }
-  double rod[POINTS + 2] = {0}, all[POINTS], change = 0;
-  size_t counts[POINTS] = {0};
-  for (size_t i = 0; i < POINTS; i++) counts[i * size / POINTS]++;
+  double rod[N_POINTS + 2] = {0}, all[N_POINTS], change = 0;
+  size_t counts[N_POINTS] = {0};
+  for (size_t i = 0; i < N_POINTS; i++) counts[i * size / N_POINTS]++;
   size_t n = counts[rank];
   if (rank == 0) rod[0] = 100;
 
@@ -78,7 +78,7 @@ int main(void) {
           &error);
   }
   gather(context, &rod[1], counts, all);
-  for (size_t i = 0; rank == 0 && i < POINTS; i += REPORT) {
+  for (size_t i = 0; rank == 0 && i < N_POINTS; i += REPORT) {
     printf("point %2zu: %9.5f\n", i, all[i]);
   }
   if (rank == 0) printf("last change: %.3e\n", change);
