@@ -97,8 +97,9 @@ static void in_child(void) {
   gli_fork_mutex(&lock, holding);
 }
 
-/* Runs before there are threads. pthread_once is no way: in a child that is
- * forked meanwhile musl's would wait for the parent's thread. */
+/* The registration runs before there are threads. pthread_once could run it
+ * later, but in a child that is forked meanwhile musl's waits forever for a
+ * thread of the parent. */
 __attribute__((constructor)) static void fork_enroll(void) {
   registered = pthread_atfork(fork_before, in_parent, in_child) == 0;
 }

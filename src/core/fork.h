@@ -84,8 +84,8 @@ typedef struct gli_fork_watch {
 /* Returns false if out of memory. */
 bool gli_fork_watch_begin(gli_fork_watch *watch, gli_fork_order order,
                           const gli_fork_care *care, void *object);
-/* The same for a static watch, unless it has begun; any thread, any number of
- * times. Only its link must be NULL. */
+/* Begins a static watch, whose link is NULL, if it has not begun yet. Any
+ * thread, any number of times. */
 bool gli_fork_watch_once(gli_fork_watch *watch, gli_fork_order order,
                          const gli_fork_care *care, void *object);
 void gli_fork_watch_end(gli_fork_watch *watch);

@@ -1,8 +1,8 @@
 /* Anonymous memory of fixed size, which processes pass to each other as a
  * descriptor. Its size is sealed on Linux and FreeBSD (sealed_memfd.c), and
- * fixed by macOS and Windows. Elsewhere (sealed_shm.c) a process with the descriptor can
- * shrink the memory, and others that access it then get SIGBUS: only processes
- * of the same user get one.
+ * fixed by macOS and Windows. Elsewhere (sealed_shm.c) a process with the
+ * descriptor can shrink the memory, and others that access it then get SIGBUS:
+ * only processes of the same user get one.
  *
  * Functions that return int return 0 or an errno. */
 #ifndef GLI_MEMORY_SEALED_H

@@ -111,7 +111,7 @@ gli_ibv_lanes *gli_ibv_lanes_begin(struct gli_ibv_pair *pair,
 /* Destroys the queue pairs: nothing is read or written for them after the
  * return. Threads that have them end them later. */
 void gli_ibv_lanes_drop(gli_ibv_lanes *lanes);
-/* The same for lanes that work; the next note tells the peer. */
+/* Destroys the queue pairs of lanes that work; the next note tells the peer. */
 void gli_ibv_lanes_leave(gli_ibv_lanes *lanes);
 void gli_ibv_lanes_free(gli_ibv_rails *rails);
 void gli_ibv_lanes_abandon(gli_ibv_rails *rails);

@@ -254,7 +254,7 @@ int linkat(int from_folder, const char *from, int to_folder, const char *to,
 int gli_windows_mkdir(const char *path, int mode);
 int mkdirat(int folder, const char *name, int mode);
 int gli_windows_access(const char *path, int mode);
-/* Locks whole files between openings of them, by a byte that none has. */
+/* Locks a file against its other openings, by a byte beyond its end. */
 int flock(int fd, int operation);
 /* As in POSIX, with NULL for `room`. */
 char *realpath(const char *path, char *room);

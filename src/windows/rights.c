@@ -78,9 +78,9 @@ bool gli_windows_is_own_object(HANDLE object) {
 
 static SECURITY_ATTRIBUTES private_attributes;
 
-/* Makes a list with this user and the system, which what is made in a directory
- * inherits. The owner is named, as administrators' files belong to all of them
- * otherwise. */
+/* Makes an access list with this user and the system. Files in a directory
+ * inherit it. It names the owner, because files of an administrator otherwise
+ * belong to all administrators. */
 static BOOL CALLBACK private_make(INIT_ONCE *once, void *unused,
                                   void **result) {
   identity is;
