@@ -6,12 +6,12 @@
  * (Kounavis and Berry 2005). */
 #include "core/crc32c.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
 
 #include "core/bytes.h"
+#include "core/fork.h"
 
 #if defined(__x86_64__)
 #define HAVE_INSTRUCTION
@@ -160,7 +160,7 @@ static bool has_instruction(void) {
 
 static gli_crc32c_way ways[2];
 static size_t n_ways;
-static pthread_once_t once = PTHREAD_ONCE_INIT;
+static atomic_bool once;
 
 static void find_ways(void) {
   fill_tables();
@@ -172,7 +172,7 @@ static void find_ways(void) {
 }
 
 const gli_crc32c_way *gli_crc32c_way_at(size_t i) {
-  (void)pthread_once(&once, find_ways);
+  gli_once(&once, find_ways);
   return i < n_ways ? &ways[i] : NULL;
 }
 

@@ -20,6 +20,8 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static gli_fork_watch *watches[GLI_FORK_ORDERS];
 /* True if this thread holds `lock` for a fork; two threads may fork at once. */
 static _Thread_local bool holding;
+/* True if this thread holds `lock` for an initialisation. */
+static _Thread_local bool initialising;
 
 /* ---- owners -------------------------------------------------------------- */
 
@@ -74,7 +76,7 @@ void gli_fork_condition(pthread_cond_t *condition) {
 
 static void fork_before(void) {
   gli_fork_patience patience = {now_ns() + PATIENCE_NS};
-  holding = gli_fork_lock(&lock, &patience);
+  holding = !initialising && gli_fork_lock(&lock, &patience);
   if (!holding) return;
   for (int i = 0; i < GLI_FORK_ORDERS; i++)
     for (gli_fork_watch *w = watches[i]; w != NULL; w = w->next)
@@ -94,14 +96,33 @@ static void in_child(void) {
   for (int i = GLI_FORK_ORDERS - 1; i >= 0; i--)
     for (gli_fork_watch *w = watches[i]; w != NULL; w = w->next)
       w->care->child(w->object, holding && w->held);
-  gli_fork_mutex(&lock, holding);
+  gli_fork_mutex(&lock, holding || initialising);
+  initialising = false;
 }
 
-/* The registration runs before there are threads. pthread_once could run it
- * later, but in a child that is forked meanwhile musl's waits forever for a
- * thread of the parent. */
+/* The registration runs before there are threads. */
 __attribute__((constructor)) static void fork_enroll(void) {
   registered = pthread_atfork(fork_before, in_parent, in_child) == 0;
+}
+
+/* Takes `lock`, unless this thread has it for an initialisation. */
+static bool fork_enter(void) {
+  return !initialising && pthread_mutex_lock(&lock) == 0;
+}
+
+static void fork_leave(bool entered) {
+  if (entered) (void)pthread_mutex_unlock(&lock);
+}
+
+void gli_once(atomic_bool *done, void (*init)(void)) {
+  if (atomic_load_explicit(done, memory_order_acquire)) return;
+  bool entered = fork_enter();
+  initialising = true;
+  if (!atomic_load_explicit(done, memory_order_relaxed)) init();
+  atomic_store_explicit(done, true, memory_order_release);
+  /* Not in a child that `init` itself was forked into. */
+  fork_leave(entered && initialising);
+  if (entered) initialising = false;
 }
 
 bool gli_fork_watch_begin(gli_fork_watch *watch, gli_fork_order order,
@@ -113,7 +134,7 @@ bool gli_fork_watch_begin(gli_fork_watch *watch, gli_fork_order order,
 bool gli_fork_watch_once(gli_fork_watch *watch, gli_fork_order order,
                          const gli_fork_care *care, void *object) {
   if (!registered) return false;
-  (void)pthread_mutex_lock(&lock);
+  bool entered = fork_enter();
   if (watch->link == NULL) {
     watch->care = care;
     watch->object = object;
@@ -122,15 +143,15 @@ bool gli_fork_watch_once(gli_fork_watch *watch, gli_fork_order order,
     if (watch->next != NULL) watch->next->link = &watch->next;
     watches[order] = watch;
   }
-  (void)pthread_mutex_unlock(&lock);
+  fork_leave(entered);
   return true;
 }
 
 void gli_fork_watch_end(gli_fork_watch *watch) {
-  (void)pthread_mutex_lock(&lock);
+  bool entered = fork_enter();
   *watch->link = watch->next;
   if (watch->next != NULL) watch->next->link = watch->link;
-  (void)pthread_mutex_unlock(&lock);
+  fork_leave(entered);
 }
 
 /* ---- objects with one mutex ---------------------------------------------- */

@@ -19,6 +19,7 @@
 #define GLI_CORE_FORK_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -38,6 +39,14 @@ bool gli_forked(const gli_birth *birth);
 /* Returns GLOO_ERR_FORKED, naming both processes. `what`: "the context". */
 gloo_status gli_fork_refuse(const gli_birth *birth, const char *what,
                             gloo_error *error);
+
+/* ---- initialisation ------------------------------------------------------- */
+
+/* Runs `init` unless the flag is set, and sets it. Other threads wait, and so
+ * does a fork: in a child that is forked meanwhile, pthread_once would wait for
+ * ever (musl) or run an initialisation that is half done once more. `init` may
+ * begin watches, and take locks that no thread holds while it begins one. */
+void gli_once(atomic_bool *done, void (*init)(void));
 
 /* ---- watched objects ----------------------------------------------------- */
 

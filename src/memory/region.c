@@ -18,7 +18,7 @@ typedef struct entry {
   uint64_t *detached; /* bitmap of private pages; NULL if none are */
 } entry;
 
-static uv_once_t once = UV_ONCE_INIT;
+static atomic_bool once;
 static uv_mutex_t lock;
 static bool usable;
 static entry *entries; /* sorted by address */
@@ -117,7 +117,7 @@ static int region_enter(gli_region *region, gli_region *in_the_way) {
 }
 
 int gli_region_add(void *base, size_t bytes, int fd, gli_region *in_the_way) {
-  uv_once(&once, region_init);
+  gli_once(&once, region_init);
   if (!usable) return ENOMEM;
   gli_region region = {.fd = fd, .base = base, .bytes = bytes};
   uv_mutex_lock(&lock);

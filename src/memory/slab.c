@@ -21,7 +21,7 @@ typedef struct slab {
   uint8_t run[PAGES_MAX]; /* pages of the allocation that begins here, or 0 */
 } slab;
 
-static uv_once_t once = UV_ONCE_INIT;
+static atomic_bool once;
 static uv_mutex_t lock;
 static bool usable;
 static slab *slabs;
@@ -35,7 +35,7 @@ static void slab_init(void) {
 /* Locks the slabs. A forked child drops them if a thread of the parent was
  * changing them. */
 static bool slab_begin(void) {
-  uv_once(&once, slab_init);
+  gli_once(&once, slab_init);
   if (!usable) return false;
   uv_mutex_lock(&lock);
   if (guard.torn) slabs = NULL;

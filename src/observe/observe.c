@@ -47,7 +47,7 @@ static struct {
   gli_birth birth;           /* a forked child has the memory, but no thread */
 } observer = {.socket = {.fd = -1}};
 
-static uv_once_t once = UV_ONCE_INIT;
+static atomic_bool once;
 static uv_mutex_t all_lock;
 
 enum { WORD_TRACE = 't', WORD_NEWS = 'n', WORD_END = 'e' };
@@ -113,7 +113,7 @@ static void observe_forget(void) {
 
 /* Locks the list. A forked child drops the entries of its parent. */
 static void observe_lock(void) {
-  uv_once(&once, observe_init);
+  gli_once(&once, observe_init);
   uv_mutex_lock(&all_lock);
   if (observer.thread != NULL && gli_forked(&observer.birth)) observe_forget();
   torn = false;

@@ -7,7 +7,7 @@
 /* Peers that cannot be reached take a thread for a second each. */
 enum { THREADS_MAX = 8 };
 
-static uv_once_t once = UV_ONCE_INIT;
+static atomic_bool once;
 static bool usable;
 static uv_mutex_t lock;
 
@@ -18,7 +18,7 @@ static void jobs_init(void) {
 }
 
 bool gli_ibv_lock_init(void) {
-  uv_once(&once, jobs_init);
+  gli_once(&once, jobs_init);
   return usable;
 }
 

@@ -16,7 +16,7 @@
 /* The lock (ibv_jobs.h) protects the list, and the regions of all its members,
  * because any thread may remove a region. Only the transport's own user adds to
  * its regions. */
-static uv_once_t once = UV_ONCE_INIT;
+static atomic_bool once;
 static gli_ibv *registering; /* transports */
 static gli_birth birth;      /* creator of the list */
 
@@ -61,7 +61,7 @@ static void regions_init(void) {
 }
 
 void gli_ibv_regions_begin(gli_ibv *t) {
-  uv_once(&once, regions_init);
+  gli_once(&once, regions_init);
   gli_ibv_lock();
   if (gli_forked(&birth)) { /* entries of the parent */
     registering = NULL;

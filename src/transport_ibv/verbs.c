@@ -4,10 +4,11 @@
 #include <uv.h>
 
 #include "core/error.h"
+#include "core/fork.h"
 
 #define LIBRARY "libibverbs.so.1"
 
-static uv_once_t once = UV_ONCE_INIT;
+static atomic_bool once;
 static gli_verbs verbs;
 static gloo_error verbs_absent; /* status GLOO_OK if it is loaded */
 
@@ -100,7 +101,7 @@ static void verbs_load(void) {
 }
 
 const gli_verbs *gli_verbs_open(gloo_error *error) {
-  uv_once(&once, verbs_load);
+  gli_once(&once, verbs_load);
   if (verbs_absent.status == GLOO_OK) return &verbs;
   if (error != NULL) *error = verbs_absent;
   return NULL;

@@ -12,7 +12,7 @@
 #define LATER_NS INT64_C(1000000) /* delay before a peer is asked again */
 #define SLEEP_MAX_NS INT64_C(3600000000000)
 
-static uv_once_t table_once = UV_ONCE_INIT;
+static atomic_bool table_once;
 static uv_mutex_t table_mutex;
 static bool table_usable;
 static uint64_t table_nonce; /* distinguishes processes with the same pid */
@@ -94,7 +94,7 @@ gli_inproc_endpoint *gli_inproc_find(uint64_t id) {
 
 static gloo_status endpoint_open(const gli_transport_config *config,
                                  gli_transport **t, gloo_error *error) {
-  uv_once(&table_once, table_init);
+  gli_once(&table_once, table_init);
   gli_inproc_endpoint *e = calloc(1, sizeof *e);
   if (e == NULL || !table_usable) goto no_memory;
   if (uv_mutex_init(&e->lock) != 0) goto no_memory;

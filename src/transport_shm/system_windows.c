@@ -23,6 +23,7 @@
 #include "core/bytes.h"
 #include "core/descriptor.h"
 #include "core/exhaustion.h"
+#include "core/fork.h"
 #include "core/host_identity.h"
 #include "core/random.h"
 #include "memory/sealed.h"
@@ -164,9 +165,9 @@ static int system_ports(int fd, uint32_t *port, uint32_t *peer_port) {
 
 /* States which connection the socket is. Returns 0 or errno. */
 static int system_state(int socket, uint32_t *place, uint64_t *nonce) {
-  static uv_once_t once = UV_ONCE_INIT;
+  static atomic_bool once;
   const char *what;
-  uv_once(&once, system_statements_make);
+  gli_once(&once, system_statements_make);
   system_statement made = {.nonce = 0};
   int code = ours.code;
   if (code == 0) code = gli_random(&made.nonce, sizeof made.nonce, &what);

@@ -297,10 +297,8 @@ bool gli_windows_rights(HANDLE file, uid_t *owner, unsigned *mode);
 
 typedef uv_mutex_t pthread_mutex_t;
 typedef uv_cond_t pthread_cond_t;
-typedef uv_once_t pthread_once_t;
 typedef HANDLE pthread_t;
 typedef int pthread_mutexattr_t, pthread_condattr_t, pthread_attr_t;
-#define PTHREAD_ONCE_INIT UV_ONCE_INIT
 /* The initial value of a critical section without debug information. */
 #define PTHREAD_MUTEX_INITIALIZER \
   { (PRTL_CRITICAL_SECTION_DEBUG)(intptr_t) - 1, -1, 0, NULL, NULL, 0 }
@@ -312,7 +310,6 @@ int pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
                    void *(*run)(void *), void *argument);
 int pthread_join(pthread_t thread, void **result);
 int pthread_detach(pthread_t thread);
-int pthread_once(pthread_once_t *once, void (*run)(void));
 int pthread_mutex_trylock(pthread_mutex_t *mutex);
 /* Conditions wait by the monotonic clock, whatever their attributes are. */
 int pthread_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *mutex,

@@ -43,11 +43,6 @@ int pthread_detach(pthread_t thread) {
   return CloseHandle(thread) ? 0 : EINVAL;
 }
 
-int pthread_once(pthread_once_t *once, void (*run)(void)) {
-  uv_once(once, run);
-  return 0;
-}
-
 int pthread_mutex_trylock(pthread_mutex_t *mutex) {
   return uv_mutex_trylock(mutex) == 0 ? 0 : EBUSY;
 }

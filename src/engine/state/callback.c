@@ -3,7 +3,7 @@
 #include "core/fork.h"
 #include "engine/state/device.h"
 
-static uv_once_t callback_once = UV_ONCE_INIT;
+static atomic_bool callback_once;
 static bool callback_usable;
 static uv_mutex_t callback_mutex;
 static uv_cond_t callback_returned;
@@ -54,7 +54,7 @@ static void callback_init(void) {
 }
 
 bool gli_callback_prepare(void) {
-  uv_once(&callback_once, callback_init);
+  gli_once(&callback_once, callback_init);
   return callback_usable;
 }
 

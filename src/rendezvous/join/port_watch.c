@@ -25,7 +25,7 @@ struct port_watch {
   gloo_store *store; /* NULL after the watch's time */
 };
 
-static uv_once_t once = UV_ONCE_INIT;
+static atomic_bool once;
 static uv_mutex_t all_lock; /* guards `all`; watching threads do not take it */
 static port_watch *all;
 
@@ -41,7 +41,7 @@ static void init_lock(void) {
 /* Locks the list. A forked child that finds it torn, because a thread was
  * ending a watch at the fork, leaks the entries. */
 static void lock_all(void) {
-  uv_once(&once, init_lock);
+  gli_once(&once, init_lock);
   uv_mutex_lock(&all_lock);
   if (guard.torn) all = NULL;
   guard.torn = false;

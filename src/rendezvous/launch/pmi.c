@@ -32,7 +32,7 @@ static struct {
   pmi_side sides[2];
 } pmi = {.sides = {{.ops = &gli_pmi_simple_ops}, {.ops = &gli_pmix_ops}}};
 
-static uv_once_t pmi_once = UV_ONCE_INIT;
+static atomic_bool pmi_once;
 static bool pmi_made;
 
 static void pmi_leave_library(void);
@@ -59,7 +59,7 @@ destroy_lock:
 
 static gloo_status pmi_enter(uint64_t deadline_ns, gloo_error *error) {
   gloo_status status = GLOO_OK;
-  uv_once(&pmi_once, pmi_make);
+  gli_once(&pmi_once, pmi_make);
   if (!pmi_made)
     return gli_fail(error, GLOO_ERR_NO_MEMORY, -1,
                     "out of memory for the connection to the launcher");

@@ -13,6 +13,7 @@
 #include <uv.h>
 
 #include "core/environment.h"
+#include "core/fork.h"
 #include "core/signals.h"
 #include "core/text.h"
 #include "rendezvous/launch/pmi_line.h"
@@ -34,7 +35,7 @@ typedef struct pmix_call {
   char text[GLI_PMI_TEXT_BYTES]; /* text to put, or got */
 } pmix_call;
 
-static uv_once_t pmix_once = UV_ONCE_INIT;
+static atomic_bool pmix_once;
 static struct {
   bool made;
   uv_mutex_t lock;
@@ -166,7 +167,7 @@ static void pmix_begin(pmix_call *call) {
 static gloo_status pmix_join(uint64_t deadline_ns, gli_pmi_job *job,
                              gloo_error *error) {
   const char *name = gli_environment_read("PMIX_NAMESPACE");
-  uv_once(&pmix_once, pmix_make);
+  gli_once(&pmix_once, pmix_make);
   if (!pmix.made)
     return gli_fail(error, GLOO_ERR_NO_MEMORY, -1, "no memory for PMIx");
   if (pmix.broken.status != GLOO_OK)
