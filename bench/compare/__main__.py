@@ -188,7 +188,7 @@ def write_docs(options, run, cells):
     if not path.startswith("results/"):
         path = options.results or summary.name(run["machine"])
         summary.write(path, run, cells)
-    page.write(PAGE, docs_text(path))
+    page.write(PAGE, docs_text(path), page.tables_on(run["machine"]["cpu"]))
 
 
 def interrupt(*_):
@@ -240,12 +240,12 @@ def measure(options, command):
 
 def main(argv):
     options = parse(argv)
-    if options.write_docs:
-        page.split(PAGE)  # fails before the measurement, not after it
     signal.signal(signal.SIGTERM, interrupt)
     if options.source:
         run, cells = from_files(options.source)
     else:
+        if options.write_docs:  # fails before the measurement, not after it
+            page.split(PAGE, page.tables_on(machine.processor()))
         taken = measure(options, machine.command_line(["scripts/compare"], argv))
         run, cells = measured(taken)
         write_json(options.json, taken, cells)

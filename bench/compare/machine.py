@@ -3,6 +3,7 @@
 import datetime
 import os
 import platform
+import re
 import shlex
 import subprocess
 
@@ -36,6 +37,20 @@ def field(path, key):
     return "unknown"
 
 
+def processor():
+    """Returns the processor's name, with its model if the name has no number."""
+    name = field("/proc/cpuinfo", "model name")
+    model = field("/proc/cpuinfo", "model")
+    if any(c.isdigit() for c in name) or not model.isdigit():
+        return name
+    return f"{name} (family {field('/proc/cpuinfo', 'cpu family')}, model {model})"
+
+
+def short(cpu):
+    """Returns the maker and the series of a processor: "Intel Xeon"."""
+    return " ".join(re.sub(r"\(.*?\)|\bProcessor\b|\bCPU\b|@.*", " ", cpu).split())
+
+
 def version(package):
     """Returns the version in dpkg, or ""."""
     command = ["dpkg-query", "-W", "-f", "${Version}", package]
@@ -61,7 +76,7 @@ def describe(versions):
     return {
         "revision": revision(),
         "date": datetime.date.today().isoformat(),
-        "cpu": field("/proc/cpuinfo", "model name"),
+        "cpu": processor(),
         "architecture": platform.machine(),
         "cores": cores(),
         "memory": field("/proc/meminfo", "MemTotal"),

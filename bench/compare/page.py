@@ -1,13 +1,18 @@
 """The parts of a page that a program writes."""
 
-TABLES = "scripts/compare"
+from machine import short
+
+
+def tables_on(cpu):
+    """Returns the section with the tables of a processor."""
+    return f"scripts/compare, {short(cpu)}"
 
 
 def marks(section):
     return f"<!-- {section}: begin -->", f"<!-- {section}: end -->"
 
 
-def split(path, section=TABLES):
+def split(path, section):
     """Returns the text before and after that part."""
     begin_mark, end_mark = marks(section)
     with open(path, encoding="utf-8") as file:
@@ -19,13 +24,13 @@ def split(path, section=TABLES):
     return before, after
 
 
-def write(path, text, section=TABLES):
+def write(path, text, section):
     before, after = split(path, section)
     with open(path, "w", encoding="utf-8") as file:
         file.write(before + part(text, section) + after)
 
 
-def part(text, section=TABLES):
+def part(text, section):
     begin_mark, end_mark = marks(section)
     return f"{begin_mark}\n\n{text}\n{end_mark}"
 

@@ -8,6 +8,7 @@ import re
 
 import results
 import turns
+from machine import short
 
 FORMAT = "gloo_c comparison, summary 1"
 RUN_KEYS = ("machine", "command", "notes", "limits", "against")
@@ -100,5 +101,5 @@ def parse(everything):
 
 def name(machine, ending=""):
     """Returns the name of the file in results/ for this machine."""
-    cpu = re.sub(r"[^a-z0-9]+", "-", machine["cpu"].lower()).strip("-")
+    cpu = re.sub(r"[^a-z0-9]+", "-", short(machine["cpu"]).lower()).strip("-")
     return f"results/{machine['date']}-{cpu}{ending}.json"

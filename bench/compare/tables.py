@@ -3,6 +3,7 @@
 import math
 
 import limits as machine_limits
+import machine
 import results
 from libraries import LIBRARIES, OURS, OURS_ALLOC
 
@@ -181,13 +182,13 @@ def limits_table(limits):
     return table(["limit", "size", "median"], rows)
 
 
-def machine_text(machine):
+def machine_text(here):
     known = {library.name: library.title for library in LIBRARIES}
-    versions = ", ".join(f"{known.get(n, n)} {v}" for n, v in machine["versions"].items() if v)
-    return (f"{machine['date']}, gloo_c at {machine.get('revision', 'unknown')}: {machine['cpu']}, "
-            f"{machine['cores']} cores, {machine['memory']}, {machine['kernel']}. "
-            f"Load average {machine['load_before']:.1f} before, "
-            f"{machine['load_after']:.1f} after. {versions}.")
+    versions = ", ".join(f"{known.get(n, n)} {v}" for n, v in here["versions"].items() if v)
+    return (f"{here['date']}, gloo_c at {here.get('revision', 'unknown')}: {here['cpu']}, "
+            f"{here['cores']} cores, {here['memory']}, {here['kernel']}. "
+            f"Load average {here['load_before']:.1f} before, "
+            f"{here['load_after']:.1f} after. {versions}.")
 
 
 def groups_of(cells):
@@ -203,7 +204,8 @@ def summary(run, cells, libraries):
     parts.append(means_table(cells))
     against = against_table(run["against"])
     parts += ["Against the machine itself:", against] if against else []
-    return parts + ["### Cells above 1", above_table(cells, libraries)]
+    return parts + [f"#### Cells above 1 on {machine.short(run['machine']['cpu'])}",
+                    above_table(cells, libraries)]
 
 
 def report(run, cells, libraries):

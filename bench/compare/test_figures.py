@@ -14,6 +14,7 @@ import collectives
 import hosts
 import libraries
 import limits
+import machine
 import page
 import results
 import summary
@@ -252,7 +253,7 @@ class Summaries(unittest.TestCase):
 
     def test_files_are_named_for_day_and_processor(self):
         self.assertEqual(summary.name({"date": "2000-01-02", "cpu": "Some(R) CPU @ 2.0GHz"}),
-                         "results/2000-01-02-some-r-cpu-2-0ghz.json")
+                         "results/2000-01-02-some.json")
 
     def test_two_hosts_are_kept_as_medians(self):
         lines = [{"rate": 1, "library": "gloo_c", "bytes": 4, "p50_us": us, "max_us": 1}
@@ -298,12 +299,12 @@ class WebPages(unittest.TestCase):
 
 class Pages(unittest.TestCase):
     def test_only_what_is_between_the_marks_is_replaced(self):
-        begin, end = page.marks("scripts/compare")
+        begin, end = page.marks("one")
         with tempfile.NamedTemporaryFile("w+") as file:
             file.write(f"above\n{begin}\nold\n{end}\nbelow\n")
             file.flush()
-            page.write(file.name, "new\n")
-            page.write(file.name, "newer\n")
+            page.write(file.name, "new\n", "one")
+            page.write(file.name, "newer\n", "one")
             with open(file.name, encoding="utf-8") as again:
                 expected = f"above\n{begin}\n\nnewer\n\n{end}\nbelow\n"
                 self.assertEqual(again.read(), expected)
@@ -320,26 +321,41 @@ class Pages(unittest.TestCase):
     def test_performance_md_shows_what_its_results_say(self):
         """Nobody has edited it by hand, or the results without it."""
         shown = self.read("docs/performance.md")
-        made = {"scripts/compare": compare.docs_text, "scripts/compare --hosts": hosts.docs_text}
+        made = {"scripts/compare --hosts": hosts.docs_text}
+        made.update({section: compare.docs_text for section in self.processors(shown)})
         for section, text in made.items():
             source = self.source_of(section, shown)
             self.assertIn(page.part(text(source, ROOT), section), shown)
 
+    def processors(self, shown):
+        """The sections of processors, AMD's and Intel's."""
+        found = re.findall("<!-- (scripts/compare, .*): begin -->", shown)
+        self.assertEqual(found, ["scripts/compare, AMD EPYC", "scripts/compare, Intel Xeon"])
+        return found
+
     def test_the_readme_says_the_means_of_these_results(self):
         shown = self.read("docs/performance.md")
-        path = os.path.join(ROOT, self.source_of("scripts/compare", shown))
-        _, found = summary.read(path, summary.parse)
-        said = re.search(r"it takes (0\.\d\d) in shared memory, (0\.\d\d) there with\s+memory from "
-                         r"`gloo_alloc`, and (0\.\d\d) over TCP", self.read("README.md")).groups()
-        overall = {(m.transport, m.library): f"{m.geometric_mean:.2f}"
-                   for m in results.means(found) if m.ranks == 0}
-        self.assertEqual(said, (overall["shm", "gloo_c"], overall["shm", "gloo_c_alloc"],
-                                overall["tcp", "gloo_c"]))
+        for section in self.processors(shown):
+            path = os.path.join(ROOT, self.source_of(section, shown))
+            run, found = summary.read(path, summary.parse)
+            self.assertEqual(page.tables_on(run["machine"]["cpu"]), section)
+            overall = {(m.transport, m.library): f"{m.geometric_mean:.2f}"
+                       for m in results.means(found) if m.ranks == 0}
+            means = overall["shm", "gloo_c"], overall["shm", "gloo_c_alloc"], overall["tcp", "gloo_c"]
+            row = "| {} | {} | {} | {} |".format(section.partition(", ")[2], *means)
+            self.assertIn(row, self.read("README.md"))
+
+    def test_names_of_processors(self):
+        for cpu, name in {"AMD EPYC": "AMD EPYC", "AMD EPYC 7B13": "AMD EPYC 7B13",
+                          "Intel(R) Xeon(R) Processor (family 6, model 207)": "Intel Xeon",
+                          "Intel(R) Xeon(R) Platinum 8581C CPU @ 2.10GHz":
+                          "Intel Xeon Platinum 8581C"}.items():
+            self.assertEqual(machine.short(cpu), name)
 
     def test_a_page_without_marks_is_refused(self):
         with tempfile.NamedTemporaryFile("w+") as file:
             with self.assertRaises(SystemExit):
-                page.write(file.name, "new\n")
+                page.write(file.name, "new\n", "one")
 
 
 if __name__ == "__main__":
