@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "core/fork.h"
 #include "memory/sealed.h"
 #include "model.h"
 #include "transport_shm/memory.h"
@@ -32,6 +33,12 @@ static const gli_peer_kind host_peers = {
     .dispose = host_dispose,
 };
 static const gli_transport_ops host_ops = {.wake = gli_shm_wake};
+
+/* The model never forks, and its processes are threads of one that take turns. */
+void gli_once(atomic_bool *done, void (*init)(void)) {
+  if (!*done) init();
+  *done = true;
+}
 
 void host_set_up(host *h, int process, gli_shm_page *pages[2],
                  const gli_upcalls *upcalls) {
