@@ -20,8 +20,8 @@ typedef struct limit {
 } limit;
 
 static const limit limits[] = {
-    {"memcpy", 32 << 10, "GB/s", gli_limit_memcpy},
     {"memcpy_behind", 32 << 10, "GB/s", gli_limit_memcpy_behind},
+    {"memcpy", 32 << 10, "GB/s", gli_limit_memcpy},
     {"memcpy", 512 << 10, "GB/s", gli_limit_memcpy},
     {"memcpy", 4 << 20, "GB/s", gli_limit_memcpy},
     {"memcpy", 64 << 20, "GB/s", gli_limit_memcpy},
@@ -34,6 +34,13 @@ static const limit limits[] = {
     {"fused_allreduce", 256 << 10, "us", gli_limit_fused_allreduce},
     {"fused_allreduce", 4 << 20, "us", gli_limit_fused_allreduce},
     {"fused_allreduce", 64 << 20, "us", gli_limit_fused_allreduce},
+    {"shm_pingpong_roundtrip", 1 << 10, "us", gli_limit_shm_pingpong},
+    {"shm_pingpong_roundtrip", 16 << 10, "us", gli_limit_shm_pingpong},
+    {"shm_pingpong_roundtrip", 256 << 10, "us", gli_limit_shm_pingpong},
+    {"shm_pingpong_roundtrip", 4 << 20, "us", gli_limit_shm_pingpong},
+    {"read_process", 16 << 10, "GB/s", gli_limit_read_process},
+    {"read_process", 256 << 10, "GB/s", gli_limit_read_process},
+    {"read_process", 4 << 20, "GB/s", gli_limit_read_process},
     {"tcp_pingpong_roundtrip", 4, "us", gli_limit_tcp_pingpong},
     {"tcp_pingpong_roundtrip", 1 << 10, "us", gli_limit_tcp_pingpong},
     {"tcp_pingpong_roundtrip", 64 << 10, "us", gli_limit_tcp_pingpong},
@@ -123,6 +130,12 @@ static const gli_command command = {
         "                    two vectors into two others; GB/s of one vector\n"
         "  fused_allreduce   the same as a time: the lower bound of an\n"
         "                    allreduce of two ranks\n"
+        "  shm_pingpong_roundtrip  two spinning processes and a ring: two "
+        "copies\n"
+        "                    each way\n"
+        "  read_process      one copy, from another process's memory, which "
+        "it\n"
+        "                    has just written (Linux)\n"
         "  tcp_pingpong_roundtrip  two spinning processes over 127.0.0.1\n"
         "  tcp_exchange      the same, both send at once; memory is written\n"
         "                    before and read after, outside the timing\n"
@@ -178,7 +191,7 @@ static bool measure_limit(const limit *l) {
   if (good) print_result(l, value);
   if (!good)
     fprintf(stderr, "gloo bench limits: %s: %s\n", l->name, error.message);
-  return good;
+  return good || error.status == GLOO_ERR_UNSUPPORTED;
 }
 
 int gli_bench_limits(int argc, char **argv) {

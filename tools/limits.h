@@ -57,6 +57,15 @@ bool gli_limit_fused_add(uint64_t bytes, const gli_limit_effort *effort,
 bool gli_limit_fused_allreduce(uint64_t bytes, const gli_limit_effort *effort,
                                double *value, gloo_error *error);
 
+/* Two processes with shared memory. Round trips through a ring, of memory that
+ * each has for itself, in microseconds. Copies out of the other process's
+ * memory, in GB/s; GLOO_ERR_UNSUPPORTED where there are none, or none that the
+ * system permits. */
+bool gli_limit_shm_pingpong(uint64_t bytes, const gli_limit_effort *effort,
+                            double *value, gloo_error *error);
+bool gli_limit_read_process(uint64_t bytes, const gli_limit_effort *effort,
+                            double *value, gloo_error *error);
+
 /* Two processes with a TCP connection over loopback, both spinning. Round
  * trips, and exchanges of memory that is written before and read afterwards, in
  * microseconds; one way in GB/s. */
