@@ -2,8 +2,10 @@
 #include "windows/posix.h"
 
 #undef BOOL
+#undef FLOAT
 #undef LONG
 #undef SHORT
+#undef SIZE
 #undef WORD
 #include <iphlpapi.h>
 

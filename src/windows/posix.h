@@ -12,16 +12,21 @@
 #ifndef GLI_WINDOWS_POSIX_H
 #define GLI_WINDOWS_POSIX_H
 
-/* The headers of Winsock come first, in this order. */
+/* The headers of Winsock come first, in this order. winnt.h includes the
+ * intrinsics of all processors, most of the compiler's work for a source: the
+ * guard of gcc's header keeps them out. */
+#define _X86INTRIN_H_INCLUDED
 #include <winsock2.h>
 #include <ws2tcpip.h>
+
+#undef _X86INTRIN_H_INCLUDED
 
 #include <afunix.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <ifdef.h>
 #include <io.h>
 #include <math.h>
-#include <netioapi.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -451,6 +456,10 @@ struct ifaddrs {
 
 int getifaddrs(struct ifaddrs **list);
 void freeifaddrs(struct ifaddrs *list);
+/* As netioapi.h has them, which includes a third of Windows. */
+#define IF_NAMESIZE IF_MAX_STRING_SIZE
+ULONG WINAPI if_nametoindex(PCSTR name);
+PCHAR WINAPI if_indextoname(ULONG index, PCHAR name);
 
 /* ---- names that Windows takes, and sources have for their own ------------ */
 
