@@ -118,7 +118,8 @@ slice_repeats() { tested again --again --suite=again --without=ranks; }
 # Everything for one other system, and for musl, where tests run; of these the suites that differ there.
 # With TEST_PART empty: all.
 slice_cross() {
-  local part=${TEST_PART-$(chosen_by_tree 4 8)} linked=(aarch64-linux-musl aarch64-macos x86_64-freebsd x86_64-macos)
+  local linked=(aarch64-linux-musl aarch64-macos x86_64-freebsd x86_64-macos x86_64-windows)
+  local part=${TEST_PART-$(chosen_by_tree ${#linked[@]} 8)}
   if [ -z "$part" ]; then
     suite cross .ci/cross
   else
