@@ -342,8 +342,8 @@ class Pages(unittest.TestCase):
             overall = {(m.transport, m.library): f"{m.geometric_mean:.2f}"
                        for m in results.means(found) if m.ranks == 0}
             means = overall["shm", "gloo_c"], overall["shm", "gloo_c_alloc"], overall["tcp", "gloo_c"]
-            row = "| {} | {} | {} | {} |".format(section.partition(", ")[2], *means)
-            self.assertIn(row, self.read("README.md"))
+            said = "{}: {}, {} and {}.".format(section.partition(", ")[2], *means)
+            self.assertIn(said, self.read("README.md"))
 
     def test_names_of_processors(self):
         for cpu, name in {"AMD EPYC": "AMD EPYC", "AMD EPYC 7B13": "AMD EPYC 7B13",
