@@ -20,7 +20,7 @@ static char folder[64];
 
 static void folder_make(void) {
   const char *place = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
-  snprintf(folder, sizeof folder, "%s/gloo_c-fuzz-XXXXXX", place);
+  snprintf(folder, sizeof folder, "%s/fuzz-gloo_c-XXXXXX", place);
   fuzz_check(mkdtemp(folder) != NULL, folder);
 }
 
