@@ -18,9 +18,10 @@
 enum { FIRST_OF_OURS = 3 }; /* number after standard input, output and error */
 
 void gli_pipe_drain(int fd) {
-  char byte;
-  while (read(fd, &byte, 1) < 0 && errno == EINTR) {
-  }
+  char bytes[64];
+  ssize_t got;
+  do got = read(fd, bytes, sizeof bytes);
+  while (got == (ssize_t)sizeof bytes || (got < 0 && errno == EINTR));
 }
 
 ssize_t gli_socket_send(int fd, const void *data, size_t bytes) {

@@ -53,7 +53,7 @@ bool gli_would_block(int code);
  * Retries after a signal or a temporary lack of kernel memory. A full pipe
  * needs no further byte. */
 void gli_pipe_signal(int fd);
-/* Removes such a byte from the other end. */
+/* Removes all such bytes from the other end. */
 void gli_pipe_drain(int fd);
 
 /* Behave like send and recv, but retry after interruptions. Sending raises no

@@ -164,19 +164,13 @@ void gli_shm_bell_ring(int ringer) {
 }
 
 void gli_shm_bell_quiet(int fd) {
-  char bytes[64];
-  ssize_t got;
-  do got = read(fd, bytes, sizeof bytes);
-  while (got == (ssize_t)sizeof bytes || (got < 0 && errno == EINTR));
+  gli_pipe_drain(fd);
 }
 
 /* ---- memory of other processes ------------------------------------------- */
 
 int gli_shm_foreign_read(const gli_shm_foreign *process, uint64_t from,
                          void *to, size_t bytes) {
-  (void)process;
-  (void)from;
-  (void)to;
-  (void)bytes;
+  (void)process, (void)from, (void)to, (void)bytes;
   return ENOSYS;
 }

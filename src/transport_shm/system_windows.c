@@ -323,18 +323,13 @@ void gli_shm_bell_ring(int ringer) {
 }
 
 void gli_shm_bell_quiet(int fd) {
-  char bytes[64];
-  while (gli_socket_receive(fd, bytes, sizeof bytes) == (ssize_t)sizeof bytes)
-    continue;
+  gli_pipe_drain(fd);
 }
 
 /* ---- memory of other processes ------------------------------------------- */
 
 int gli_shm_foreign_read(const gli_shm_foreign *process, uint64_t from,
                          void *to, size_t bytes) {
-  (void)process;
-  (void)from;
-  (void)to;
-  (void)bytes;
+  (void)process, (void)from, (void)to, (void)bytes;
   return ENOSYS;
 }
