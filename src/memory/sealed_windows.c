@@ -20,9 +20,11 @@ static int sealed_errno(void) {
   return gli_windows_errno(GetLastError());
 }
 
+/* Zeros mean that it is not known: wine 8 returns them while another thread
+ * asks for the first time. */
 static bool sealed_is_too_much(const gli_sealed_want *want) {
   MEMORYSTATUSEX now = {.dwLength = sizeof now};
-  return GlobalMemoryStatusEx(&now) &&
+  return GlobalMemoryStatusEx(&now) && now.ullTotalPageFile > 0 &&
          want->bytes > now.ullAvailPageFile / 100 * want->most_percent;
 }
 

@@ -70,26 +70,35 @@ static item *item_new(const IP_ADAPTER_ADDRESSES *adapter,
   return made;
 }
 
+/* Adds the addresses of a family behind *end. */
+static bool adapters_add(const IP_ADAPTER_ADDRESSES *a, int family,
+                         struct ifaddrs ***end) {
+  for (; a != NULL; a = a->Next)
+    for (const IP_ADAPTER_UNICAST_ADDRESS *u = a->FirstUnicastAddress;
+         u != NULL; u = u->Next) {
+      if (u->Address.lpSockaddr->sa_family != family) continue;
+      item *made = item_new(a, u);
+      if (made == NULL) return false;
+      **end = &made->entry;
+      *end = &made->entry.ifa_next;
+    }
+  return true;
+}
+
+/* IPv4 comes first, as on other systems: ranks publish an interface's first
+ * address first. */
 int getifaddrs(struct ifaddrs **list) {
   IP_ADAPTER_ADDRESSES *all = adapters_read();
   struct ifaddrs **end = list;
   *list = NULL;
   if (all == NULL) return -1;
-  for (const IP_ADAPTER_ADDRESSES *a = all; a != NULL; a = a->Next)
-    for (const IP_ADAPTER_UNICAST_ADDRESS *u = a->FirstUnicastAddress;
-         u != NULL; u = u->Next) {
-      item *made = item_new(a, u);
-      if (made == NULL) {
-        freeifaddrs(*list);
-        free(all);
-        errno = ENOMEM;
-        return -1;
-      }
-      *end = &made->entry;
-      end = &made->entry.ifa_next;
-    }
+  bool done =
+      adapters_add(all, AF_INET, &end) && adapters_add(all, AF_INET6, &end);
   free(all);
-  return 0;
+  if (done) return 0;
+  freeifaddrs(*list);
+  errno = ENOMEM;
+  return -1;
 }
 
 void freeifaddrs(struct ifaddrs *list) {

@@ -263,5 +263,6 @@ int gli_windows_getaddrinfo(const char *host, const char *port,
                             const struct addrinfo *hints,
                             struct addrinfo **list) {
   if (!sockets_start()) return EAI_FAIL;
+  if (host != NULL && host[0] == '\0') return EAI_NONAME; /* not this host */
   return getaddrinfo(host, port, hints, list);
 }
