@@ -10,7 +10,7 @@
 #include <uv.h>
 
 #include "groups.h"
-#include "windows.h"
+#include "window_ranks.h"
 
 /* Uses a window until it is known how its memory is accessible. */
 static void find_memory(rank_env *env, gloo_window *window, int to) {
@@ -114,21 +114,21 @@ typedef struct race_words {
   uint32_t sum, pair, lock, guarded;
 } race_words;
 
-#define WORD(member) offsetof(race_words, member)
+#define WORD_AT(member) offsetof(race_words, member)
 
 static void race_once(rank_env *env, gloo_window *window, int to, int i,
                       uint64_t *token) {
   uint64_t bit = UINT64_C(1) << (i % 16 * 4 + env->rank);
-  RANK_OK(env, gloo_window_fetch_op(window, to, WORD(bits), GLOO_ATOMIC_OR, bit,
-                                    NULL, NULL));
-  RANK_OK(env, gloo_window_fetch_op(window, to, WORD(flips), GLOO_ATOMIC_XOR,
+  RANK_OK(env, gloo_window_fetch_op(window, to, WORD_AT(bits), GLOO_ATOMIC_OR,
                                     bit, NULL, NULL));
-  RANK_OK(env, gloo_window_fetch_op(window, to, WORD(last), GLOO_ATOMIC_SWAP,
+  RANK_OK(env, gloo_window_fetch_op(window, to, WORD_AT(flips), GLOO_ATOMIC_XOR,
+                                    bit, NULL, NULL));
+  RANK_OK(env, gloo_window_fetch_op(window, to, WORD_AT(last), GLOO_ATOMIC_SWAP,
                                     *token, token, NULL));
-  RANK_OK(env, gloo_window_fetch_op32(window, to, WORD(sum), GLOO_ATOMIC_ADD, 3,
-                                      NULL, NULL));
-  RANK_OK(env, gloo_window_fetch_op32(window, to, WORD(pair), GLOO_ATOMIC_ADD,
-                                      5, NULL, NULL));
+  RANK_OK(env, gloo_window_fetch_op32(window, to, WORD_AT(sum), GLOO_ATOMIC_ADD,
+                                      3, NULL, NULL));
+  RANK_OK(env, gloo_window_fetch_op32(window, to, WORD_AT(pair),
+                                      GLOO_ATOMIC_ADD, 5, NULL, NULL));
   RANK_OK(env, gloo_window_flush(window, to, NULL));
 }
 
@@ -136,18 +136,20 @@ static void race_once(rank_env *env, gloo_window *window, int to, int i,
 static void race_for_lock(rank_env *env, gloo_window *window, int to) {
   uint32_t before = 1, guarded = 0;
   while (before != 0 && !env->failure[0]) {
-    RANK_OK(env, gloo_window_compare_swap32(window, to, WORD(lock), 0, 1,
+    RANK_OK(env, gloo_window_compare_swap32(window, to, WORD_AT(lock), 0, 1,
                                             &before, NULL));
     RANK_OK(env, gloo_window_flush(window, to, NULL));
     if (before != 0) uv_sleep(0);
   }
-  RANK_OK(env, gloo_window_get(window, to, WORD(guarded), &guarded, 4, NULL));
+  RANK_OK(env,
+          gloo_window_get(window, to, WORD_AT(guarded), &guarded, 4, NULL));
   RANK_OK(env, gloo_window_flush(window, to, NULL));
   guarded++;
-  RANK_OK(env, gloo_window_put(window, to, WORD(guarded), &guarded, 4, NULL));
+  RANK_OK(env,
+          gloo_window_put(window, to, WORD_AT(guarded), &guarded, 4, NULL));
   RANK_OK(env, gloo_window_flush(window, to, NULL));
-  RANK_OK(env, gloo_window_fetch_op32(window, to, WORD(lock), GLOO_ATOMIC_AND,
-                                      0, &before, NULL));
+  RANK_OK(env, gloo_window_fetch_op32(window, to, WORD_AT(lock),
+                                      GLOO_ATOMIC_AND, 0, &before, NULL));
   RANK_OK(env, gloo_window_flush(window, to, NULL));
   RANK_CHECK(env, before == 1);
 }

@@ -11,7 +11,7 @@
 #include <uv.h>
 
 #include "groups.h"
-#include "windows.h"
+#include "window_ranks.h"
 
 /* ---- signals ------------------------------------------------------------- */
 

@@ -6,7 +6,7 @@
 #include <uv.h>
 
 #include "groups.h"
-#include "windows.h"
+#include "window_ranks.h"
 
 /* ---- put and get --------------------------------------------------------- */
 

@@ -1,4 +1,4 @@
-#include "windows.h"
+#include "window_ranks.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* Helpers for tests of windows. */
-#ifndef TESTS_RANKS_WINDOWS_H
-#define TESTS_RANKS_WINDOWS_H
+#ifndef TESTS_RANKS_WINDOW_RANKS_H
+#define TESTS_RANKS_WINDOW_RANKS_H
 
 #include <stdbool.h>
 
