@@ -175,7 +175,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   conn_use use = {.next_written = 255, .next_heard = 255};
   int ends[2];
   fuzz_check(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0, "a pair is made");
-  fuzz_check(fcntl(ends[0], F_SETFL, O_NONBLOCK) == 0, "it does not block");
+  for (int i = 0; i < 2; i++)
+    fuzz_check(fcntl(ends[i], F_SETFL, O_NONBLOCK) == 0, "it does not block");
   use.peer = ends[1];
   use.events = gli_events_open(NULL, NULL);
   fuzz_check(use.events != NULL, "a set is made");

@@ -4,6 +4,7 @@
  * byte that selects one of two connections and the kind: the right greeting, a
  * message with the right header, raw bytes, the end of the connection. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -50,6 +51,7 @@ static int peer_connect(const tcp_peer *p) {
   fuzz_check(
       fd >= 0 && connect(fd, &t->local.any, gli_endpoint_bytes(&t->local)) == 0,
       "the peer connects");
+  (void)fcntl(fd, F_SETFL, O_NONBLOCK);
   return fd;
 }
 
@@ -69,6 +71,7 @@ static void peer_turn(tcp_peer *p) {
     for (int c = 0; c < CONNECTIONS; c++) {
       if (p->fd[c] < 0 && (p->how & CONNECTS) != 0)
         p->fd[c] = accept(p->listener, NULL, NULL);
+      (void)fcntl(p->fd[c], F_SETFL, O_NONBLOCK);
     }
   }
   for (int c = 0; c < CONNECTIONS; c++)

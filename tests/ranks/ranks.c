@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 #include <uv.h>
 
 typedef struct rank_thread {
@@ -89,6 +91,15 @@ void ranks_run(int size, const ranks_options *options, rank_body body) {
   gloo_store_destroy(own);
   assert_int_equal(code, 0);
   if (failure[0]) fail_msg("%s", failure);
+}
+
+void ranks_need_unix_sockets(void) {
+  int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+  if (fd < 0) {
+    print_message("# skipped: this system has no Unix sockets\n");
+    skip();
+  }
+  (void)close(fd);
 }
 
 void rank_expect_invalid(rank_env *env, gloo_status status,

@@ -56,4 +56,7 @@ void rank_ok(rank_env *env, gloo_status status, const char *file, int line,
 void rank_expect_invalid(rank_env *env, gloo_status status,
                          const gloo_error *error, const char *part);
 
+/* Skips the test case, with the reason, on systems without Unix sockets. */
+void ranks_need_unix_sockets(void);
+
 #endif

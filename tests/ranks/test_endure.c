@@ -39,6 +39,9 @@ static long holdings_count(const char *directory) {
 static holdings holdings_now(void) {
   holdings h = {.descriptors = holdings_count("/proc/self/fd"),
                 .threads = holdings_count("/proc/self/task")};
+#if defined(_WIN32)
+  h.descriptors = test_windows_handles();
+#endif
   FILE *file = fopen("/proc/self/statm", "r");
   long all = 0, resident = 0;
   if (file != NULL) {

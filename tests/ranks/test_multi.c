@@ -129,23 +129,23 @@ static gloo_status call(rank_env *env, const job *j, buffers *b,
   (j->form == 0   ? gloo_##name##_multi(c, __VA_ARGS__, o, NULL)           \
    : j->form == 1 ? gloo_##name##_multi_start(c, __VA_ARGS__, o, op, NULL) \
                   : gloo_##name##_multi_init(c, __VA_ARGS__, o, op, NULL))
-#define OUT out, b->n_out, j->count, GLOO_INT64
+#define OUTPUTS out, b->n_out, j->count, GLOO_INT64
   switch (j->collective) {
     case GLI_ALLREDUCE:
-      return FORMS(allreduce, ins, b->n_in, OUT, GLOO_SUM);
+      return FORMS(allreduce, ins, b->n_in, OUTPUTS, GLOO_SUM);
     case GLI_REDUCE:
-      return FORMS(reduce, ins, b->n_in, OUT, GLOO_SUM, j->root);
+      return FORMS(reduce, ins, b->n_in, OUTPUTS, GLOO_SUM, j->root);
     case GLI_REDUCE_SCATTER:
-      return FORMS(reduce_scatter, ins, b->n_in, OUT, GLOO_SUM);
+      return FORMS(reduce_scatter, ins, b->n_in, OUTPUTS, GLOO_SUM);
     case GLI_BROADCAST:
-      return FORMS(broadcast, j->in_place ? GLOO_IN_PLACE : in[0], OUT,
+      return FORMS(broadcast, j->in_place ? GLOO_IN_PLACE : in[0], OUTPUTS,
                    j->root);
     case GLI_ALLGATHER:
-      return FORMS(allgather, ins, b->n_in, OUT);
+      return FORMS(allgather, ins, b->n_in, OUTPUTS);
     default:
       return GLOO_ERR_INTERNAL;
   }
-#undef OUT
+#undef OUTPUTS
 #undef FORMS
 }
 

@@ -626,10 +626,10 @@ static void abandoned_by_signal(rank_env *env) {
   gloo_error error;
   if (env->rank == 1) {
     terminated = env->context;
-    signal(SIGUSR1, give_up_at_once);
-    raise(SIGUSR1);
+    signal(SIGTERM, give_up_at_once);
+    raise(SIGTERM);
     while (gloo_context_error(env->context, &error) == GLOO_OK) uv_sleep(1);
-    signal(SIGUSR1, SIG_DFL);
+    signal(SIGTERM, SIG_DFL);
   } else {
     int32_t word = 0;
     gloo_options o = tagged(12);

@@ -45,7 +45,7 @@ static void take(uint32_t message, uint32_t piece) {
   atomic_fetch_add(&copied[message], 1);
 }
 
-static void *receive(void *user) {
+static void *receiver(void *user) {
   (void)user;
   for (uint32_t m = 0; m < MESSAGES; m++) {
     gli_header h = header_of(m);
@@ -61,7 +61,7 @@ static void *receive(void *user) {
 }
 
 /* Helps with the latest copy, or an earlier one. */
-static void *send(void *user) {
+static void *sender(void *user) {
   (void)user;
   uint32_t n, back = 0;
   while ((n = atomic_load(&asked)) < MESSAGES) {
@@ -84,8 +84,8 @@ static void *send(void *user) {
 static void each_piece_is_taken_once(void **state) {
   (void)state;
   pthread_t threads[2];
-  assert_int_equal(pthread_create(&threads[0], NULL, receive, NULL), 0);
-  assert_int_equal(pthread_create(&threads[1], NULL, send, NULL), 0);
+  assert_int_equal(pthread_create(&threads[0], NULL, receiver, NULL), 0);
+  assert_int_equal(pthread_create(&threads[1], NULL, sender, NULL), 0);
   for (int i = 0; i < 2; i++) pthread_join(threads[i], NULL);
   print_message("the sender got %u pieces\n", atomic_load(&shared));
   assert_int_equal(atomic_load(&lies), 0);

@@ -70,6 +70,44 @@ int setrlimit(int resource, const struct rlimit *limit) {
   return lacks("limits of a process");
 }
 
+int sigaction(int number, const struct sigaction *action,
+              struct sigaction *old) {
+  (void)number;
+  (void)action;
+  (void)old;
+  return lacks("signals");
+}
+
+void *mmap(void *at, size_t bytes, int access, int flags, int fd,
+           int64_t from) {
+  (void)bytes;
+  (void)access;
+  (void)flags;
+  (void)fd;
+  (void)from;
+  lacks("signals for accesses to memory");
+  return at;
+}
+
+int mprotect(void *at, size_t bytes, int access) {
+  (void)at;
+  (void)bytes;
+  (void)access;
+  return lacks("signals for accesses to memory");
+}
+
+int munmap(void *at, size_t bytes) {
+  return mprotect(at, bytes, 0);
+}
+
+char *strndup(const char *text, size_t most) {
+  size_t n = strnlen(text, most);
+  char *copy = malloc(n + 1);
+  if (copy == NULL) return NULL;
+  copy[n] = '\0';
+  return memcpy(copy, text, n);
+}
+
 /* ---- files --------------------------------------------------------------- */
 
 /* Returns true for rights of groups beyond those of others, and to execute
@@ -203,6 +241,37 @@ int nftw(const char *path,
   }
   if (all != NULL) (void)closedir(all);
   return code | visit(path, NULL, 0, NULL);
+}
+
+int alphasort(const struct dirent **a, const struct dirent **b) {
+  return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+int scandir(const char *path, struct dirent ***list,
+            int (*filter)(const struct dirent *),
+            int (*compare)(const struct dirent **, const struct dirent **)) {
+  DIR *all = opendir(path);
+  struct dirent **names = NULL;
+  int n = 0;
+  (void)filter;
+  if (all == NULL) return -1;
+  for (struct dirent *e; (e = readdir(all)) != NULL; n++) {
+    struct dirent **more = realloc(names, (size_t)(n + 1) * sizeof *names);
+    struct dirent *name = malloc(sizeof *name);
+    if (more == NULL || name == NULL) abort();
+    *name = *e;
+    names = more;
+    int at = n;
+    for (; at > 0; at--) {
+      const struct dirent *a = names[at - 1], *b = name;
+      if (compare(&a, &b) <= 0) break;
+      names[at] = names[at - 1];
+    }
+    names[at] = name;
+  }
+  (void)closedir(all);
+  *list = names;
+  return n;
 }
 
 #undef getaddrinfo

@@ -17,6 +17,9 @@ int test_windows_remove(const char *path);
 int fchmod(int fd, int mode);
 /* Finds Winsock's getaddrinfo, and nothing else. */
 void *dlsym(void *library, const char *name);
+#define S_ISSOCK(mode) ((void)(mode), false) /* those have no files there */
+typedef uint64_t sigset_t;
+char *strndup(const char *text, size_t most);
 #define RTLD_NEXT NULL
 #define MSG_NOSIGNAL 0
 #define rmdir test_windows_rmdir
@@ -45,11 +48,37 @@ int setuid(uid_t user);
 int chown(const char *path, uid_t user, gid_t group);
 int mkfifo(const char *path, int mode);
 int setrlimit(int resource, const struct rlimit *limit);
+typedef struct siginfo {
+  void *si_addr;
+} siginfo_t;
+struct sigaction {
+  void (*sa_handler)(int);
+  void (*sa_sigaction)(int, siginfo_t *, void *);
+  int sa_flags, sa_mask;
+};
+#define sigemptyset(set) (*(set) = 0)
+enum { SA_SIGINFO = 4, SA_NODEFER = 64, SIGBUS = 10 };
+int sigaction(int number, const struct sigaction *action,
+              struct sigaction *old);
 enum { WNOHANG = 1, SIGSTOP = 19, SIGCONT = 18 };
 #define WIFEXITED(status) ((status) == 0)
 #define WEXITSTATUS(status) (status)
 #define WIFSIGNALED(status) (!WIFEXITED(status))
 #define WTERMSIG(status) (status)
+
+/* Memory whose accesses fail until a handler of their signal allows them. */
+void *mmap(void *at, size_t bytes, int access, int flags, int fd, int64_t from);
+int mprotect(void *at, size_t bytes, int access);
+int munmap(void *at, size_t bytes);
+enum { PROT_NONE, PROT_READ, PROT_WRITE };
+enum { MAP_SHARED = 1, MAP_PRIVATE = 2, MAP_ANONYMOUS = 32 };
+#define MAP_FAILED NULL
+
+/* Lists a folder's names, in the order of their bytes. */
+int scandir(const char *path, struct dirent ***list,
+            int (*filter)(const struct dirent *),
+            int (*compare)(const struct dirent **, const struct dirent **));
+int alphasort(const struct dirent **a, const struct dirent **b);
 
 /* Counts the handles of this process, by asking for each: Wine's
  * GetProcessHandleCount says 0. */
