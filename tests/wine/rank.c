@@ -76,10 +76,58 @@ static int until_killed(gloo_context *context, int rank, int victim) {
   return status == GLOO_ERR_PEER ? 0 : 1;
 }
 
-/* Arguments: "check", or "killed" and the rank that ends itself. */
+/* Checks one sum. Rank 0 tells the others whether the file exists. */
+static bool turn(gloo_context *context, const char *file, int8_t *on,
+                 gloo_error *error) {
+  int rank = gloo_context_rank(context), ranks = gloo_context_size(context);
+  float ones = 1;
+  uv_fs_t look;
+  *on = rank != 0 || uv_fs_access(NULL, &look, file, 0, NULL) != 0;
+  if (rank == 0) uv_fs_req_cleanup(&look);
+  if (gloo_allreduce(context, GLOO_IN_PLACE, &ones, 1, GLOO_FLOAT32, GLOO_SUM,
+                     NULL, error) != GLOO_OK ||
+      gloo_broadcast(context, GLOO_IN_PLACE, on, 1, GLOO_INT8, 0, NULL,
+                     error) != GLOO_OK)
+    return false;
+  if (ones == (float)ranks) return true;
+  snprintf(error->message, sizeof error->message, "the sum is %g", ones);
+  return false;
+}
+
+/* Adds until the file exists, and then checks as without one. */
+static int steady(gloo_context *context, int rank, int ranks, const char *file,
+                  gloo_error *error) {
+  for (int8_t on = 1; on != 0;)
+    if (!turn(context, file, &on, error)) return 1;
+  return check(context, rank, ranks, error);
+}
+
+/* Joins the job again and again, until the file exists. */
+static int again(const char *file) {
+  gloo_context *context;
+  gloo_error error;
+  int rounds = 0, rank = -1;
+  for (int8_t on = 1; on != 0; rounds++) {
+    bool done = gloo_init(NULL, &context, &error) == GLOO_OK;
+    if (done) {
+      rank = gloo_context_rank(context);
+      done = turn(context, file, &on, &error);
+      gloo_context_destroy(context);
+    }
+    if (done) continue;
+    fprintf(stderr, "rank %d fails: %s\n", rank, error.message);
+    return 1;
+  }
+  printf("rank %d: well, in %d rounds\n", rank, rounds);
+  return 0;
+}
+
+/* Arguments: "check"; "steady" or "again" and a file that ends it; or "killed"
+ * and the rank that ends itself. */
 int main(int argc, char **argv) {
   gloo_context *context;
   gloo_error error;
+  if (argc > 2 && strcmp(argv[1], "again") == 0) return again(argv[2]);
   if (gloo_init(NULL, &context, &error) != GLOO_OK) {
     fprintf(stderr, "%s\n", error.message);
     return 1;
@@ -89,7 +137,8 @@ int main(int argc, char **argv) {
   if (argc > 2 && strcmp(argv[1], "killed") == 0) {
     status = until_killed(context, rank, atoi(argv[2]));
   } else {
-    status = check(context, rank, ranks, &error);
+    status = argc > 2 ? steady(context, rank, ranks, argv[2], &error)
+                      : check(context, rank, ranks, &error);
     if (status != 0) fprintf(stderr, "rank %d: %s\n", rank, error.message);
   }
   gloo_context_destroy(context);
