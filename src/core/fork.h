@@ -42,10 +42,10 @@ gloo_status gli_fork_refuse(const gli_birth *birth, const char *what,
 
 /* ---- initialisation ------------------------------------------------------- */
 
-/* Runs `init` unless the flag is set, and sets it. Other threads wait, and so
- * does a fork: in a child that is forked meanwhile, pthread_once would wait for
- * ever (musl) or run an initialisation that is half done once more. `init` may
- * begin watches, and take locks that no thread holds while it begins one. */
+/* Runs `init` unless the flag is set, and sets it. Other threads and forks wait:
+ * in a child that is forked meanwhile, pthread_once waits for ever (musl), or
+ * runs a half-done initialisation again. `init` may begin watches, and take
+ * locks that no thread holds while it begins one. */
 void gli_once(atomic_bool *done, void (*init)(void));
 
 /* ---- watched objects ----------------------------------------------------- */

@@ -34,7 +34,7 @@ static const gli_peer_kind host_peers = {
 };
 static const gli_transport_ops host_ops = {.wake = gli_shm_wake};
 
-/* The model never forks, and its processes are threads of one that take turns. */
+/* Runs without locks: the model never forks, and its threads take turns. */
 void gli_once(atomic_bool *done, void (*init)(void)) {
   if (!*done) init();
   *done = true;

@@ -17,7 +17,8 @@ int test_windows_remove(const char *path);
 int fchmod(int fd, int mode);
 /* Finds Winsock's getaddrinfo, and nothing else. */
 void *dlsym(void *library, const char *name);
-#define S_ISSOCK(mode) ((void)(mode), false) /* those have no files there */
+/* Returns false: sockets have no files on Windows. */
+#define S_ISSOCK(mode) ((void)(mode), false)
 typedef uint64_t sigset_t;
 char *strndup(const char *text, size_t most);
 #define RTLD_NEXT NULL
