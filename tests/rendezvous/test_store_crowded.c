@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -118,18 +119,24 @@ static void send_fetch(int fd, const char *key) {
   free(frame.data);
 }
 
+/* MSG_DONTWAIT is a flag that Windows lacks. */
+static void set_flags(int fd, int flags) {
+  assert_int_equal(fcntl(fd, F_SETFL, flags), 0);
+}
+
 /* Sends `bytes` on each connection, a piece on each in turn, until all are sent
  * or no connection has accepted data for `patience` milliseconds. */
 static void send_by_turns(const int *fds, size_t n, const uint8_t *data,
                           size_t bytes, int patience) {
   size_t *sent = calloc(n, sizeof(*sent)), open = n;
   assert_non_null(sent);
+  for (size_t i = 0; i < n; i++) set_flags(fds[i], O_NONBLOCK);
   for (int idle = 0; open > 0 && idle < patience; idle++) {
     for (size_t i = 0; i < n; i++) {
       size_t left = bytes - sent[i];
       if (left == 0) continue;
-      ssize_t k = send(fds[i], data + sent[i], left < MIB ? left : MIB,
-                       MSG_NOSIGNAL | MSG_DONTWAIT);
+      ssize_t k =
+          send(fds[i], data + sent[i], left < MIB ? left : MIB, MSG_NOSIGNAL);
       if (k <= 0) continue;
       sent[i] += (size_t)k;
       if (sent[i] == bytes) open--;
@@ -137,6 +144,7 @@ static void send_by_turns(const int *fds, size_t n, const uint8_t *data,
     }
     if (open > 0) uv_sleep(1);
   }
+  for (size_t i = 0; i < n; i++) set_flags(fds[i], 0);
   free(sent);
 }
 
@@ -306,7 +314,10 @@ static void long_waits_are_bounded(void **state) {
     uint8_t *body;
     size_t bytes;
     char one;
-    if (recv(fds[i], &one, 1, MSG_PEEK | MSG_DONTWAIT) < 1) continue;
+    set_flags(fds[i], O_NONBLOCK);
+    ssize_t n = recv(fds[i], &one, 1, MSG_PEEK);
+    set_flags(fds[i], 0);
+    if (n < 1) continue;
     assert_int_equal(read_reply(fds[i], &body, &bytes), GLOO_ERR_NO_MEMORY);
     free(body);
     refused++;
