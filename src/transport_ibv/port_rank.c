@@ -136,7 +136,7 @@ static uint32_t cores_near(const struct ibv_device *device) {
     unsigned long core = strtoul(at, &at, 10), last = core;
     if (*at == '-') last = strtoul(at + 1, &at, 10);
     for (; core <= last && core < 8 * sizeof mask; core++)
-      n += mask[core / BITS_PER_LONG] >> core % BITS_PER_LONG & 1;
+      n += (uint32_t)(mask[core / BITS_PER_LONG] >> core % BITS_PER_LONG & 1);
     at += *at == ',';
   }
   return n;
