@@ -21,7 +21,7 @@ static void sum_and_swap(rank_env *env) {
   RANK_OK(env, gloo_allreduce(env->context, &in, &out, 1, GLOO_INT64, GLOO_SUM,
                               NULL, NULL));
   RANK_CHECK(env, out == (int64_t)env->size * (env->size - 1) / 2);
-  gloo_request *request;
+  gloo_request *request = NULL; /* if it is not started */
   RANK_OK(env, gloo_recv_start(env->context, &got, 1, GLOO_INT64, from, NULL,
                                &request, NULL));
   RANK_OK(env, gloo_send(env->context, &in, 1, GLOO_INT64, other, NULL, NULL));
