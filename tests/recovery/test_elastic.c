@@ -1,7 +1,6 @@
 /* Elastic jobs with ranks as processes: which rank's state the others get when
  * ranks fail and join, and which failures end the loop. */
 #define _XOPEN_SOURCE 700 /* nftw */
-#include <ftw.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -17,6 +16,7 @@
 #include <cmocka.h>
 
 #include "gloo_c/gloo_c.h"
+#include "remove_tree.h"
 
 enum { RANKS = 3, MOST = 5, STEPS = 60, LIMIT_S = 120 };
 #define LONG_NS INT64_C(60000000000)
@@ -170,17 +170,9 @@ static int make_directory(void **state) {
   return mkdtemp(directory) == NULL;
 }
 
-static int remove_one(const char *path, const struct stat *info, int type,
-                      struct FTW *where) {
-  (void)info;
-  (void)type;
-  (void)where;
-  return remove(path);
-}
-
 static int remove_directory(void **state) {
   (void)state;
-  return nftw(directory, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+  return remove_tree(directory);
 }
 
 /* ---- ranks that fail ----------------------------------------------------- */

@@ -3,7 +3,6 @@
  * dead. */
 #define _XOPEN_SOURCE 700 /* nftw */
 #include <dirent.h>
-#include <ftw.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -21,6 +20,7 @@
 
 #include "api/grow.h"
 #include "gloo_c/gloo_c.h"
+#include "remove_tree.h"
 #include "rendezvous/join/outcome.h"
 
 enum { FIRST = 3, MOST = 8, LIMIT_S = 120 };
@@ -129,17 +129,9 @@ static int make_directory(void **state) {
   return mkdtemp(directory) == NULL;
 }
 
-static int remove_one(const char *path, const struct stat *info, int type,
-                      struct FTW *where) {
-  (void)info;
-  (void)type;
-  (void)where;
-  return remove(path);
-}
-
 static int remove_directory(void **state) {
   (void)state;
-  return nftw(directory, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+  return remove_tree(directory);
 }
 
 /* ---- tests --------------------------------------------------------------- */

@@ -9,11 +9,11 @@
 
 #include <cmocka.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <unistd.h>
 #include <uv.h>
 
 #include "redis_server.h"
+#include "remove_tree.h"
 #include "rendezvous/store/store_url.h"
 
 /* libuv closes descriptors by a bare system call, which the thread sanitizer
@@ -236,16 +236,8 @@ void test_directory_name(char name[64]) {
   assert_int_equal(rmdir(name), 0);
 }
 
-static int remove_one(const char *path, const struct stat *info, int type,
-                      struct FTW *where) {
-  (void)info;
-  (void)type;
-  (void)where;
-  return remove(path);
-}
-
 void test_directory_remove(const char *name) {
-  nftw(name, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+  (void)remove_tree(name);
 }
 
 int test_open_descriptors(void) {

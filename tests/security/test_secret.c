@@ -8,7 +8,6 @@
 /* after the four above */
 #include <cmocka.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +17,7 @@
 #include <unistd.h>
 
 #include "core/log.h"
+#include "remove_tree.h"
 #include "security/secret.h"
 
 /* 64 digits that contain no word of an error message. */
@@ -91,18 +91,10 @@ static int setup(void **state) {
   return 0;
 }
 
-static int remove_one(const char *name, const struct stat *info, int type,
-                      struct FTW *where) {
-  (void)info;
-  (void)type;
-  (void)where;
-  return remove(name);
-}
-
 static int teardown(void **state) {
   (void)state;
   gloo_log_set_sink(NULL, NULL);
-  nftw(directory, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+  (void)remove_tree(directory);
   return lowest_descriptor() == first_descriptor ? 0 : -1;
 }
 
