@@ -105,7 +105,8 @@ __attribute__((constructor)) static void fork_enroll(void) {
   registered = pthread_atfork(fork_before, in_parent, in_child) == 0;
 }
 
-/* Takes `lock`, unless this thread has it for an initialisation. */
+/* Locks `lock` unless this thread holds it already, in gli_once. Returns true if
+ * fork_leave has to unlock it. */
 static bool fork_enter(void) {
   return !initialising && pthread_mutex_lock(&lock) == 0;
 }

@@ -42,10 +42,10 @@ gloo_status gli_fork_refuse(const gli_birth *birth, const char *what,
 
 /* ---- initialisation ------------------------------------------------------- */
 
-/* Runs `init` unless the flag is set, and sets it. Other threads and forks wait:
- * in a child that is forked meanwhile, pthread_once waits for ever (musl), or
- * runs a half-done initialisation again. `init` may begin watches, and take
- * locks that no thread holds while it begins one. */
+/* Runs `init` if `done` is false, and sets `done`. Other threads, and forks, wait
+ * until it has run. With pthread_once, a child forked while `init` runs deadlocks
+ * (musl) or repeats it (glibc). `init` may begin watches. It must not take a lock
+ * that another thread holds while that thread begins a watch. */
 void gli_once(atomic_bool *done, void (*init)(void));
 
 /* ---- watched objects ----------------------------------------------------- */
