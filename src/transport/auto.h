@@ -86,7 +86,7 @@ bool gli_auto_shows_polls(const gli_pair *pair);
 bool gli_auto_obstacle(const gli_pair *pair, gli_obstacle *obstacle);
 const char *gli_auto_route(const gli_pair *pair, char why[GLI_WHY_BYTES]);
 bool gli_auto_rkey_pack(gli_pair *pair, const void *memory, size_t bytes,
-                        bool write, uint64_t *rkey);
+                        gli_access access, uint64_t *rkey);
 gloo_status gli_auto_rkey_map(gli_pair *pair, uint64_t rkey, size_t bytes,
                               bool write, void **memory, gloo_error *error);
 gloo_status gli_auto_rkey_get(gli_pair *pair, uint64_t rkey, void *dst,

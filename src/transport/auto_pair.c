@@ -428,10 +428,10 @@ static gloo_status shares_nothing(gli_pair *base, gloo_error *error) {
 }
 
 bool gli_auto_rkey_pack(gli_pair *base, const void *memory, size_t bytes,
-                        bool write, uint64_t *rkey) {
+                        gli_access access, uint64_t *rkey) {
   gli_pair *child = sharing_child(base);
   return ((gli_auto_pair *)base)->decided && child != NULL &&
-         child->ops->rkey_pack(child, memory, bytes, write, rkey);
+         child->ops->rkey_pack(child, memory, bytes, access, rkey);
 }
 
 gloo_status gli_auto_rkey_map(gli_pair *base, uint64_t rkey, size_t bytes,

@@ -216,6 +216,13 @@ typedef struct gli_obstacle {
   char text[GLI_OBSTACLE_BYTES]; /* another reason: the end of a sentence */
 } gli_obstacle;
 
+/* What a peer does with memory of this rank. */
+typedef enum gli_access {
+  GLI_ACCESS_READ,
+  GLI_ACCESS_WRITE,
+  GLI_ACCESS_RELIEVE /* READ, by a peer with less to do than this rank */
+} gli_access;
+
 typedef struct gli_transport_ops {
   const char *name;
 
@@ -366,10 +373,10 @@ typedef struct gli_transport_ops {
    * a transport without that. An rkey names a byte of one rank's memory to one
    * peer; rkey + n is n bytes further. */
 
-  /* Makes the rkey by which the peer reads, or also writes, [memory, memory +
-   * bytes). Returns false if it cannot (now, or that memory). */
+  /* Makes the rkey by which the peer accesses [memory, memory + bytes). Returns
+   * false if it cannot (now, or that memory). */
   bool (*rkey_pack)(gli_pair *pair, const void *memory, size_t bytes,
-                    bool write, uint64_t *rkey);
+                    gli_access access, uint64_t *rkey);
 
   /* Maps the peer's memory of an rkey that it sent. On GLOO_OK `memory` is its
    * address here, until the pair is closed or the peer frees it, or NULL if

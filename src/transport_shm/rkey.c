@@ -33,17 +33,24 @@ enum { EXPOSE_MIN = 4096 };
 /* Limit on notes of one peer that are read while searching for an id. */
 enum { NOTES_MAX = 4 * GLI_SHM_REGIONS_MAX };
 
-gloo_status gli_shm_read_min(uint64_t *bytes, gloo_error *error) {
+gloo_status gli_shm_reading_read(gli_shm_reading *reading, gloo_error *error) {
   const char *text = gli_environment_read("GLOO_SHM_READ");
-  *bytes = GLI_SHM_READ_NEVER;
-  if (text == NULL || strcmp(text, "never") == 0) return GLOO_OK;
+  uint64_t from = GLI_SHM_READ_NEVER;
+  *reading = (gli_shm_reading){from, from};
+  if (text == NULL || strcmp(text, "auto") == 0) {
+    reading->relieving = gli_shm_foreign_from();
+    return GLOO_OK;
+  }
+  if (strcmp(text, "never") == 0) return GLOO_OK;
   char *end;
   errno = 0;
-  *bytes = strtoull(text, &end, 10);
+  from = strtoull(text, &end, 10);
+  *reading = (gli_shm_reading){from, from};
   if (*end == '\0' && errno == 0 && text[0] != '-') return GLOO_OK;
   return gli_fail(error, GLOO_ERR_INVALID, -1,
-                  "GLOO_SHM_READ is \"%s\"; it must be \"never\" or the "
-                  "smallest message, in bytes, to read with process_vm_readv",
+                  "GLOO_SHM_READ is \"%s\"; it must be \"auto\", \"never\" or "
+                  "the smallest message, in bytes, to read with "
+                  "process_vm_readv",
                   text);
 }
 
@@ -134,8 +141,10 @@ static bool announce_region(gli_shm_pair *pair, const gli_region *region) {
 }
 
 bool gli_shm_rkey_pack(gli_pair *base, const void *memory, size_t bytes,
-                       bool write, uint64_t *rkey) {
+                       gli_access access, uint64_t *rkey) {
   gli_shm_pair *pair = (gli_shm_pair *)base;
+  const gli_shm_reading *reading = &pair->t->reading;
+  bool write = access == GLI_ACCESS_WRITE;
   if (pair->state != GLI_SHM_UP || !pair->peer.live || pair->peer.departed)
     return false;
   if (pair->watch.fd < 0 || bytes == 0) return false;
@@ -147,7 +156,10 @@ bool gli_shm_rkey_pack(gli_pair *base, const void *memory, size_t bytes,
     *rkey = (uint64_t)region.id << OFFSET_BITS | offset;
     return true;
   }
-  if (write || !pair->readable || bytes < pair->t->read_min) return false;
+  if (write || !pair->readable) return false;
+  if (bytes <
+      (access == GLI_ACCESS_RELIEVE ? reading->relieving : reading->any))
+    return false;
   *rkey = ADDRESS_BIT | (uint64_t)(uintptr_t)memory;
   return true;
 }

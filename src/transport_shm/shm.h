@@ -101,11 +101,18 @@ struct gli_shm_pair {
   bool missed_region; /* true if a region was not cached, for lack of memory */
 };
 
+/* Lengths from which a peer reads ordinary memory directly, instead of
+ * receiving it through a ring. */
+typedef struct gli_shm_reading {
+  uint64_t any;       /* any message */
+  uint64_t relieving; /* GLI_ACCESS_RELIEVE */
+} gli_shm_reading;
+
 typedef struct gli_shm {
   gli_transport_peers peers;
   gli_shm_endpoint here;
-  uint64_t memory_bytes;      /* total size of our rings */
-  uint64_t read_min;          /* see gli_shm_read_min */
+  uint64_t memory_bytes; /* total size of our rings */
+  gli_shm_reading reading;
   uint64_t region_generation; /* peers know of regions freed until then */
   unsigned polls;
   uint64_t next_look_ns; /* time of the next poll of the descriptors */
@@ -206,12 +213,10 @@ bool gli_shm_lingering(const gli_shm *t);
 void gli_shm_linger_check(gli_shm_pair *pair, uint64_t now_ns);
 
 /* rkey.c */
-#define GLI_SHM_READ_NEVER UINT64_MAX
-/* Gets the length from which on a peer reads ordinary memory directly, instead
- * of receiving it through a ring: GLOO_SHM_READ, by default never. */
-gloo_status gli_shm_read_min(uint64_t *bytes, gloo_error *error);
+/* Reads GLOO_SHM_READ. */
+gloo_status gli_shm_reading_read(gli_shm_reading *reading, gloo_error *error);
 bool gli_shm_rkey_pack(gli_pair *pair, const void *memory, size_t bytes,
-                       bool write, uint64_t *rkey);
+                       gli_access access, uint64_t *rkey);
 gloo_status gli_shm_rkey_map(gli_pair *pair, uint64_t rkey, size_t bytes,
                              bool write, void **memory, gloo_error *error);
 gloo_status gli_shm_rkey_get(gli_pair *pair, uint64_t rkey, void *dst,

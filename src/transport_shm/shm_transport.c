@@ -117,7 +117,7 @@ static gloo_status shm_open_endpoint(const gli_transport_config *config,
     t->half_opens[i].t = t;
     t->half_opens[i].watch.fd = -1;
   }
-  gloo_status status = gli_shm_read_min(&t->read_min, error);
+  gloo_status status = gli_shm_reading_read(&t->reading, error);
   if (status != GLOO_OK) {
     shm_transport_release(t);
     return status;

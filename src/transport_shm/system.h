@@ -88,4 +88,9 @@ typedef struct gli_shm_foreign {
 int gli_shm_foreign_read(const gli_shm_foreign *process, uint64_t from,
                          void *to, size_t bytes);
 
+/* Returns the length from which that is faster than a ring for a rank that
+ * would otherwise copy more than its peer, or GLI_SHM_READ_NEVER. */
+#define GLI_SHM_READ_NEVER UINT64_MAX
+uint64_t gli_shm_foreign_from(void);
+
 #endif

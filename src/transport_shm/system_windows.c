@@ -333,3 +333,7 @@ int gli_shm_foreign_read(const gli_shm_foreign *process, uint64_t from,
   (void)process, (void)from, (void)to, (void)bytes;
   return ENOSYS;
 }
+
+uint64_t gli_shm_foreign_from(void) {
+  return GLI_SHM_READ_NEVER;
+}

@@ -86,7 +86,8 @@ static void read_numbers(void) {
   gloo_status status = gli_host_key(NULL, "shm", &number, &error);
   fuzz_check_error(status, &error);
 #if GLI_LINUX
-  status = gli_shm_read_min(&number, &error);
+  gli_shm_reading reading;
+  status = gli_shm_reading_read(&reading, &error);
   fuzz_check_error(status, &error);
 #endif
 }

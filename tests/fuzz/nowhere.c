@@ -110,10 +110,10 @@ static void nowhere_pair_close(gli_pair *base, const gli_send_request *last) {
 /* ---- memory -------------------------------------------------------------- */
 
 static bool nowhere_rkey_pack(gli_pair *pair, const void *memory, size_t bytes,
-                              bool write, uint64_t *rkey) {
+                              gli_access access, uint64_t *rkey) {
   (void)pair;
   (void)bytes;
-  (void)write;
+  (void)access;
   *rkey = (uint64_t)(uintptr_t)memory;
   return nowhere.lends;
 }

@@ -106,6 +106,7 @@ struct sim_world {
   sim_grant *grants;
   uint64_t n_grants;
   int n_windowed;
+  int access; /* see sim_last_access */
   char hosts[SIM_RANKS_MAX][32];
 };
 
@@ -136,8 +137,8 @@ void sim_free_flights(sim_side *side);
 
 /* ---- rkey.c -------------------------------------------------------------- */
 
-bool sim_rkey_pack(gli_pair *pair, const void *memory, size_t bytes, bool write,
-                   uint64_t *rkey);
+bool sim_rkey_pack(gli_pair *pair, const void *memory, size_t bytes,
+                   gli_access access, uint64_t *rkey);
 gloo_status sim_rkey_map(gli_pair *pair, uint64_t rkey, size_t bytes,
                          bool write, void **memory, gloo_error *error);
 gloo_status sim_get(gli_pair *pair, uint64_t rkey, void *dst, size_t bytes,

@@ -13,10 +13,12 @@
 
 #define OFFSET_BITS 40
 
-bool sim_rkey_pack(gli_pair *pair, const void *memory, size_t bytes, bool write,
-                   uint64_t *rkey) {
+bool sim_rkey_pack(gli_pair *pair, const void *memory, size_t bytes,
+                   gli_access access, uint64_t *rkey) {
   sim_side *side = (sim_side *)pair;
   sim_world *world = side->world;
+  bool write = access == GLI_ACCESS_WRITE;
+  world->access = (int)access;
   if (bytes == 0 || !side->attached) return false;
   if (write && world->n_windowed >= world->options.exposes) return false;
   if (!sim_chance(world, world->options.rkey_percent)) return false;
@@ -36,6 +38,10 @@ bool sim_rkey_pack(gli_pair *pair, const void *memory, size_t bytes, bool write,
   world->grants = grant;
   *rkey = grant->number << OFFSET_BITS;
   return true;
+}
+
+int sim_last_access(const sim_world *world) {
+  return world->access;
 }
 
 static sim_grant *find(sim_side *reader, uint64_t rkey, size_t bytes) {

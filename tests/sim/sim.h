@@ -56,6 +56,9 @@ const char *sim_host(sim_world *world, uint32_t rank);
 
 uint64_t sim_now_ns(const sim_world *world);
 
+/* Returns the access of the last rkey that a rank wanted; -1 if none did. */
+int sim_last_access(const sim_world *world);
+
 /* Moves the clock to the next event of a live rank. Returns false and leaves
  * the clock unchanged if no event will come unless a rank acts. */
 bool sim_step(sim_world *world);

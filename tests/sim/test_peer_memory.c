@@ -294,6 +294,73 @@ static void what_is_exposed_is_cut_off(void **state) {
   peer_tear_down(&two);
 }
 
+/* ---- who reads ----------------------------------------------------------- */
+
+enum { VECTOR = 512 << 10 };
+
+typedef struct reading_case {
+  gli_collective collective;
+  size_t bytes; /* of a vector */
+  bool in_place;
+  gli_access access;
+} reading_case;
+
+static const reading_case reading_cases[] = {
+    {GLI_BROADCAST, VECTOR, false, GLI_ACCESS_RELIEVE}, /* copies to itself */
+    {GLI_BROADCAST, VECTOR, true, GLI_ACCESS_READ},
+    {GLI_BROADCAST, VECTOR - 1, false, GLI_ACCESS_READ},
+    {GLI_ALLGATHER, VECTOR, false, GLI_ACCESS_RELIEVE},
+    {GLI_ALLGATHER, VECTOR - 2, false, GLI_ACCESS_READ},
+    {GLI_ALLTOALL, VECTOR, false, GLI_ACCESS_RELIEVE},
+    {GLI_GATHER, VECTOR, false, GLI_ACCESS_READ},
+    {GLI_ALLREDUCE, VECTOR, false, GLI_ACCESS_READ},
+};
+
+static gloo_status start_case(gloo_context *c, const reading_case *r,
+                              uint8_t *memory, gloo_request **op) {
+  const void *in = r->in_place ? GLOO_IN_PLACE : memory;
+  uint8_t *out = memory + VECTOR;
+  switch (r->collective) {
+    case GLI_BROADCAST:
+      return gloo_broadcast_start(c, in, out, r->bytes, GLOO_UINT8, 0, NULL, op,
+                                  NULL);
+    case GLI_ALLGATHER:
+      return gloo_allgather_start(c, in, out, r->bytes / 2, GLOO_UINT8, NULL,
+                                  op, NULL);
+    case GLI_ALLTOALL:
+      return gloo_alltoall_start(c, in, out, r->bytes / 2, GLOO_UINT8, NULL, op,
+                                 NULL);
+    case GLI_GATHER:
+      return gloo_gather_start(c, in, NULL, r->bytes / 2, GLOO_UINT8, 1, NULL,
+                               op, NULL);
+    default:
+      return gloo_allreduce_start(c, in, out, r->bytes, GLOO_UINT8, GLOO_SUM,
+                                  NULL, op, NULL);
+  }
+}
+
+/* A peer reads the vectors of a rank that copies more than the peer does. */
+static void busy_rank_is_relieved(void **state) {
+  (void)state;
+  uint8_t *memory = calloc(2, VECTOR);
+  assert_non_null(memory);
+  for (size_t i = 0; i < sizeof reading_cases / sizeof reading_cases[0]; i++) {
+    const reading_case *r = &reading_cases[i];
+    pair_of_ranks two;
+    peer_set_up_rkeys(&two, 100);
+    gloo_request *op;
+    assert_int_equal(start_case(two.context, r, memory, &op), GLOO_OK);
+    peer_run_both(&two);
+    int access = sim_last_access(two.world);
+    if (access != (int)r->access)
+      fail_msg("%s of %zu bytes: access %d", gli_collective_name(r->collective),
+               r->bytes, access);
+    gloo_request_destroy(op);
+    peer_tear_down(&two);
+  }
+  free(memory);
+}
+
 int main(void) {
   gloo_log_set_level(GLOO_LOG_OFF);
   const struct CMUnitTest tests[] = {
@@ -307,6 +374,7 @@ int main(void) {
       cmocka_unit_test(what_was_not_exposed_is_not_put),
       cmocka_unit_test(each_put_is_done_once),
       cmocka_unit_test(what_is_exposed_is_cut_off),
+      cmocka_unit_test(busy_rank_is_relieved),
   };
   return cmocka_run_group_tests_name("peer_memory", tests, NULL, NULL);
 }

@@ -88,6 +88,7 @@ sim_world *sim_create(const sim_options *options) {
   world->options = *options;
   world->random = options->seed;
   world->now_ns = 1000000;
+  world->access = -1;
   while (world->number < WORLDS_MAX && worlds[world->number]) world->number++;
   if (world->number == WORLDS_MAX) sim_violation(world, "too many worlds");
   worlds[world->number] = world;

@@ -135,7 +135,7 @@ refuses GLOO_ALGORITHM=ring "GLOO_ALGORITHM: 'ring' is not a collective"
 refuses GLOO_TUNING_FILE="$scratch/none" "GLOO_TUNING_FILE: cannot open $scratch/none"
 refuses GLOO_SOCKET_IFNAME=none0 '"none0" with an address (from GLOO_SOCKET_IFNAME); available:'
 if "$gloo" bench barrier --iterations 1 --transport shm > "$scratch/shm" 2>&1; then
-  refuses GLOO_SHM_READ=often 'GLOO_SHM_READ is "often"; it must be "never" or the smallest message'
+  refuses GLOO_SHM_READ=often 'GLOO_SHM_READ is "often"; it must be "auto", "never" or the smallest message'
 else
   skipped "GLOO_SHM_READ" "$(cat "$scratch/shm")"
 fi

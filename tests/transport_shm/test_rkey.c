@@ -302,6 +302,54 @@ static void memory_is_not_offered_to_who_cannot_read(void **state) {
   finish(s);
 }
 
+/* ---- the lengths --------------------------------------------------------- */
+
+static const char *const settings[] = {"auto", "never", "70000"};
+enum { LENGTHS = 4, ANSWERS = 2 * LENGTHS };
+static const size_t lengths[LENGTHS] = {65535, 65536, 69999, 70000};
+
+/* Reports which messages it would have read by the other process. */
+static void show_lengths(end *e, int socket) {
+  uint8_t *plain = calloc(1, BYTES);
+  if (plain == NULL) abort();
+  poll_until_up(e);
+  uint8_t lent[ANSWERS];
+  uint64_t rkey;
+  for (int i = 0; i < ANSWERS; i++) {
+    lent[i] = e->ops->rkey_pack(
+        e->pair, plain, lengths[i / 2],
+        i % 2 == 0 ? GLI_ACCESS_READ : GLI_ACCESS_RELIEVE, &rkey);
+  }
+  put(socket, lent, sizeof lent);
+  free(plain);
+  end_close(e);
+}
+
+static void environment_sets_the_lengths(void **state) {
+  (void)state;
+  bool here = gli_shm_foreign_from() != GLI_SHM_READ_NEVER;
+  for (int i = 0; i < 3; i++) {
+    setenv("GLOO_SHM_READ", settings[i], 1);
+    scene *s = begin(show_lengths);
+    uint8_t lent[ANSWERS];
+    get(s->socket, lent, sizeof lent);
+    for (int k = 0; k < ANSWERS; k++) {
+      size_t bytes = lengths[k / 2];
+      bool relieves = k % 2 != 0;
+      bool expected = i == 0   ? here && relieves && bytes >= 65536
+                      : i == 1 ? false
+                               : bytes >= 70000;
+      if (lent[k] != expected)
+        fail_msg("%s, %zu bytes, relieves %d: %d", settings[i], bytes, relieves,
+                 lent[k]);
+    }
+    end_until(&s->ours, &s->ours.n_failed, 1);
+    end_other(s, 0);
+    finish(s);
+  }
+  setenv("GLOO_SHM_READ", "1", 1);
+}
+
 /* ---- a receiver at its limits -------------------------------------------- */
 
 typedef struct verdict {
@@ -387,6 +435,7 @@ int main(void) {
     cmocka_unit_test(killed_process_takes_its_memory_along),
     cmocka_unit_test(killed_process_may_be_asked_for),
     cmocka_unit_test(memory_is_not_offered_to_who_cannot_read),
+    cmocka_unit_test(environment_sets_the_lengths),
     cmocka_unit_test(no_descriptors_left_is_said),
 #if !defined(SANITIZED)
     cmocka_unit_test(what_cannot_be_mapped_is_read),

@@ -15,14 +15,30 @@
 #define COPY_LAST ((uint64_t)16 * 1024)
 #define COPY_ANY ((uint64_t)4 * 1024)
 
+/* The shortest vector of which copies are saved. */
+#define RELIEVE_FROM ((uint64_t)512 * 1024)
+
 /* ---- sending ------------------------------------------------------------- */
 
+/* Returns how a peer reads this rank's vectors. The rank that copies most
+ * decides how long an operation takes; a rank that only sends to one other is
+ * not that rank. Short vectors stay in the caches between two copies, and bytes
+ * to be reduced are copied by their reader in any case. */
+static gli_access access_of(const gli_operation *op) {
+  const gli_plan *plan = op->plan;
+  bool idle = op->last_sends == plan->n_steps && plan->n_peers == 1;
+  return idle || gli_collective_reduces(plan->params.collective) ||
+                 gli_plan_vector_bytes(&plan->params) < RELIEVE_FROM
+             ? GLI_ACCESS_READ
+             : GLI_ACCESS_RELIEVE;
+}
+
 static bool pack_rkey(gli_transfer *t, const void *memory, uint64_t bytes,
-                      bool write) {
+                      gli_access access) {
   gli_pair *pair = t->link->pair;
   uint64_t rkey = 0;
   if (pair == NULL || pair->ops->rkey_pack == NULL) return false;
-  if (!pair->ops->rkey_pack(pair, memory, (size_t)bytes, write, &rkey)) {
+  if (!pair->ops->rkey_pack(pair, memory, (size_t)bytes, access, &rkey)) {
     return false;
   }
   gli_put_u64(t->rkey, rkey);
@@ -59,7 +75,7 @@ bool gli_expose_is_better(const gli_operation *op, uint32_t step,
                           gli_link *link, const void *memory, uint64_t bytes) {
   gli_pair *pair = link->pair;
   return pair->ops->rkey_pack != NULL && !is_better_copied(op, step, bytes) &&
-         pair->ops->rkey_pack(pair, memory, (size_t)bytes, false,
+         pair->ops->rkey_pack(pair, memory, (size_t)bytes, access_of(op),
                               &op->device->rkey);
 }
 
@@ -74,7 +90,7 @@ void gli_expose_message(gli_transfer *t) {
   switch ((gli_role)s->role) {
     case GLI_ROLE_EXPOSE_PUT:
       gli_put_u64(t->rkey, 0);
-      if (pack_rkey(t, memory, s->bytes, true))
+      if (pack_rkey(t, memory, s->bytes, GLI_ACCESS_WRITE))
         gli_operation_note(op, t->peer)->exposed_puts++;
       send_rkey(t);
       return;
@@ -95,7 +111,7 @@ void gli_expose_message(gli_transfer *t) {
       return;
   }
   if (h->length <= GLI_ZERO_COPY_BYTES ||
-      !pack_rkey(t, memory, h->length, false)) {
+      !pack_rkey(t, memory, h->length, access_of(op))) {
     return;
   }
   t->exposed = s->role != GLI_ROLE_EXPOSE_GET;

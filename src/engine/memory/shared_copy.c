@@ -70,7 +70,8 @@ static gli_shared_copy *ask_to_share(const gli_operation *op, const gli_step *s,
   if (pair->ops->shared_copy == NULL ||
       (base_link->copies.in_use >> window & 1u) != 0)
     return NULL;
-  if (!pair->ops->rkey_pack(pair, to, (size_t)s->bytes, true, &rkey)) {
+  if (!pair->ops->rkey_pack(pair, to, (size_t)s->bytes, GLI_ACCESS_WRITE,
+                            &rkey)) {
     return NULL;
   }
   gli_shared_copy *copy = pair->ops->shared_copy(pair, false) + window;

@@ -76,7 +76,7 @@ static void find_reach(gli_link *link, gli_rma_target *from,
     const gli_transport_ops *ops = pair->ops;
     gli_exposure exposes = GLI_EXPOSES_NOT;
     if (ops->rkey_pack != NULL &&
-        ops->rkey_pack(pair, window->memory, bytes, true, &where))
+        ops->rkey_pack(pair, window->memory, bytes, GLI_ACCESS_WRITE, &where))
       flags = GLI_RMA_IS_MAPPED;
     else if (ops->rma_expose != NULL)
       exposes = ops->rma_expose(pair, window->memory, bytes, &where, &rkey);
