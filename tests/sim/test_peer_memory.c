@@ -296,30 +296,35 @@ static void what_is_exposed_is_cut_off(void **state) {
 
 /* ---- who reads ----------------------------------------------------------- */
 
-enum { VECTOR = 512 << 10 };
+enum { VECTOR = 512 << 10, LONG_VECTOR = 8 << 20, MEMORY = 2 * LONG_VECTOR };
 
 typedef struct reading_case {
   gli_collective collective;
   size_t bytes; /* of a vector */
   bool in_place;
   gli_access access;
+  bool turns; /* true if the ranks share a core */
 } reading_case;
 
 static const reading_case reading_cases[] = {
-    {GLI_BROADCAST, VECTOR, false, GLI_ACCESS_RELIEVE}, /* copies to itself */
-    {GLI_BROADCAST, VECTOR, true, GLI_ACCESS_READ},
-    {GLI_BROADCAST, VECTOR - 1, false, GLI_ACCESS_READ},
-    {GLI_ALLGATHER, VECTOR, false, GLI_ACCESS_RELIEVE},
-    {GLI_ALLGATHER, VECTOR - 2, false, GLI_ACCESS_READ},
-    {GLI_ALLTOALL, VECTOR, false, GLI_ACCESS_RELIEVE},
-    {GLI_GATHER, VECTOR, false, GLI_ACCESS_READ},
-    {GLI_ALLREDUCE, VECTOR, false, GLI_ACCESS_READ},
+    {GLI_BROADCAST, VECTOR, false, GLI_ACCESS_RELIEVE, false},
+    {GLI_BROADCAST, VECTOR, true, GLI_ACCESS_READ, false},
+    {GLI_BROADCAST, VECTOR - 1, false, GLI_ACCESS_READ, false},
+    {GLI_ALLGATHER, VECTOR, false, GLI_ACCESS_RELIEVE, false},
+    {GLI_ALLGATHER, VECTOR - 2, false, GLI_ACCESS_READ, false},
+    {GLI_ALLTOALL, VECTOR, false, GLI_ACCESS_RELIEVE, false},
+    {GLI_ALLTOALL, LONG_VECTOR, false, GLI_ACCESS_RELIEVE, true},
+    {GLI_ALLTOALL, LONG_VECTOR + 2, false, GLI_ACCESS_READ, true},
+    {GLI_ALLTOALL, LONG_VECTOR + 2, false, GLI_ACCESS_RELIEVE, false},
+    {GLI_ALLGATHER, LONG_VECTOR + 2, false, GLI_ACCESS_RELIEVE, true},
+    {GLI_GATHER, VECTOR, false, GLI_ACCESS_READ, false},
+    {GLI_ALLREDUCE, VECTOR, false, GLI_ACCESS_READ, false},
 };
 
 static gloo_status start_case(gloo_context *c, const reading_case *r,
                               uint8_t *memory, gloo_request **op) {
   const void *in = r->in_place ? GLOO_IN_PLACE : memory;
-  uint8_t *out = memory + VECTOR;
+  uint8_t *out = memory + MEMORY;
   switch (r->collective) {
     case GLI_BROADCAST:
       return gloo_broadcast_start(c, in, out, r->bytes, GLOO_UINT8, 0, NULL, op,
@@ -339,15 +344,23 @@ static gloo_status start_case(gloo_context *c, const reading_case *r,
   }
 }
 
+static void take_turns(gloo_context *context) {
+  static const uint64_t hosts_of[2] = {7, 7};
+  gli_hosts *hosts;
+  assert_int_equal(gli_hosts_make(hosts_of, 2, &hosts, NULL), GLOO_OK);
+  gli_context_place(context, hosts, GLI_OVERSUBSCRIBED);
+}
+
 /* A peer reads the vectors of a rank that copies more than the peer does. */
 static void busy_rank_is_relieved(void **state) {
   (void)state;
-  uint8_t *memory = calloc(2, VECTOR);
+  uint8_t *memory = calloc(2, MEMORY);
   assert_non_null(memory);
   for (size_t i = 0; i < sizeof reading_cases / sizeof reading_cases[0]; i++) {
     const reading_case *r = &reading_cases[i];
     pair_of_ranks two;
     peer_set_up_rkeys(&two, 100);
+    if (r->turns) take_turns(two.context);
     gloo_request *op;
     assert_int_equal(start_case(two.context, r, memory, &op), GLOO_OK);
     peer_run_both(&two);

@@ -15,8 +15,10 @@
 #define COPY_LAST ((uint64_t)16 * 1024)
 #define COPY_ANY ((uint64_t)4 * 1024)
 
-/* The shortest vector of which copies are saved. */
+/* The shortest vector of which copies are saved, and the longest of an alltoall
+ * of ranks that take turns on cores. */
 #define RELIEVE_FROM ((uint64_t)512 * 1024)
+#define RELIEVE_TO ((uint64_t)8 * 1024 * 1024)
 
 /* ---- sending ------------------------------------------------------------- */
 
@@ -26,9 +28,13 @@
  * to be reduced are copied by their reader in any case. */
 static gli_access access_of(const gli_operation *op) {
   const gli_plan *plan = op->plan;
+  gli_collective c = plan->params.collective;
+  uint64_t bytes = gli_plan_vector_bytes(&plan->params);
   bool idle = op->last_sends == plan->n_steps && plan->n_peers == 1;
-  return idle || gli_collective_reduces(plan->params.collective) ||
-                 gli_plan_vector_bytes(&plan->params) < RELIEVE_FROM
+  if (idle || gli_collective_reduces(c) || bytes < RELIEVE_FROM)
+    return GLI_ACCESS_READ;
+  bool all_to_all = c == GLI_ALLTOALL || c == GLI_ALLTOALLV;
+  return all_to_all && op->context->oversubscribed && bytes > RELIEVE_TO
              ? GLI_ACCESS_READ
              : GLI_ACCESS_RELIEVE;
 }
