@@ -325,8 +325,18 @@ static void show_lengths(end *e, int socket) {
   end_close(e);
 }
 
+/* Returns true if the system has such reads: this process reads its own memory.
+ */
+static bool can_read(void) {
+  static const uint64_t proof = 7;
+  const gli_shm_foreign self = {getpid(), (uint64_t)(uintptr_t)&proof, proof};
+  uint8_t none;
+  return gli_shm_foreign_read(&self, 0, &none, 0) == 0;
+}
+
 static void environment_sets_the_lengths(void **state) {
   (void)state;
+  bool can = can_read();
   bool here = gli_shm_foreign_from() != GLI_SHM_READ_NEVER;
   for (int i = 0; i < 3; i++) {
     setenv("GLOO_SHM_READ", settings[i], 1);
@@ -338,7 +348,7 @@ static void environment_sets_the_lengths(void **state) {
       bool relieves = k % 2 != 0;
       bool expected = i == 0   ? here && relieves && bytes >= 65536
                       : i == 1 ? false
-                               : bytes >= 70000;
+                               : can && bytes >= 70000;
       if (lent[k] != expected)
         fail_msg("%s, %zu bytes, relieves %d: %d", settings[i], bytes, relieves,
                  lent[k]);
