@@ -3,6 +3,7 @@
  * READ_DONE, or a later message of the plan returns the memory. */
 #include "core/bytes.h"
 #include "core/error.h"
+#include "core/hints.h"
 #include "engine/memory/memory.h"
 #include "engine/state/device.h"
 #include "engine/state/signature.h"
@@ -26,7 +27,7 @@
  * decides how long an operation takes; a rank that only sends to one other is
  * not that rank. Short vectors stay in the caches between two copies, and bytes
  * to be reduced are copied by their reader in any case. */
-static gli_access access_of(const gli_operation *op) {
+GLI_APART static gli_access access_to_long(const gli_operation *op) {
   const gli_plan *plan = op->plan;
   gli_collective c = plan->params.collective;
   uint64_t bytes = gli_plan_vector_bytes(&plan->params);
@@ -37,6 +38,10 @@ static gli_access access_of(const gli_operation *op) {
   return all_to_all && op->context->oversubscribed && bytes > RELIEVE_TO
              ? GLI_ACCESS_READ
              : GLI_ACCESS_RELIEVE;
+}
+
+static inline gli_access access_of(const gli_operation *op, uint64_t bytes) {
+  return bytes < COPY_ONE ? GLI_ACCESS_READ : access_to_long(op);
 }
 
 static bool pack_rkey(gli_transfer *t, const void *memory, uint64_t bytes,
@@ -80,8 +85,9 @@ static bool is_better_copied(const gli_operation *op, uint32_t step,
 bool gli_expose_is_better(const gli_operation *op, uint32_t step,
                           gli_link *link, const void *memory, uint64_t bytes) {
   gli_pair *pair = link->pair;
-  return pair->ops->rkey_pack != NULL && !is_better_copied(op, step, bytes) &&
-         pair->ops->rkey_pack(pair, memory, (size_t)bytes, access_of(op),
+  return bytes >= COPY_ANY && pair->ops->rkey_pack != NULL &&
+         !is_better_copied(op, step, bytes) &&
+         pair->ops->rkey_pack(pair, memory, (size_t)bytes, access_of(op, bytes),
                               &op->device->rkey);
 }
 
@@ -117,7 +123,7 @@ void gli_expose_message(gli_transfer *t) {
       return;
   }
   if (h->length <= GLI_ZERO_COPY_BYTES ||
-      !pack_rkey(t, memory, h->length, access_of(op))) {
+      !pack_rkey(t, memory, h->length, access_of(op, h->length))) {
     return;
   }
   t->exposed = s->role != GLI_ROLE_EXPOSE_GET;
