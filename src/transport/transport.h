@@ -216,11 +216,11 @@ typedef struct gli_obstacle {
   char text[GLI_OBSTACLE_BYTES]; /* another reason: the end of a sentence */
 } gli_obstacle;
 
-/* What a peer does with memory of this rank. */
+/* Access of a peer to memory of this rank. */
 typedef enum gli_access {
   GLI_ACCESS_READ,
   GLI_ACCESS_WRITE,
-  GLI_ACCESS_RELIEVE /* READ, by a peer with less to do than this rank */
+  GLI_ACCESS_RELIEVE /* READ, where this rank has more to copy than the peer */
 } gli_access;
 
 typedef struct gli_transport_ops {

@@ -16,8 +16,9 @@
 #define COPY_LAST ((uint64_t)16 * 1024)
 #define COPY_ANY ((uint64_t)4 * 1024)
 
-/* The shortest vector of which copies are saved, and the longest of an alltoall
- * of ranks that take turns on cores. */
+/* The shortest message and the shortest vector of which copies are saved, and
+ * the longest of an alltoall of ranks that take turns on cores. */
+#define RELIEVE_MESSAGE ((uint64_t)64 * 1024)
 #define RELIEVE_FROM ((uint64_t)512 * 1024)
 #define RELIEVE_TO ((uint64_t)8 * 1024 * 1024)
 
@@ -41,7 +42,7 @@ GLI_APART static gli_access access_to_long(const gli_operation *op) {
 }
 
 static inline gli_access access_of(const gli_operation *op, uint64_t bytes) {
-  return bytes < COPY_ONE ? GLI_ACCESS_READ : access_to_long(op);
+  return bytes < RELIEVE_MESSAGE ? GLI_ACCESS_READ : access_to_long(op);
 }
 
 static bool pack_rkey(gli_transfer *t, const void *memory, uint64_t bytes,
