@@ -220,7 +220,7 @@ typedef struct gli_obstacle {
 typedef enum gli_access {
   GLI_ACCESS_READ,
   GLI_ACCESS_WRITE,
-  GLI_ACCESS_RELIEVE /* READ, where this rank has more to copy than the peer */
+  GLI_ACCESS_SINGLE_COPY /* READ, and this rank has more to copy than the peer */
 } gli_access;
 
 typedef struct gli_transport_ops {

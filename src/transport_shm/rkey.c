@@ -38,7 +38,7 @@ gloo_status gli_shm_reading_read(gli_shm_reading *reading, gloo_error *error) {
   uint64_t from = GLI_SHM_READ_NEVER;
   *reading = (gli_shm_reading){from, from};
   if (text == NULL || strcmp(text, "auto") == 0) {
-    reading->relieving = gli_shm_foreign_from();
+    reading->single_copy = gli_shm_foreign_from();
     return GLOO_OK;
   }
   if (strcmp(text, "never") == 0) return GLOO_OK;
@@ -158,7 +158,7 @@ bool gli_shm_rkey_pack(gli_pair *base, const void *memory, size_t bytes,
   }
   if (write || !pair->readable) return false;
   if (bytes <
-      (access == GLI_ACCESS_RELIEVE ? reading->relieving : reading->any))
+      (access == GLI_ACCESS_SINGLE_COPY ? reading->single_copy : reading->any))
     return false;
   *rkey = ADDRESS_BIT | (uint64_t)(uintptr_t)memory;
   return true;

@@ -104,8 +104,8 @@ struct gli_shm_pair {
 /* Lengths from which a peer reads ordinary memory directly, instead of
  * receiving it through a ring. */
 typedef struct gli_shm_reading {
-  uint64_t any;       /* any message */
-  uint64_t relieving; /* GLI_ACCESS_RELIEVE */
+  uint64_t any;         /* any message */
+  uint64_t single_copy; /* GLI_ACCESS_SINGLE_COPY */
 } gli_shm_reading;
 
 typedef struct gli_shm {

@@ -98,7 +98,7 @@ gloo_status gli_shm_pair_open(gli_transport *base,
     return status;
   }
   const char *what = "";
-  int code = t->reading.relieving == GLI_SHM_READ_NEVER
+  int code = t->reading.single_copy == GLI_SHM_READ_NEVER
                  ? 0
                  : gli_random(&made->proof, sizeof made->proof, &what);
   if (code == 0) code = make_ring(made, &what);

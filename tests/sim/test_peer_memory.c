@@ -307,16 +307,17 @@ typedef struct reading_case {
 } reading_case;
 
 static const reading_case reading_cases[] = {
-    {GLI_BROADCAST, VECTOR, false, GLI_ACCESS_RELIEVE, false},
+    {GLI_BROADCAST, VECTOR, false, GLI_ACCESS_SINGLE_COPY, false},
+    {GLI_BROADCAST, VECTOR, false, GLI_ACCESS_READ, true},
     {GLI_BROADCAST, VECTOR, true, GLI_ACCESS_READ, false},
     {GLI_BROADCAST, VECTOR - 1, false, GLI_ACCESS_READ, false},
-    {GLI_ALLGATHER, VECTOR, false, GLI_ACCESS_RELIEVE, false},
+    {GLI_ALLGATHER, VECTOR, false, GLI_ACCESS_SINGLE_COPY, false},
     {GLI_ALLGATHER, VECTOR - 2, false, GLI_ACCESS_READ, false},
-    {GLI_ALLTOALL, VECTOR, false, GLI_ACCESS_RELIEVE, false},
-    {GLI_ALLTOALL, LONG_VECTOR, false, GLI_ACCESS_RELIEVE, true},
+    {GLI_ALLTOALL, LONG_VECTOR, false, GLI_ACCESS_SINGLE_COPY, true},
     {GLI_ALLTOALL, LONG_VECTOR + 2, false, GLI_ACCESS_READ, true},
-    {GLI_ALLTOALL, LONG_VECTOR + 2, false, GLI_ACCESS_RELIEVE, false},
-    {GLI_ALLGATHER, LONG_VECTOR + 2, false, GLI_ACCESS_RELIEVE, true},
+    {GLI_ALLTOALL, LONG_VECTOR + 2, false, GLI_ACCESS_SINGLE_COPY, false},
+    {GLI_ALLGATHER, LONG_VECTOR + 2, false, GLI_ACCESS_READ, true},
+    {GLI_SCATTER, LONG_VECTOR + 2, false, GLI_ACCESS_SINGLE_COPY, true},
     {GLI_GATHER, VECTOR, false, GLI_ACCESS_READ, false},
     {GLI_ALLREDUCE, VECTOR, false, GLI_ACCESS_READ, false},
 };
@@ -335,6 +336,9 @@ static gloo_status start_case(gloo_context *c, const reading_case *r,
     case GLI_ALLTOALL:
       return gloo_alltoall_start(c, in, out, r->bytes / 2, GLOO_UINT8, NULL, op,
                                  NULL);
+    case GLI_SCATTER:
+      return gloo_scatter_start(c, in, out, r->bytes / 2, GLOO_UINT8, 0, NULL,
+                                op, NULL);
     case GLI_GATHER:
       return gloo_gather_start(c, in, NULL, r->bytes / 2, GLOO_UINT8, 1, NULL,
                                op, NULL);
@@ -352,7 +356,7 @@ static void take_turns(gloo_context *context) {
 }
 
 /* A peer reads the vectors of a rank that copies more than the peer does. */
-static void busy_rank_is_relieved(void **state) {
+static void busy_rank_asks_for_single_copy(void **state) {
   (void)state;
   uint8_t *memory = calloc(2, MEMORY);
   assert_non_null(memory);
@@ -387,7 +391,7 @@ int main(void) {
       cmocka_unit_test(what_was_not_exposed_is_not_put),
       cmocka_unit_test(each_put_is_done_once),
       cmocka_unit_test(what_is_exposed_is_cut_off),
-      cmocka_unit_test(busy_rank_is_relieved),
+      cmocka_unit_test(busy_rank_asks_for_single_copy),
   };
   return cmocka_run_group_tests_name("peer_memory", tests, NULL, NULL);
 }

@@ -16,13 +16,20 @@
 #define COPY_LAST ((uint64_t)16 * 1024)
 #define COPY_ANY ((uint64_t)4 * 1024)
 
-/* The shortest message and the shortest vector of which copies are saved, and
- * the longest of an alltoall of ranks that take turns on cores. */
-#define RELIEVE_MESSAGE ((uint64_t)64 * 1024)
-#define RELIEVE_FROM ((uint64_t)512 * 1024)
-#define RELIEVE_TO ((uint64_t)8 * 1024 * 1024)
+/* The shortest message and the shortest vector of which a copy is saved, and
+ * the longest vector where ranks share cores and all send to all. */
+#define SINGLE_COPY_MESSAGE ((uint64_t)64 * 1024)
+#define SINGLE_COPY_FROM ((uint64_t)512 * 1024)
+#define SINGLE_COPY_TO ((uint64_t)8 * 1024 * 1024)
 
 /* ---- sending ------------------------------------------------------------- */
+
+/* Returns true if ranks that share cores are faster with two copies: several
+ * readers of one vector, as in a broadcast, disturb each other. */
+static bool is_copied_on_shared_cores(gli_collective c, uint64_t bytes) {
+  if (c == GLI_SCATTER || c == GLI_SCATTERV) return false;
+  return c == GLI_BROADCAST || bytes > SINGLE_COPY_TO;
+}
 
 /* Returns how a peer reads this rank's vectors. The rank that copies most
  * decides how long an operation takes; a rank that only sends to one other is
@@ -33,16 +40,14 @@ GLI_APART static gli_access access_to_long(const gli_operation *op) {
   gli_collective c = plan->params.collective;
   uint64_t bytes = gli_plan_vector_bytes(&plan->params);
   bool idle = op->last_sends == plan->n_steps && plan->n_peers == 1;
-  if (idle || gli_collective_reduces(c) || bytes < RELIEVE_FROM)
+  if (idle || gli_collective_reduces(c) || bytes < SINGLE_COPY_FROM ||
+      (op->context->oversubscribed && is_copied_on_shared_cores(c, bytes)))
     return GLI_ACCESS_READ;
-  bool all_to_all = c == GLI_ALLTOALL || c == GLI_ALLTOALLV;
-  return all_to_all && op->context->oversubscribed && bytes > RELIEVE_TO
-             ? GLI_ACCESS_READ
-             : GLI_ACCESS_RELIEVE;
+  return GLI_ACCESS_SINGLE_COPY;
 }
 
 static inline gli_access access_of(const gli_operation *op, uint64_t bytes) {
-  return bytes < RELIEVE_MESSAGE ? GLI_ACCESS_READ : access_to_long(op);
+  return bytes < SINGLE_COPY_MESSAGE ? GLI_ACCESS_READ : access_to_long(op);
 }
 
 static bool pack_rkey(gli_transfer *t, const void *memory, uint64_t bytes,
