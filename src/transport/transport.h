@@ -324,7 +324,7 @@ typedef struct gli_transport_ops {
    * doubt, as between threads. */
   uint64_t (*heard)(const gli_pair *pair);
   /* Returns the last time of that, by the clock of this end; 0 if unknown. NULL
-   * means unknown. Costs at most a system call. */
+   * means unknown. May cost system calls. */
   uint64_t (*heard_at)(const gli_pair *pair);
   /* Returns true if each poll here that comes after a rest changes the peer's
    * `heard`, so that no message is needed for it. NULL means no. */

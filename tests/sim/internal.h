@@ -53,6 +53,7 @@ struct sim_side {
   void *user;
   bool attached, closed, stopped;
   uint64_t heard;      /* messages whose delivery to this side has begun */
+  uint64_t heard_ns;   /* time of the last one */
   uint64_t failure_ns; /* when `failed` is reported */
   const char *failure;
   uint8_t taken[GLI_TAKE_BYTES]; /* payload of the last take_now */

@@ -209,12 +209,17 @@ static void check_sink(const sim_side *side, const gli_header *header,
                 side->rank, (unsigned long long)bytes, wrong);
 }
 
+static void heard(sim_side *side) {
+  side->heard++;
+  side->heard_ns = sim_now_ns(side->world);
+}
+
 /* Returns false if the pair was closed or stopped. */
 static bool begin(sim_side *side, sim_message *m) {
   gli_sink sink = {0};
   gli_header header = m->header;
   m->begun = true;
-  side->heard++;
+  heard(side);
   gloo_status status = side->node->upcalls.header(side->user, &header, &sink);
   if (side->closed) return false;
   if (status != GLOO_OK) {
@@ -248,7 +253,7 @@ static bool take_whole(sim_side *side, sim_queue *stream) {
   gli_header header = m->header;
   bool taken = false;
   m->begun = true;
-  side->heard++;
+  heard(side);
   gloo_status status =
       upcalls->message(side->user, &header, m->payload, &taken);
   if (side->closed) return true;
@@ -302,7 +307,7 @@ bool sim_take_now(gli_pair *pair, const gli_header *expected,
     if (m->header.length > 0) {
       memcpy(side->taken, m->payload, (size_t)m->header.length);
     }
-    side->heard++;
+    heard(side);
     drop_taken(side, stream);
     return true;
   }

@@ -186,6 +186,25 @@ static void sign_before_the_start_counts(void **state) {
   peer_tear_down(&two);
 }
 
+/* A peer is missed when it has been silent for the limit, whenever in between
+ * this rank looked. */
+static void silence_counts_from_the_last_sign(void **state) {
+  static const gli_header nothing;
+  (void)state;
+  pair_of_ranks two;
+  peer_set_up(&two, 50, -1);
+  peer_say(&two, GLI_MESSAGE_ALIVE, &nothing, 500); /* ms */
+  peer_run_both(&two);
+  gli_context_start_heartbeat(two.context, SECOND);
+  /* This rank looks every half second; the sign comes a fifth of that later. */
+  uint64_t into_ns = sim_now_ns(two.world) % (SECOND / 2);
+  assert_false(missed_within(&two, SECOND * 6 / 10 - into_ns));
+  peer_say(&two, GLI_MESSAGE_ALIVE, &nothing, 500);
+  assert_false(missed_within(&two, SECOND * 128 / 100));
+  assert_true(missed_within(&two, SECOND * 5 / 100));
+  peer_tear_down(&two);
+}
+
 static void take_line(gloo_log_level level, const char *line, void *user) {
   (void)level;
   snprintf(user, 512, "%s", line);
@@ -296,6 +315,7 @@ int main(void) {
       cmocka_unit_test(time_runs_from_the_start),
       cmocka_unit_test(peer_that_was_never_heard_has_time_to_come),
       cmocka_unit_test(sign_before_the_start_counts),
+      cmocka_unit_test(silence_counts_from_the_last_sign),
       cmocka_unit_test(lost_rank_gets_no_heartbeat),
       cmocka_unit_test(groups_that_begin_early_are_in_the_trace),
       cmocka_unit_test(groups_that_begin_early_know_of_the_cores),

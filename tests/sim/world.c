@@ -188,6 +188,10 @@ static uint64_t node_heard(const gli_pair *pair) {
   return ((const sim_side *)pair)->heard;
 }
 
+static uint64_t node_heard_at(const gli_pair *pair) {
+  return ((const sim_side *)pair)->heard_ns;
+}
+
 static void node_address(const gli_transport *t, gli_address *address) {
   const sim_node *node = (const sim_node *)t;
   *address = (gli_address){.bytes = ADDRESS_BYTES};
@@ -282,6 +286,7 @@ const gli_transport_ops sim_transport = {
     .wake = node_wake,
     .close = node_close,
     .heard = node_heard,
+    .heard_at = node_heard_at,
     .rkey_pack = sim_rkey_pack,
     .rkey_map = sim_rkey_map,
     .get = sim_get,

@@ -8,8 +8,7 @@
  *
  * The main cost is waking threads, 50 us of CPU time each. So an idle rank
  * wakes by its own timer only, and each time both checks the previous rank and
- * sends its heartbeat. The transport records the time of the last arrival, so
- * this does not delay detection.
+ * sends its heartbeat. The transport dates signs, so detection is as early.
  *
  * This ring of connections, together with the tree that is made at the start
  * (gli_context_join_tree), stays connected when any one rank is gone, so an
@@ -201,15 +200,21 @@ bool gli_heartbeat_gave_up(const gloo_context *root, uint32_t rank) {
 
 /* ---- watching ------------------------------------------------------------ */
 
-/* Takes something that has arrived since the last look. If the transport does
- * not know when, it was just now; if it does, it may be what the last look
- * found. */
-static void take_sign(gli_heartbeat *h, const gli_pair *pair, uint64_t now_ns) {
-  uint64_t at_ns = pair->ops->heard_at != NULL ? pair->ops->heard_at(pair) : 0;
-  if (at_ns == 0 || at_ns > now_ns) at_ns = now_ns;
-  if (at_ns <= h->heard_ns) return;
-  h->heard_ns = at_ns;
+/* Takes a sign that has come since the last turn. When it came costs system
+ * calls to know, so the time of that turn stands for it until it matters. */
+static void take_sign(gli_heartbeat *h, uint64_t now_ns) {
+  if (h->turned_ns > h->heard_ns) h->heard_ns = h->turned_ns;
+  h->found_ns = now_ns;
   h->doubted_ns = 0;
+}
+
+/* Finds out when the last sign came: as the transport says, or else when it was
+ * found. */
+static void date_sign(gli_heartbeat *h, const gli_pair *pair) {
+  bool dated = pair != NULL && pair->ops->heard_at != NULL;
+  uint64_t at_ns = dated ? pair->ops->heard_at(pair) : 0;
+  if (at_ns == 0 || at_ns > h->found_ns) at_ns = h->found_ns;
+  if (at_ns > h->heard_ns) h->heard_ns = at_ns;
 }
 
 static void miss_rank(gloo_context *context, uint32_t rank) {
@@ -245,7 +250,7 @@ static void heartbeat_watch(gloo_context *context, const gli_link *link,
   h->watches = h->met = true;
   if (h->before != link->rank) h->heard = link->pair->ops->heard(link->pair);
   h->before = link->rank;
-  take_sign(h, link->pair, now_ns);
+  take_sign(h, now_ns);
 }
 
 /* Starts the heartbeat. A rank that has begun earlier may have been heard by
@@ -293,7 +298,7 @@ static uint64_t look_for_signs(gloo_context *context, uint64_t now_ns) {
   if (!h->watches) return UINT64_MAX;
   const gli_pair *pair = link != NULL ? link->pair : NULL;
   uint64_t heard = pair != NULL ? pair->ops->heard(pair) : 0;
-  if (heard != h->heard) take_sign(h, pair, now_ns);
+  if (heard != h->heard) take_sign(h, now_ns);
   if (was_late(h, now_ns)) {
     h->heard_ns = now_ns;
     h->doubted_ns = 0;
@@ -302,6 +307,7 @@ static uint64_t look_for_signs(gloo_context *context, uint64_t now_ns) {
   uint64_t limit_ns = h->limit_ns + GRACE_NS;
   /* Until it has been heard once it may still be about to connect. */
   if (!h->met && limit_ns < GLI_TIMEOUT_NS) limit_ns = GLI_TIMEOUT_NS;
+  if (now_ns - h->heard_ns >= limit_ns) date_sign(h, pair);
   if (now_ns - h->heard_ns < limit_ns) return h->heard_ns + limit_ns;
   if (h->doubted_ns == 0) h->doubted_ns = now_ns;
   if (now_ns - h->doubted_ns < DOUBT_NS) return h->doubted_ns + DOUBT_NS;
@@ -317,8 +323,8 @@ void gli_heartbeat_turn(gloo_context *context, uint64_t now_ns) {
     return;
   }
   if (heartbeat_is_missed(h, now_ns)) h->away_ns = now_ns;
-  h->turned_ns = now_ns;
   uint64_t look_ns = h->watches ? look_for_signs(context, now_ns) : UINT64_MAX;
+  h->turned_ns = now_ns;
   if (h->beats) say_alive(context);
   if (shares_processor(context, now_ns))
     h->busy = BUSY_TURNS;

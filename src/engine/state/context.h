@@ -44,15 +44,14 @@ typedef struct gli_heartbeat {
   bool met;   /* silence counts: all ranks have begun, or `before` was heard */
   bool beats; /* this rank sends heartbeats */
   bool said;  /* `next` was sent an ALIVE */
-  uint64_t pause_ns;   /* time between turns, at the start */
-  uint32_t busy;       /* remaining turns at twice the rate */
-  uint64_t heard_ns;   /* time of the last heartbeat of `before` */
+  uint64_t pause_ns; /* time between turns, at the start */
+  uint32_t busy;     /* remaining turns at twice the rate */
+  /* The last sign of `before` came between these two times. */
+  uint64_t heard_ns, found_ns;
   uint64_t heard;      /* last count of `heard`, see gli_transport_ops */
-  uint64_t doubted_ns; /* time at which the limit was exceeded; 0 if it is
-                          not */
-  uint64_t away_ns; /* last time at which this rank had not run for so long that
-                       others miss it; 0 if never */
-  bool was_away;    /* away shortly before the context failed */
+  uint64_t doubted_ns; /* time at which the limit was exceeded; 0: it is not */
+  uint64_t away_ns;    /* last turn so late that others miss this rank, or 0 */
+  bool was_away;       /* away shortly before the context failed */
 } gli_heartbeat;
 
 /* A dispute: two ranks made different calls at one position. It counts the
