@@ -62,7 +62,8 @@ def measure(options, ranks):
 def columns(runs):
     """Returns what the runs measured, in a fixed order."""
     found = {key for run in runs for taken in run["times"].values() for key in taken}
-    return [key for key in ("alone", "gloo", "gloo_c", "ratio", "operator") if key in found]
+    known = ("alone", "gloo", "gloo_c", "ratio", "operator", "deepspeed", "vllm")
+    return [key for key in known if key in found]
 
 
 def shown(taken, key):
@@ -88,7 +89,8 @@ def parse(argv):
         description="Sums, decoding, a compiled layer, and steps of DDP and FSDP2, through torch.distributed: "
                     "gloo_c beside PyTorch's own gloo, in turns in the same processes; medians, of the rank "
                     "that took longest. Columns: alone (without communication), ratio (gloo_c / gloo), "
-                    "operator (torch.ops.gloo_c). Both packages have to be installed.")
+                    "operator (torch.ops.gloo_c), and the kernels of deepspeed and vllm if these are "
+                    "installed. PyTorch and gloo_c have to be.")
     add = parser.add_argument
     add("--ranks", type=lambda text: [int(word) for word in text.split(",")], default=[2, 4],
         metavar="N,N", help="ranks (2,4)")

@@ -30,11 +30,11 @@ class Pytorch(unittest.TestCase):
     def test_what_only_some_lines_have_is_blank_in_the_others(self):
         run = times(2, step=(40.0, 20.0))
         run["times"]["layer"] = {"operator": 6.25, "gloo": 40.0, "gloo_c": 10.0, "ratio": 0.25,
-                                 "alone": 1234.5}
+                                 "alone": 1234.5, "vllm": 18.0}
         lines = pytorch.table([run]).splitlines()
-        self.assertEqual(lines[0], "| us | 2 ranks: alone | gloo | gloo_c | ratio | operator |")
-        self.assertEqual(lines[2], "| step |  | 40.0 | 20.0 | 0.50 |  |")
-        self.assertEqual(lines[3], "| layer | 1,234 | 40.0 | 10.0 | 0.25 | 6.2 |")
+        self.assertEqual(lines[0], "| us | 2 ranks: alone | gloo | gloo_c | ratio | operator | vllm |")
+        self.assertEqual(lines[2], "| step |  | 40.0 | 20.0 | 0.50 |  |  |")
+        self.assertEqual(lines[3], "| layer | 1,234 | 40.0 | 10.0 | 0.25 | 6.2 | 18.0 |")
 
     def test_the_wished_parts_are_measured_and_kept(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -3,11 +3,14 @@
 usage: torchrun --nproc-per-node N bench/python/torch_backends.py [--only PART...] [--json FILE] [--svg FILE]
 
 The parts are in PARTS. All ways to do the same take turns in the same processes; medians. --svg draws how
-long each step of DDP took (needs matplotlib). Needs torch and gloo_c."""
+long each step of DDP took (needs matplotlib). Needs torch and gloo_c. The part "decoding" also measures
+the kernels of DeepSpeed and vLLM, where these packages are installed; they serve the ranks of one host."""
 
 import argparse
 import datetime
+import importlib.util
 import json
+import os
 import statistics
 import time
 from functools import partial
@@ -62,11 +65,56 @@ def all_reduces(groups):
 HIDDEN = 4096  # 8 KiB of bfloat16
 
 
+def deepspeed_sum():
+    """Returns DeepSpeed's sum, None if it is not installed. Rank 0 builds it first, once in a minute."""
+    if importlib.util.find_spec("deepspeed") is None:
+        return None
+    os.environ.setdefault("DS_ACCELERATOR", "cpu")
+    os.environ["LOCAL_SIZE"] = str(dist.get_world_size())
+    from deepspeed.ops.op_builder.cpu import ShareMemCommBuilder
+
+    for turn in range(2):
+        if (dist.get_rank() > 0) == turn:
+            kernel = ShareMemCommBuilder().load(verbose=False)
+        dist.barrier()
+    kernel.initialize(dist.get_world_size(), dist.get_rank())
+    return torch.ops.deepspeed.inference_all_reduce_
+
+
+def vllm_sum():
+    """Returns vLLM's sum, None if it is not installed for CPUs."""
+    package = importlib.util.find_spec("vllm")
+    library = f"_C_{torch.backends.cpu.get_cpu_capability()}.abi3.so"
+    library = os.path.join(package.submodule_search_locations[0] if package else "", library)
+    if not os.path.exists(library):
+        return None
+    torch.ops.load_library(library)
+    name = f"sum{os.environ['MASTER_PORT']}"
+    handle = torch.ops._C.init_shm_manager(name, dist.get_world_size(), dist.get_rank(), 1)
+    dist.barrier()
+    torch.ops._C.join_shm_manager(handle, name)
+    dist.barrier()
+    return partial(torch.ops._C.shm_allreduce, handle)
+
+
+def other_kernels():
+    """Returns the sums of other packages, after a check of one call."""
+    made = {"deepspeed": deepspeed_sum(), "vllm": vllm_sum()}
+    found = {name: kernel for name, kernel in made.items() if kernel}
+    for name, kernel in found.items():
+        ones = torch.ones(1, HIDDEN, dtype=torch.bfloat16)
+        kernel(ones)
+        if not torch.all(ones == dist.get_world_size()):
+            raise SystemExit(f"the sum of {name} is {ones[0, 0].item()}, not {dist.get_world_size()}")
+    return found
+
+
 @torch.no_grad()
 def decoding(groups):
     data, name = torch.zeros(1, HIDDEN, dtype=torch.bfloat16), groups["gloo_c"].group_name
     ways = {each: partial(dist.all_reduce, data, group=group) for each, group in groups.items()}
     ways["operator"] = partial(torch.ops.gloo_c.all_reduce_, data, "sum", name)
+    ways.update((each, partial(kernel, data)) for each, kernel in other_kernels().items())
     yield "all_reduce, 8 KiB of bfloat16", in_turns(ways, 300, 15)
     ways = {each: partial(functional_sum, data, group.group_name) for each, group in groups.items()}
     yield "functional all_reduce, 8 KiB of bfloat16", in_turns(ways, 100, 15)
