@@ -118,7 +118,7 @@ static void waiters_wake_when_their_keys_are_set(void **state) {
 
 static void wait_for_ping_pong(void *argument) {
   waiter *w = argument;
-  char key[16];
+  char key[24];
   for (int i = 0; i < 50; i++) {
     gloo_value value;
     snprintf(key, sizeof(key), "ping %d", i);
@@ -135,7 +135,7 @@ static void waits_without_limit_end_with_the_key(void **state) {
   gloo_store *store = store_of(state);
   waiter w = {.store = store};
   uv_thread_t thread;
-  char key[16];
+  char key[24];
   assert_int_equal(uv_thread_create(&thread, wait_for_ping_pong, &w), 0);
   for (int i = 0; i < 50; i++) {
     snprintf(key, sizeof(key), "ping %d", i);
