@@ -61,6 +61,7 @@ groups = [dist.group.WORLD, dist.new_group(), dist.new_group(backend="gloo"), di
 assert [is_gloo_c(group) for group in groups] == [replaced] * len(groups)
 with warnings.catch_warnings():
     warnings.simplefilter("error")  # PyTorch warns if it does not take the group for one of gloo
+    warnings.simplefilter("ignore", FutureWarning)  # since 2.15 it has another name
     dist.distributed_c10d._set_pg_timeout(datetime.timedelta(seconds=7))
 assert isinstance(dist.group.WORLD._get_backend(torch.device("cpu")), dist.ProcessGroupGloo)
 dist.destroy_process_group()

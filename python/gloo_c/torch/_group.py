@@ -196,13 +196,13 @@ class PartOfGroup(Operations, _Part):  # type: ignore[misc]
         list_group(self)
 
 
-def _is_whole(caller: FrameType | None) -> bool:
-    """Returns true if this backend serves all devices of the group that PyTorch is creating. The
+def is_whole(caller: FrameType | None, name: str = BACKEND) -> bool:
+    """Returns true if the backend of this name serves all devices of the group that PyTorch is creating. The
     arguments do not include that, but the function that creates groups knows it."""
     for _ in range(2):  # gloo_c_autoload may be between
         config = None if caller is None else caller.f_locals.get("backend_config")
         if isinstance(config, BackendConfig):
-            return set(config.get_device_backend_map().values()) == {BACKEND}
+            return set(config.get_device_backend_map().values()) == {name}
         caller = None if caller is None else caller.f_back
     return not parts_can_be_made
 
@@ -228,7 +228,7 @@ def make(options: Any, pg_options: Any = None) -> Operations:
         raise TypeError(f"the backend {BACKEND} takes a gloo_c.Device, a gloo_c.Context or options of "
                         f"PyTorch with a _timeout as pg_options, not {type(pg_options).__name__}")
     timeout = _timeout_from_environment(timeout)
-    whole = _is_whole(sys._getframe().f_back)
+    whole = is_whole(sys._getframe().f_back)
     if not whole and not parts_can_be_made:
         raise NotImplementedError(f"PyTorch {torch.__version__} cannot have the backend {BACKEND} for "
                                   "some devices of a group and another for others; since 2.14 it "

@@ -1,9 +1,9 @@
 """The name "gloo" of torch.distributed, for groups of gloo_c.
 
-PyTorch has no table of functions for the names of its own backends: to create a group named "gloo" it
-calls the class distributed_c10d.ProcessGroupGloo. `replace_gloo` puts a class derived from that one in its
-place, which creates a group of gloo_c where PyTorch creates a group by name. All else remains: its
-attributes, direct calls of the class, and isinstance(), which also accepts groups of gloo_c."""
+Since 2.14 PyTorch has a table of the functions that create groups, by name. Before, it called the class
+distributed_c10d.ProcessGroupGloo for a group named "gloo". `replace_gloo` replaces the function, and puts a class
+derived from that one in its place, which creates a group of gloo_c where an older PyTorch creates one by name. All
+else remains: its attributes, direct calls of the class, and isinstance(), which also accepts groups of gloo_c."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ import torch.distributed as dist
 from torch.distributed import distributed_c10d
 
 from .._library import version
-from ._group import (BackendConfig, Group, Operations, PartOfGroup, compare_calls_if_asked, given_device,
+from ._group import (BackendConfig, Group, Operations, PartOfGroup, compare_calls_if_asked, given_device, is_whole,
                      parts_can_be_made)
 
 GLOO = "gloo"
 VARIABLE = "GLOO_C_REPLACE_GLOO"
 _log = logging.getLogger("gloo_c.torch")
 _modules: tuple[Any, Any] = (dist, distributed_c10d)
+_creators: dict[str, Any] = getattr(dist.Backend, "_plugins", {})  # those of PyTorch's own backends since 2.14
 
 
 class _Named(Operations):
@@ -46,9 +47,10 @@ class NamedPart(_Named, PartOfGroup):
 
 
 class _State:
-    """The class that is replaced, or None, and whether the log line has been written."""
+    """The class and the function that are replaced, or None, and whether the log line has been written."""
 
     theirs: Any = None
+    creator: Any = None
     said = False
 
 
@@ -64,25 +66,34 @@ def _say(rank: int) -> None:
     _State.said = True
 
 
-def _create(theirs: Any, caller: FrameType, config: Any, given: tuple[Any, ...], named: dict[str, Any]) -> Any:
-    """Creates a group for the function of PyTorch that creates groups, `caller`. Its arguments are
+def _create(whole: bool, store: Any, rank: int, size: int, timeout: Any, name: str, given: Any, ranks: Any) -> Any:
+    _say(rank)
+    made = (NamedGroup if whole else NamedPart)(store, rank, size, timeout, name, given_device(given))
+    made._global_ranks = list(ranks)
+    if whole:
+        compare_calls_if_asked(made, store, timeout)
+    return made
+
+
+def _create_by_name(options: Any, pg_options: Any = None) -> Any:
+    """Creates a group for PyTorch 2.14 or newer."""
+    return _create(is_whole(sys._getframe().f_back, GLOO), options.store, options.group_rank, options.group_size,
+                   options.timeout, options.group_id, pg_options, options.global_ranks_in_group)
+
+
+def _create_by_class(theirs: Any, caller: FrameType, config: Any, given: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    """Creates a group for the function of an older PyTorch that creates groups, `caller`. Its arguments are
     store, rank, size and timeout; its variables have the name and the options."""
     whole = set(config.get_device_backend_map().values()) == {GLOO}
-    store, rank, size = given
     if not whole and not parts_can_be_made:
-        if _is_first(rank):
+        if _is_first(given[1]):
             _log.warning('gloo_c: "gloo" remains PyTorch\'s own in the group %r, because PyTorch %s cannot have a '
                          'backend of another package for some devices of a group; 2.14 can. "gloo" alone is gloo_c',
                          config, torch.__version__)
         return theirs(*given, **named)
-    timeout, name = named["timeout"], caller.f_locals["group_name"]
-    _say(rank)
-    made = (NamedGroup if whole else NamedPart)(store, rank, size, timeout, name,
-                                                given_device(caller.f_locals.get("backend_options")))
-    made._global_ranks = list(caller.f_locals["global_ranks_in_group"])
-    if whole:
-        compare_calls_if_asked(made, store, timeout)
-    return made
+    variables, (store, rank, size) = caller.f_locals, given
+    return _create(whole, store, rank, size, named["timeout"], variables["group_name"],
+                   variables.get("backend_options"), variables["global_ranks_in_group"])
 
 
 def _stand_in(theirs: Any) -> Any:
@@ -93,7 +104,7 @@ def _stand_in(theirs: Any) -> Any:
             caller = sys._getframe(1)
             config = caller.f_locals.get("backend_config")
             if cls is made and isinstance(config, BackendConfig):
-                return _create(theirs, caller, config, given, named)
+                return _create_by_class(theirs, caller, config, given, named)
             return theirs(*given, **named) if cls is made else super().__call__(*given, **named)
 
         def __instancecheck__(cls, instance: Any) -> bool:
@@ -121,6 +132,11 @@ def replace_gloo() -> None:
     _State.theirs = theirs
     for module in _modules:
         module.ProcessGroupGloo = stand_in
+    if hasattr(dist.Backend, "_ensure_backend_registered"):
+        dist.Backend._ensure_backend_registered(GLOO)  # 2.15 does so for the first group
+    _State.creator = _creators.get(GLOO.upper())
+    if _State.creator is not None:
+        _creators[GLOO.upper()] = type(_State.creator)(_create_by_name, True)
 
 
 def restore_gloo() -> None:
@@ -129,7 +145,9 @@ def restore_gloo() -> None:
     if _State.theirs is not None:
         for module in _modules:
             module.ProcessGroupGloo = _State.theirs
-        _State.theirs, _State.said = None, False
+        if _State.creator is not None:
+            _creators[GLOO.upper()] = _State.creator
+        _State.theirs, _State.creator, _State.said = None, None, False
 
 
 def gloo_is_replaced() -> bool:

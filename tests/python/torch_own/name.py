@@ -30,16 +30,18 @@ class ProcessGroupGloo(gloo_c.torch.Group):
     Device = gloo_c.Device
     options = None  # each group has separate ones
 
-    def __init__(self, store, rank, size, options=None, timeout=_DEFAULT):
+    def __init__(self, store, rank, size, options=None, timeout=_DEFAULT, enable_reconfigure=False):
         if not isinstance(options, (Options, type(None))):
             options, timeout = None, options
+        assert not enable_reconfigure
         self.options = options or Options()
         timeout = timeout if options is None else options._timeout
         if not isinstance(timeout, timedelta):  # pybind also accepts seconds
             timeout = timedelta(seconds=timeout)
         self.options._timeout = timeout
         # The function that creates groups sets their name in the options only later.
-        name = sys._getframe(1).f_locals.get("group_name")
+        variables = sys._getframe(1).f_locals
+        name = variables.get("group_name") or getattr(variables.get("opts"), "group_id", None)  # since 2.14
         super().__init__(store, rank, size, timeout, name if isinstance(name, str) else "",
                          next(iter(self.options._devices), None))
         # PyTorch would wrap gloo's own class here.
