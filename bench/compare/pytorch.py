@@ -62,7 +62,7 @@ def measure(options, ranks):
 def columns(runs):
     """Returns what the runs measured, in a fixed order."""
     found = {key for run in runs for taken in run["times"].values() for key in taken}
-    known = ("alone", "gloo", "gloo_c", "ratio", "operator", "deepspeed", "vllm")
+    known = ("alone", "hook", "gloo", "gloo_c", "ratio", "shared", "operator", "deepspeed", "vllm")
     return [key for key in known if key in found]
 
 
@@ -88,9 +88,10 @@ def parse(argv):
         prog="scripts/compare --torch",
         description="Sums, decoding, a compiled layer, and steps of DDP and FSDP2, through torch.distributed: "
                     "gloo_c beside PyTorch's own gloo, in turns in the same processes; medians, of the rank "
-                    "that took longest. Columns: alone (without communication), ratio (gloo_c / gloo), "
-                    "operator (torch.ops.gloo_c), and the kernels of deepspeed and vllm if these are "
-                    "installed. PyTorch and gloo_c have to be.")
+                    "that took longest. Columns: alone (without communication), hook (DDP with a hook that does not "
+                    "communicate), ratio (gloo_c / gloo), shared (gloo_c, with ddp_buckets, or FSDP2 with memory "
+                    "of the group), operator (torch.ops.gloo_c), and the kernels of deepspeed and vllm if these "
+                    "are installed. PyTorch and gloo_c have to be.")
     add = parser.add_argument
     add("--ranks", type=lambda text: [int(word) for word in text.split(",")], default=[2, 4],
         metavar="N,N", help="ranks (2,4)")

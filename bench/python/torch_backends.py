@@ -19,10 +19,10 @@ import torch
 import torch.distributed as dist
 from torch import nn
 from torch.distributed.device_mesh import DeviceMesh
-from torch.distributed.fsdp import fully_shard
+from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
-import gloo_c.torch  # noqa: F401
+import gloo_c.torch
 
 SIZES = ((4, 300, 15), (16 << 10, 300, 15), (1 << 20, 30, 15), (64 << 20, 2, 7))
 
@@ -170,8 +170,9 @@ def overlapped(groups):
         yield f"start, 300 us, wait, {size} bytes", in_turns(ways, 50, 11)
 
 
-# Width of the layers, bucket size in MB, steps: models of 0.1, 1.8, 26 and 26 MB.
-MODELS = ((96, 25, 200), (512, 25, 100), (2048, 25, 40), (2048, 4, 40))
+# Width of the layers, bucket size in MB, gradients as views of buckets, steps: models of 0.1, 1.8 and 26 MB.
+MODELS = ((96, 25, False, 200), (512, 25, False, 100), (2048, 25, False, 40), (2048, 25, True, 40),
+          (2048, 4, False, 40))
 WARM = 4
 
 
@@ -181,28 +182,46 @@ def model(width):
                          nn.Linear(width, 128))
 
 
+def no_communication(_state, bucket):
+    done = torch.futures.Future()
+    done.set_result(bucket.buffer())
+    return done
+
+
 def ddp_steps(groups):
-    for width, bucket, steps in MODELS:
+    for width, bucket, views, steps in MODELS:
+        def wrapped(group, hook=None, width=width, bucket=bucket, views=views):
+            module = DistributedDataParallel(model(width), process_group=group, bucket_cap_mb=bucket,
+                                             gradient_as_bucket_view=views)
+            if hook:
+                hook(module)
+            return module
+
         given = torch.randn(16, width // 2, generator=torch.Generator().manual_seed(dist.get_rank()))
         wanted = torch.randn(16, 128, generator=torch.Generator().manual_seed(7))
-        modules = {"alone": model(width)}
-        for name, group in groups.items():
-            modules[name] = DistributedDataParallel(model(width), process_group=group, bucket_cap_mb=bucket)
+        modules = {"alone": model(width), **{name: wrapped(group) for name, group in groups.items()}}
+        modules["shared"] = wrapped(groups["gloo_c"], gloo_c.torch.ddp_buckets)
+        modules["hook"] = wrapped(groups["gloo_c"], lambda module: module.register_comm_hook(None, no_communication))
         size = sum(p.nbytes for p in modules["alone"].parameters()) / 1e6
         ways = {name: training(module, given, wanted) for name, module in modules.items()}
-        yield f"DDP, {size:.1f} MB, buckets of {bucket} MB", in_turns(ways, 1, steps, WARM)
+        title = f"DDP, {size:.1f} MB, buckets of {bucket} MB" + (", views" if views else "")
+        yield title, in_turns(ways, 1, steps, WARM)
 
 
 def fsdp_steps(groups):
     given = torch.randn(16, 1024, generator=torch.Generator().manual_seed(dist.get_rank()))
     wanted, ways = torch.zeros(16, 128), {}
-    for name, group in groups.items():
+    for name, group in (*groups.items(), ("shared", groups["gloo_c"])):
         module = model(2048)
         mesh = DeviceMesh.from_group(group, "cpu")
         for layer in module:
             if isinstance(layer, nn.Linear):
                 fully_shard(layer, mesh=mesh)
-        ways[name] = training(fully_shard(module, mesh=mesh), given, wanted)
+        fully_shard(module, mesh=mesh)
+        for each in module.modules() if name == "shared" else ():
+            if isinstance(each, FSDPModule):
+                each.set_allocate_memory_from_process_group_for_comm(True)
+        ways[name] = training(module, given, wanted)
     yield "FSDP2, 26.2 MB", in_turns(ways, 1, 40, WARM)
 
 

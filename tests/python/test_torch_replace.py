@@ -128,6 +128,18 @@ dist.ProcessGroupGloo.create_default_device()
 """)
 
 
+def test_buckets_are_shared_by_groups_of_gloo_c_alone():
+    program = f"""
+import gloo_c.torch
+from torch.nn.parallel import DistributedDataParallel
+dist.init_process_group("gloo", {ALONE})
+gloo_c.torch.ddp_buckets(DistributedDataParallel(torch.nn.Linear(2, 2)))
+"""
+    check(program, GLOO_C_REPLACE_GLOO="1")
+    status, said = run(program, GLOO_C_REPLACE_GLOO="0")
+    assert status and "the group of the model has the backend 'gloo'; it must be 'gloo_c'" in said, said
+
+
 def test_calls_are_compared_in_debug_mode():
     status, said = run(f"""
 dist.init_process_group("gloo")

@@ -52,6 +52,16 @@ def batch(step, width):
     return torch.randn(4, width, generator=torch.Generator().manual_seed(100 * step + RANK))
 
 
+def is_shared(tensor):
+    """Returns true if the memory of a tensor is a file, as that of gloo_alloc is."""
+    with open("/proc/self/maps", encoding="utf-8") as maps:
+        for line in maps:
+            begin, end = (int(each, 16) for each in line.split()[0].split("-"))
+            if begin <= tensor.data_ptr() < end:
+                return int(line.split()[4]) != 0
+    return False
+
+
 def alike_everywhere(module):
     """Checks that all ranks have bitwise equal parameters."""
     mine = torch.cat([p.detach().flatten() for p in module.parameters()])
@@ -310,6 +320,50 @@ def ddp_sparse_embedding():
 
 
 @feature
+def ddp_buckets():
+    """Bits are those without it, also of a bucket that DDP fills in another order after the first step."""
+    for views in (False, True):
+        mean, shared = (DistributedDataParallel(model(64, 256, 64), bucket_cap_mb=0.05, gradient_as_bucket_view=views)
+                        for _ in range(2))
+        gloo_c.torch.ddp_buckets(shared)
+        for module in (mean, shared):
+            train(module, 64)
+        for one, other in zip(mean.parameters(), shared.parameters()):
+            same(other, one)
+            same(other.grad, one.grad)
+            assert is_shared(other.grad) == views and not is_shared(one.grad)
+    try:
+        gloo_c.torch.ddp_buckets(model(8, 4))
+    except TypeError as error:
+        assert "the model is Sequential; it must be" in str(error)
+    else:
+        raise AssertionError("a model without DDP")
+
+
+@feature
+def ddp_buckets_join():
+    module = DistributedDataParallel(model(8, 4), find_unused_parameters=True)
+    gloo_c.torch.ddp_buckets(module)
+    with module.join():
+        train(module, 8, steps=2 + RANK)
+
+
+@feature
+def ddp_buckets_sparse():
+    weight = torch.randn(20, 4, generator=torch.Generator().manual_seed(1))
+    modules = [DistributedDataParallel(nn.Embedding.from_pretrained(weight.clone(), freeze=False, sparse=True))
+               for _ in range(2)]
+    gloo_c.torch.ddp_buckets(modules[1])
+    for module in modules:
+        optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+        for step in range(3):
+            optimizer.zero_grad()
+            module(torch.tensor([RANK, 5, step])).square().sum().backward()
+            optimizer.step()
+    assert torch.allclose(*(module.module.weight for module in modules))
+
+
+@feature
 def sync_batch_norm_is_refused_by_pytorch():
     """It requires an accelerator; the error is PyTorch's own."""
     error = ""
@@ -359,6 +413,46 @@ def fsdp2():
             losses[-1].backward()
             optimizer.step()
         assert torch.allclose(*losses), losses
+
+
+@feature
+def fsdp2_memory_of_the_group():
+    """FSDP2 gets its buffers from the group; after the first step from the memory of buffers that are gone."""
+    from torch.distributed.fsdp import FSDPModule, fully_shard
+
+    given, states = [], []
+    for own in (False, True):
+        module = model(16, 32, 4)
+        for layer in module:
+            if isinstance(layer, nn.Linear):
+                fully_shard(layer)
+        fully_shard(module)
+        if own:
+            allocate = dist.group.WORLD.allocate_tensor
+            dist.group.WORLD.allocate_tensor = lambda *args, **named: given.append(allocate(*args, **named)) or given[-1]
+            for each in module.modules():
+                if isinstance(each, FSDPModule):
+                    each.set_allocate_memory_from_process_group_for_comm(True)
+        train(module, 16)
+        states.append([parameter.full_tensor() for parameter in module.parameters()])
+    del dist.group.WORLD.allocate_tensor
+    assert given and all(is_shared(tensor) for tensor in given if tensor.numel()), given
+    for one, other in zip(*states):
+        same(other, one)
+
+
+@feature
+def shared_tensors():
+    for tensor in (gloo_c.torch.empty(3, 5), gloo_c.torch.empty((7,), dtype=torch.float16),
+                   gloo_c.torch.empty(torch.Size([2, 0])), gloo_c.torch.empty(1 << 20, dtype=torch.uint8)):
+        assert tensor.numel() == 0 or is_shared(tensor)
+        tensor.fill_(1)
+        dist.all_reduce(tensor)
+        same(tensor, torch.full_like(tensor, SIZE))
+    address = tensor.data_ptr()
+    del tensor
+    assert gloo_c.torch.empty(1 << 20, dtype=torch.uint8).data_ptr() == address
+    assert (gloo_c.torch.empty(5).dtype, gloo_c.torch.empty().shape) == (torch.float32, ())
 
 
 @feature

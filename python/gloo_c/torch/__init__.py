@@ -17,6 +17,9 @@ other variables apply.
 `replace_gloo` makes the name "gloo" mean this backend, for programs that know no other; so does
 GLOO_C_REPLACE_GLOO=1. `restore_gloo` undoes it, and `is_gloo_c` says which of the two a group is.
 
+`empty` returns a tensor in memory that the ranks of a host access directly, and `ddp_buckets` keeps
+the gradients of DDP in such memory.
+
 Errors are BackendError, which is a torch.distributed.DistBackendError and a gloo_c.GlooError: it
 has the rank, the status and the cause. In a future, or a backward pass, PyTorch turns it into a
 RuntimeError with its text. `error` returns the error that broke the group, `shrink` creates a new
@@ -26,10 +29,12 @@ does all of that around a training loop.
 Synchronous calls return when this rank is done, and only the calling thread takes part in them.
 Futures are completed, and their callbacks called, by threads of this module."""
 
+from ._buckets import ddp_buckets
 from ._calls import BACKEND
 from ._errors import ArgumentError, BackendError
 from ._group import Group, register
 from ._grow import grow, join
+from ._memory import empty
 from ._operators import Operators, operators
 from ._replace import gloo_is_replaced, is_gloo_c, replace_gloo, replace_if_asked, restore_gloo
 from ._shrink import error, shrink
@@ -37,5 +42,5 @@ from ._shrink import error, shrink
 register()
 replace_if_asked()
 
-__all__ = ["ArgumentError", "BACKEND", "BackendError", "Group", "Operators", "error", "gloo_is_replaced", "grow",
-           "is_gloo_c", "join", "operators", "replace_gloo", "restore_gloo", "shrink"]
+__all__ = ["ArgumentError", "BACKEND", "BackendError", "Group", "Operators", "ddp_buckets", "empty", "error",
+           "gloo_is_replaced", "grow", "is_gloo_c", "join", "operators", "replace_gloo", "restore_gloo", "shrink"]

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch import Tensor
 from torch._C import _distributed_c10d as _c10d
 from torch._C._distributed_c10d import Store
 
@@ -22,6 +23,7 @@ from .._devices import Device
 from .._errors import give_back, new_error
 from ._calls import BACKEND, limit_of
 from ._forms import operation
+from ._memory import empty
 from ._moves import Moves
 from ._operators import list_group
 from ._reductions import Reductions
@@ -79,6 +81,16 @@ class Operations(Reductions, Moves):
 
     def get_group_store(self) -> Store:
         return self._store
+
+    def supports_tensor_alloc(self, device: torch.device) -> bool:
+        return torch.device(device).type == "cpu"
+
+    def allocate_tensor(self, size: int, *, dtype: torch.dtype, device: torch.device) -> Tensor:
+        """Returns a tensor of one dimension in memory that the ranks of a host access directly. FSDP2 asks for it
+        after set_allocate_memory_from_process_group_for_comm(True)."""
+        if not self.supports_tensor_alloc(device):
+            raise ValueError(f"allocate_tensor: the backend {BACKEND} has memory of cpu, not of {device}")
+        return empty(size, dtype=dtype)
 
     supports_coalescing = False
     supports_splitting = False

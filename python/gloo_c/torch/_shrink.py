@@ -16,6 +16,7 @@ from ._calls import BACKEND, contexts
 from ._errors import BackendError, backend_error
 from ._group import Operations
 from ._meeting import LOOPBACK, master_of, own_address
+from ._memory import renew
 from ._replace import gloo_is_replaced
 
 _ADDRESS_BYTES = 256
@@ -53,6 +54,7 @@ def shrink(*, timeout: timedelta | None = None, ranks_min: int = 0) -> dist.Proc
     world = default_group("shrink")
     limit = None if timeout is None or timeout < _ZERO else timeout.total_seconds()
     _end_all_but(world._context)
+    renew()
     try:
         left = world._context.shrink(timeout=limit, ranks_min=ranks_min)
     except GlooError as failure:
