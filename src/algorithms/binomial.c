@@ -1,4 +1,5 @@
 /* Algorithms on a binomial tree. */
+#include "algorithms/radix.h"
 #include "plan/builder.h"
 
 /* ---- broadcast ----------------------------------------------------------- */
@@ -24,9 +25,7 @@
 /* The chain to a rank is as long as its number has one bits. Among numbers
  * below P, the highest power of two up to P, minus 1, has the most. */
 uint32_t gli_broadcast_binomial_rounds(uint32_t size) {
-  uint32_t rounds = 0;
-  for (; size > 1; size /= 2) rounds++;
-  return rounds;
+  return gli_log2_below(size);
 }
 
 uint64_t gli_broadcast_binomial_bytes(uint32_t size, uint64_t vector_bytes) {
@@ -72,9 +71,7 @@ void gli_broadcast_binomial(gli_builder *b, const gli_plan_params *p) {
  */
 
 uint32_t gli_gather_binomial_rounds(uint32_t size) {
-  uint32_t rounds = 0;
-  for (; size > 1; size /= 2) rounds++;
-  return rounds;
+  return gli_log2_below(size);
 }
 
 uint64_t gli_gather_binomial_bytes(uint32_t size, uint64_t vector_bytes) {
@@ -85,19 +82,23 @@ uint64_t gli_gather_binomial_bytes(uint32_t size, uint64_t vector_bytes) {
   return vector_bytes / size * most;
 }
 
-static void gather_receive(gli_builder *b, const gli_plan_params *p,
-                           uint64_t child, gli_range all, uint64_t at) {
+/* Sends blocks to a child, or receives them: those of its subtree, which lie in
+ * rank order at the root, and from block `at` on elsewhere. */
+static void move_blocks(gli_builder *b, const gli_plan_params *p,
+                        uint64_t child, gli_range all, uint64_t at,
+                        void (*move)(gli_builder *, uint32_t, gli_range)) {
   uint64_t block = p->count * p->elem_bytes,
            blocks = gli_subtree(p->size, child);
-  uint32_t from = gli_numbered(p, child);
+  uint32_t peer = gli_numbered(p, child);
   if (p->rank != p->root) {
-    gli_recv(b, from,
-             gli_bytes(all.buffer, all.offset + at * block, blocks * block));
+    move(b, peer,
+         gli_bytes(all.buffer, all.offset + at * block, blocks * block));
     return;
   }
   uint64_t first = gli_before_end(p, child, blocks);
-  gli_recv(b, from, gli_bytes(GLI_OUT, from * block, first * block));
-  gli_recv(b, from, gli_bytes(GLI_OUT, 0, (blocks - first) * block));
+  uint8_t buffer = move == gli_send ? GLI_IN : GLI_OUT;
+  move(b, peer, gli_bytes(buffer, peer * block, first * block));
+  move(b, peer, gli_bytes(buffer, 0, (blocks - first) * block));
 }
 
 void gli_gather_binomial(gli_builder *b, const gli_plan_params *p) {
@@ -112,7 +113,7 @@ void gli_gather_binomial(gli_builder *b, const gli_plan_params *p) {
     gli_copy(b, own, gli_bytes(all.buffer, all.offset, own.bytes));
   }
   for (uint64_t child = 1; child < bit && number + child < size; child *= 2)
-    gather_receive(b, p, number + child, all, child);
+    move_blocks(b, p, number + child, all, child, gli_recv);
   if (number == 0) return;
   uint64_t first = blocks;
   if (number == bit)
@@ -147,9 +148,7 @@ void gli_gather_binomial(gli_builder *b, const gli_plan_params *p) {
 
 /* The chain from a rank is as long as its number has one bits. */
 uint32_t gli_reduce_binomial_rounds(uint32_t size) {
-  uint32_t rounds = 0;
-  for (; size > 1; size /= 2) rounds++;
-  return rounds;
+  return gli_log2_below(size);
 }
 
 uint64_t gli_reduce_binomial_bytes(uint32_t size, uint64_t vector_bytes) {
@@ -200,28 +199,11 @@ void gli_reduce_binomial(gli_builder *b, const gli_plan_params *p) {
  */
 
 uint32_t gli_scatter_binomial_rounds(uint32_t size) {
-  uint32_t rounds = 0;
-  for (; size > 1; size /= 2) rounds++;
-  return rounds;
+  return gli_log2_below(size);
 }
 
 uint64_t gli_scatter_binomial_bytes(uint32_t size, uint64_t vector_bytes) {
   return vector_bytes - vector_bytes / size;
-}
-
-static void send_down(gli_builder *b, const gli_plan_params *p, uint64_t child,
-                      gli_range all, uint64_t at) {
-  uint64_t block = p->count * p->elem_bytes,
-           blocks = gli_subtree(p->size, child);
-  uint32_t to = gli_numbered(p, child);
-  if (p->rank != p->root) {
-    gli_send(b, to,
-             gli_bytes(all.buffer, all.offset + at * block, blocks * block));
-    return;
-  }
-  uint64_t first = gli_before_end(p, child, blocks);
-  gli_send(b, to, gli_bytes(GLI_IN, to * block, first * block));
-  gli_send(b, to, gli_bytes(GLI_IN, 0, (blocks - first) * block));
 }
 
 /* In place, the root's own block stays where it is. */
@@ -242,7 +224,8 @@ void gli_scatter_binomial(gli_builder *b, const gli_plan_params *p) {
                        (blocks - first) * own.bytes));
   }
   for (uint64_t child = bit / 2; child > 0; child /= 2) {
-    if (number + child < size) send_down(b, p, number + child, all, child);
+    if (number + child < size)
+      move_blocks(b, p, number + child, all, child, gli_send);
   }
   if (number != 0) {
     gli_copy(b, gli_bytes(all.buffer, all.offset, own.bytes), own);

@@ -16,6 +16,13 @@ static inline uint32_t gli_power_below(uint32_t size) {
   return power;
 }
 
+/* Returns its exponent. */
+static inline uint32_t gli_log2_below(uint32_t size) {
+  uint32_t exponent = 0;
+  for (; size > 1; size /= 2) exponent++;
+  return exponent;
+}
+
 /* The first 2 `pairs` ranks are folded: the odd rank of each pair takes part
  * for both. gli_fold_rank returns the rank of participant v, gli_fold_first the
  * first rank that it takes part for. */

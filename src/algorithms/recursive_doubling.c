@@ -28,8 +28,8 @@
 
 /* The number of rounds is that of allreduce, below. */
 uint32_t gli_allgather_recursive_doubling_rounds(uint32_t size) {
-  uint32_t power = gli_power_below(size), pairs = size - power, rounds = 0;
-  for (uint32_t bit = 1; bit < power; bit *= 2) rounds++;
+  uint32_t power = gli_power_below(size), pairs = size - power;
+  uint32_t rounds = gli_log2_below(size);
   if (pairs == 0) return rounds;
   return pairs <= power / 2 ? rounds + 1 : rounds + 2;
 }
@@ -126,8 +126,8 @@ void gli_allgather_recursive_doubling(gli_builder *b,
  * all swaps and an unfold, because the last swap carries only the upper half's
  * data. */
 uint32_t gli_allreduce_recursive_doubling_rounds(uint32_t size) {
-  uint32_t power = gli_power_below(size), pairs = size - power, rounds = 0;
-  for (uint32_t bit = 1; bit < power; bit *= 2) rounds++;
+  uint32_t power = gli_power_below(size), pairs = size - power;
+  uint32_t rounds = gli_log2_below(size);
   if (pairs == 0) return rounds;
   return pairs <= power / 2 ? rounds + 1 : rounds + 2;
 }
@@ -199,9 +199,7 @@ void gli_allreduce_recursive_doubling(gli_builder *b,
  */
 
 uint32_t gli_exscan_recursive_doubling_rounds(uint32_t size) {
-  uint32_t rounds = 0;
-  for (; size > 1; size /= 2) rounds++;
-  return rounds;
+  return gli_log2_below(size);
 }
 
 uint64_t gli_exscan_recursive_doubling_bytes(uint32_t size,
@@ -268,16 +266,12 @@ void gli_exscan_recursive_doubling(gli_builder *b, const gli_plan_params *p) {
 /* A rank receives in round k if its number is at least 2^k; the longest chain
  * goes through ranks 1, 3, 7, ... */
 uint32_t gli_scan_recursive_doubling_rounds(uint32_t size) {
-  uint32_t rounds = 0;
-  for (; size > 1; size /= 2) rounds++;
-  return rounds;
+  return gli_log2_below(size);
 }
 
 uint64_t gli_scan_recursive_doubling_bytes(uint32_t size,
                                            uint64_t vector_bytes) {
-  uint64_t bytes = 0;
-  for (uint64_t reach = 1; reach < size; reach *= 2) bytes += vector_bytes;
-  return bytes;
+  return gli_exscan_recursive_doubling_bytes(size, vector_bytes);
 }
 
 /* No sum is added to in the buffer it is sent from, because the addition would

@@ -24,8 +24,8 @@
 #include "algorithms/radix.h"
 
 uint32_t gli_reduce_scatter_recursive_halving_rounds(uint32_t size) {
-  uint32_t power = gli_power_below(size), pairs = size - power, rounds = 0;
-  for (uint32_t bit = 1; bit < power; bit *= 2) rounds++;
+  uint32_t power = gli_power_below(size), pairs = size - power;
+  uint32_t rounds = gli_log2_below(size);
   if (pairs == 0) return rounds;
   return pairs <= power / 2 ? rounds + 1 : rounds + 2;
 }

@@ -218,17 +218,20 @@ gloo_status gli_reduction_fill(const gli_arguments *a, const gloo_options *o,
   return reduction_widen(a, call, error);
 }
 
-/* Decides how an average is computed. Operands are scaled down, because sums of
+/* Decides how an average is computed: by kernels that divide, where a rank has
+ * all operands at once. Operands of others are scaled down, because sums of
  * bfloat16 may overflow float32; see reduce_narrow.c. */
 gloo_status gli_reduction_decide(const gli_arguments *a, gli_call *call,
                                  const gli_algorithm *algorithm, bool *changed,
                                  gloo_error *error) {
   const gli_plan_params *p = &call->params;
   *changed = false;
-  if (!p->average || p->size == 1) return GLOO_OK;
+  if (a->op != GLOO_AVERAGE || p->size == 1) return GLOO_OK;
   call->averages =
-      p->size == 2 || gli_algorithm_order(algorithm) == GLI_ORDER_FOLD;
-  if (call->averages) return GLOO_OK;
+      p->size == 2
+          ? gli_dtype_is_inexact(a->dtype)
+          : p->average && gli_algorithm_order(algorithm) == GLI_ORDER_FOLD;
+  if (call->averages || !p->average) return GLOO_OK;
   *changed = true;
   call->factor = 0x1p-16;
   call->divisor = 0x1p-16f * (float)p->size;

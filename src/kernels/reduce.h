@@ -14,9 +14,9 @@ typedef void (*gli_reduce_fn)(void *dst, const void *left, const void *right,
                               size_t count);
 
 /* Returns the kernel for a type and an operation, or NULL if the pair is not
- * supported or either value is unknown. Averages have a kernel for
- * low-precision floats only (gli_dtype_is_low_precision), which takes all
- * operands at once; for other types see gli_op_between. */
+ * supported or either value is unknown. Averages have a kernel for floats and
+ * complex numbers only (gli_dtype_is_inexact), which takes all operands at once;
+ * for other types see gli_op_between. */
 gli_reduce_fn gli_reduce_kernel(gloo_dtype dtype, gloo_op op);
 
 /* Returns the reason why an operation does not support a type, as the second
@@ -43,7 +43,7 @@ bool gli_op_rounds(gloo_op op);
  * 8-bit floats are accumulated in float32 and rounded once. So are their
  * averages, whose sum is first divided by n_srcs: they are finite if all
  * operands are (up to 65536 operands). Other types give the same bits as a
- * chain of two-operand kernels. Any dst may equal any src; no other overlap. At
+ * chain of two-operand kernels, and a division for averages. Any dst may equal any src; no other overlap. At
  * least one source and one destination. If bit k of `streamed` is set, dsts[k]
  * is written around the caches if the processor can; the stores are fenced on
  * return. A dst that is also a src may be written normally, and so may those

@@ -88,7 +88,7 @@ static void combine_block(const job *j, void *dst, size_t skip, size_t count) {
   if (parts->divide != NULL) {
     parts->step(wide, wide, last, count);
     parts->divide(wide, count, (float)j->n_srcs / 2);
-    last = parts->nothing;
+    last = parts->nothing != NULL ? parts->nothing : wide;
   }
   parts->finish(dst, wide, last, count);
 }

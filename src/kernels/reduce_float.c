@@ -47,6 +47,33 @@ GLI_KERNEL(product_float64, double, gli_canonical_double(a *b))
 GLI_KERNEL(min_float64, double, min_double(a, b))
 GLI_KERNEL(max_float64, double, max_double(a, b))
 
+/* Defines the kernels of averages: halves of sums, which two operands need. The
+ * sum of n operands is first divided by n. Then it is added to itself and
+ * halved, which changes nothing. */
+#define AVERAGE(format, type, canonical)                                \
+  GLI_GROUP(average_##format, type, type, type, canonical((a + b) / 2)) \
+  GLI_WALK(average_##format, type, 1, sizeof(type), sizeof(type),       \
+           GLI_GROUP_BYTES / sizeof(type))                              \
+  GLI_FUSE(average_##format, type)                                      \
+  static void divide_##format(void *wide, size_t count, float half) {   \
+    type *x = wide, by = 2 * (type)half;                                \
+    GLI_LANES for (size_t i = 0; i < count; i++) x[i] /= by;            \
+  }                                                                     \
+  static const gli_combine_parts average_##format##_parts =             \
+      {sizeof(type),                                                    \
+       sizeof(type),                                                    \
+       average_##format,                                                \
+       sum_##format,                                                    \
+       sum_##format,                                                    \
+       average_##format,                                                \
+       average_##format##_fused,                                        \
+       divide_##format,                                                 \
+       NULL};                                                           \
+  GLI_COMBINE(average_##format, average_##format##_parts, 1)
+
+AVERAGE(float32, float, gli_canonical_float)
+AVERAGE(float64, double, gli_canonical_double)
+
 /* Hides a value from the optimiser. GCC 12 otherwise fuses the two parts of a
  * product into a multiply-add or multiply-subtract, regardless of
  * -ffp-contract. */
@@ -57,18 +84,21 @@ GLI_KERNEL(max_float64, double, max_double(a, b))
 #define OPAQUE(x) ((void)0)
 #endif
 
-/* Defines the kernels of complex numbers. A sum adds twice as many real
- * numbers. A product is computed as written, without contraction: its bits
+/* Defines the kernels of complex numbers. Sums and averages have twice as many
+ * real numbers. A product is computed as written, without contraction: its bits
  * depend neither on which operand is the left one nor on the machine. */
+#define TWICE(name, base)                                          \
+  static void name(void *dst, const void *left, const void *right, \
+                   size_t count) {                                 \
+    base(dst, left, right, 2 * count);                             \
+  }                                                                \
+  GLI_COMBINE(name, base##_parts, 2)
 #define COMPLEX(name, part, base, canonical)                                 \
   typedef struct name {                                                      \
     part real, imaginary;                                                    \
   } name;                                                                    \
-  static void sum_##name(void *dst, const void *left, const void *right,     \
-                         size_t count) {                                     \
-    sum_##base(dst, left, right, 2 * count);                                 \
-  }                                                                          \
-  GLI_COMBINE(sum_##name, sum_##base##_parts, 2)                             \
+  TWICE(sum_##name, sum_##base)                                              \
+  TWICE(average_##name, average_##base)                                      \
   GLI_INLINE void product_##name##_group(name *t, const unsigned char *left, \
                                          const unsigned char *right,         \
                                          size_t n) {                         \
@@ -97,11 +127,13 @@ COMPLEX(complex128, double, float64, gli_canonical_double)
     [GLOO_SUM] = GLI_ENTRY(sum_##type),                                     \
     [GLOO_PRODUCT] = GLI_ENTRY(product_##type),                             \
     [GLOO_MIN] = GLI_ENTRY(min_##type), [GLOO_MAX] = GLI_ENTRY(max_##type), \
+    [GLOO_AVERAGE] = GLI_ENTRY(average_##type),                             \
   }
 #define COMPLEX_ROW(type)                       \
   {                                             \
     [GLOO_SUM] = GLI_ENTRY(sum_##type),         \
     [GLOO_PRODUCT] = GLI_ENTRY(product_##type), \
+    [GLOO_AVERAGE] = GLI_ENTRY(average_##type), \
   }
 
 const gli_reduce_table GLI_OF_VARIANT(gli_reduce_float) = {{

@@ -31,7 +31,9 @@ typedef struct gli_combine_parts {
   /* Averages only, else NULL: `both` and `finish` halve the value they round,
    * so larger sums are divided by half the number of operands first. */
   void (*divide)(void *wide, size_t count, float by);
-  const void *nothing; /* elements that `finish` may add without effect: -0.0 */
+  const void
+      *nothing; /* elements that `finish` adds without effect, -0.0; NULL:
+                          the wide value, as the half of its double is equal */
 } gli_combine_parts;
 
 /* Largest number of elements in a block of intermediate results, and arrays

@@ -90,7 +90,7 @@ static bool is_among(gloo_op op, const char *names) {
 }
 
 bool oracle_supports(gloo_dtype dtype, gloo_op op) {
-  if (op == GLOO_AVERAGE) return format_of(dtype) != NULL;
+  if (op == GLOO_AVERAGE) return is_float(dtype) || is_complex(dtype);
   if (is_complex(dtype)) return is_among(op, "sum product");
   if (is_float(dtype)) return is_among(op, "sum product min max");
   if (dtype == GLOO_BOOL) {
@@ -250,6 +250,14 @@ static bool accumulates_in_float32(gloo_dtype dtype, gloo_op op) {
   return format_of(dtype) != NULL && (op == GLOO_SUM || op == GLOO_PRODUCT);
 }
 
+static oracle_value plain_average(gloo_dtype dtype,
+                                  const oracle_value *operands, size_t n) {
+  oracle_value sum = operands[0];
+  for (size_t i = 1; i < n; i++)
+    sum = oracle_reduce(dtype, GLOO_SUM, sum, operands[i]);
+  return oracle_scale(dtype, sum, 1.0 / (double)n, (uint32_t)n);
+}
+
 /* Averages in float32. Operands of bfloat16 are scaled by 2^-16, so that their
  * sum fits; half of the quotient is rounded. */
 static oracle_value average(gloo_dtype dtype, const oracle_value *operands,
@@ -268,6 +276,8 @@ oracle_value oracle_combine(gloo_dtype dtype, gloo_op op,
                             const oracle_value *operands, size_t n) {
   oracle_value result = operands[0];
   if (n == 1) return result;
+  if (op == GLOO_AVERAGE && format_of(dtype) == NULL)
+    return plain_average(dtype, operands, n);
   if (op == GLOO_AVERAGE) return average(dtype, operands, n);
   if (!accumulates_in_float32(dtype, op)) {
     for (size_t i = 1; i < n; i++) {

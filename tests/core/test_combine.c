@@ -221,6 +221,8 @@ static void long_vectors_combine_like_short_ones(void **state) {
     check_long(GLOO_FLOAT8_E5M2, GLOO_SUM, STREAMED[way]);
     check_long(GLOO_FLOAT8_E5M2, GLOO_AVERAGE, STREAMED[way]);
     check_long(GLOO_BFLOAT16, GLOO_AVERAGE, STREAMED[way]);
+    check_long(GLOO_FLOAT32, GLOO_AVERAGE, STREAMED[way]);
+    check_long(GLOO_COMPLEX128, GLOO_AVERAGE, STREAMED[way]);
     check_long(GLOO_COMPLEX128, GLOO_PRODUCT, STREAMED[way]);
   }
 }

@@ -200,7 +200,8 @@ static void what_is_refused_has_a_reason_and_no_kernel(void **state) {
   }
   assert_null(gli_scale_kernel(GLOO_DTYPE_COUNT));
   assert_null(gli_scale_kernel((gloo_dtype)-1));
-  assert_null(gli_reduce_kernel(GLOO_FLOAT32, GLOO_AVERAGE));
+  assert_null(gli_reduce_kernel(GLOO_INT32, GLOO_AVERAGE));
+  assert_non_null(gli_reduce_kernel(GLOO_FLOAT32, GLOO_AVERAGE));
   assert_non_null(gli_reduce_kernel(GLOO_FLOAT16, GLOO_AVERAGE));
   assert_null(gli_reduce_refusal(GLOO_FLOAT32, GLOO_AVERAGE));
   assert_string_equal(gli_reduce_refusal(GLOO_COMPLEX64, GLOO_MAX),

@@ -31,7 +31,7 @@ class Limit(NamedTuple):
 
 CIRCLE = Limit(4, 4, 0, "units that call each other in a circle")
 LIMITS = {
-    "lines": Limit(91600, 70000, 2000, "lines of .c and .h files in src and include"),
+    "lines": Limit(91650, 70000, 2000, "lines of .c and .h files in src and include"),
     "files": Limit(577, 450, 10, ".c and .h files in src"),
     "small files": Limit(104, 90, 10, "those of fewer than 50 lines"),
     "folder": Limit(46, 45, 3, "files in the largest folder, without subfolders"),

@@ -51,6 +51,76 @@ static void sums_are_divided_by_the_ranks(void **state) {
   }
 }
 
+enum { LONG = 70001 };
+
+/* Compares an average in place with a sum that is divided here. */
+static void check_bits(rank_env *env, gloo_dtype dtype, const char *algorithm,
+                       size_t count) {
+  static const size_t bytes = 16 * (size_t)LONG;
+  uint8_t *sum = malloc(bytes), *mean = malloc(bytes);
+  size_t bytes_of_part = dtype == GLOO_FLOAT64 || dtype == GLOO_COMPLEX128
+                             ? sizeof(double)
+                             : sizeof(float);
+  size_t parts = count * gloo_dtype_size(dtype) / bytes_of_part;
+  gloo_options o = GLOO_OPTIONS_INIT;
+  o.algorithm = algorithm;
+  RANK_CHECK(env, sum != NULL && mean != NULL);
+  for (size_t i = 0; i < parts; i++) {
+    double x = (double)((i * 7919 + (size_t)env->rank * 104729) % 65521) / 7;
+    float single = (float)x;
+    memcpy(sum + i * bytes_of_part,
+           bytes_of_part == sizeof x ? (void *)&x : (void *)&single,
+           bytes_of_part);
+  }
+  memcpy(mean, sum, parts * bytes_of_part);
+  RANK_OK(env, gloo_allreduce(env->context, GLOO_IN_PLACE, sum, count, dtype,
+                              GLOO_SUM, &o, NULL));
+  RANK_OK(env, gloo_allreduce(env->context, GLOO_IN_PLACE, mean, count, dtype,
+                              GLOO_AVERAGE, &o, NULL));
+  for (size_t i = 0; i < parts; i++) {
+    uint8_t *at = sum + i * bytes_of_part;
+    double x;
+    float single;
+    if (bytes_of_part == sizeof x) {
+      memcpy(&x, at, sizeof x);
+      x /= env->size;
+      memcpy(at, &x, sizeof x);
+    } else {
+      memcpy(&single, at, sizeof single);
+      single /= (float)env->size;
+      memcpy(at, &single, sizeof single);
+    }
+  }
+  RANK_CHECK(env, memcmp(sum, mean, parts * bytes_of_part) == 0);
+  free(sum);
+  free(mean);
+}
+
+static void bits_of_averages(rank_env *env) {
+  static const gloo_dtype dtypes[] = {GLOO_FLOAT32, GLOO_FLOAT64,
+                                      GLOO_COMPLEX64, GLOO_COMPLEX128};
+  static const size_t counts[] = {1, 37, LONG};
+  for (size_t d = 0; d < 4; d++) {
+    for (size_t c = 0; c < 3; c++) {
+      const char *name = NULL;
+      size_t i = 0;
+      do {
+        check_bits(env, dtypes[d], name, counts[c]);
+        name = gloo_algorithm_name("allreduce", i++);
+      } while (name != NULL);
+    }
+  }
+}
+
+/* Two ranks divide in the kernel that adds, others at the end. */
+static void averages_are_sums_divided_once(void **state) {
+  (void)state;
+  for (int size = 1; size <= 4; size++) {
+    ranks_options o = {.transport = transport};
+    ranks_run(size, &o, bits_of_averages);
+  }
+}
+
 static void refusals(rank_env *env) {
   gloo_error error;
   gloo_options o = GLOO_OPTIONS_INIT;
@@ -298,6 +368,7 @@ int main(int argc, char **argv) {
   if (argc > 1) transport = argv[1];
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(sums_are_divided_by_the_ranks),
+      cmocka_unit_test(averages_are_sums_divided_once),
       cmocka_unit_test(what_has_no_average_is_refused),
       cmocka_unit_test(narrow_averages_are_those_of_float32),
       cmocka_unit_test(narrow_averages_across_hosts_are_those_of_float32),
