@@ -30,6 +30,7 @@ _contexts: weakref.WeakSet[ContextHandle]
 
 class _Thread(threading.local):
     calls = 0
+    ending: Any = None  # the request whose completion callback it calls, in which objects may be destroyed
 
 
 _thread = _Thread()
@@ -43,6 +44,24 @@ class called_back:
 
     def __exit__(self, *_: object) -> None:
         _thread.calls -= 1
+
+
+class at_end_of:
+    """Marks a thread as one that calls the completion callback of a request."""
+
+    def __init__(self, request: Any) -> None:
+        self._request = request
+
+    def __enter__(self) -> None:
+        self._request, _thread.ending = _thread.ending, self._request
+
+    def __exit__(self, *_: object) -> None:
+        _thread.ending = self._request
+
+
+def ending() -> Any:
+    """Returns the request whose completion callback calls, or None."""
+    return _thread.ending
 
 
 def in_callback() -> bool:

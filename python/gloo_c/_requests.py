@@ -50,7 +50,8 @@ def py_request_done(user: Any, _pointer: Any, _status: int) -> None:
 
 def _call(function: Callable[[Request], object], request: Request) -> None:
     try:
-        function(request)
+        with _handles.at_end_of(request):
+            function(request)
     except BaseException:  # there is no caller to raise it to
         _report(function)
 
@@ -115,8 +116,17 @@ class Request:
         if handle is None or self._ended is not None:
             return None
         context = self._context._handle  # a reference, so that it stays
-        while context is None and not handle.state.gone:
-            time.sleep(0.0005)  # another thread is leaving the context
+        while context is None and not handle.state.gone:  # a thread is leaving the context
+            ending = _handles.ending()
+            if ending is self:
+                break
+            if ending is None:
+                time.sleep(0.0005)
+            elif function is lib.gloo_request_test:
+                return int(lib.GLOO_IN_PROGRESS)
+            else:
+                raise InProgressError("the operation ends with its context, which is being closed; a completion "
+                                      "callback cannot wait for that", lib.GLOO_IN_PROGRESS)
         error = new_error()
         status: int = function(handle.pointer, *arguments, error)
         if status == lib.GLOO_IN_PROGRESS:

@@ -98,6 +98,28 @@ def test_functions_at_the_end(pair):
     pair.run(play)
 
 
+def test_a_function_asks_for_the_outcome_while_the_context_is_closed(pair):
+    def play(c):
+        asked, other = [], 1 - c.rank
+        persistent, pending = c.recv_init(bytearray(1), other, tag=1), c.recv_start(bytearray(1), other, tag=2)
+
+        def ask(request):
+            asked.append((request.done(), type(request.exception()), request.source))
+            with pytest.raises(gloo_c.CancelledError):
+                request.wait()
+            if not pending.done():
+                with pytest.raises(gloo_c.InProgressError, match="a completion callback cannot wait"):
+                    pending.wait()
+
+        for request in (persistent.start(), c.recv_start(bytearray(1), other, tag=3), c.recv_any_start(bytearray(1), tag=4)):
+            request.on_done(ask)
+        c.barrier(tag=5)
+        c.close()
+        assert asked == [(True, gloo_c.CancelledError, None)] * 3
+
+    pair.run(play)
+
+
 @pytest.mark.parametrize("runs", [0, 1, 3])
 @pytest.mark.parametrize("early", [True, False])
 def test_a_persistent_request_with_a_function_can_be_collected(pair, runs, early):
