@@ -9,7 +9,7 @@ import pytest
 from torch_forks import start
 from torch_job import ended, free_port, variables_of
 
-pytest.importorskip("torch")
+torch = pytest.importorskip("torch")
 
 SAID = re.compile(r'the backend "gloo" of torch\.distributed is gloo_c \S+ in this job')
 ALONE = "store=dist.HashStore(), rank=0, world_size=1"
@@ -146,6 +146,26 @@ dist.init_process_group("gloo")
 dist.all_reduce(torch.ones(1 + dist.get_rank()))
 """, 2, GLOO_C_REPLACE_GLOO="1", TORCH_DISTRIBUTED_DEBUG="DETAIL")
     assert status and re.search(r"BackendError: .*Collectives differ in the following: ", said), said
+
+
+@pytest.mark.skipif(torch.__version__ < "2.14", reason="groups have no parts before PyTorch 2.14")
+@pytest.mark.parametrize("name", ["gloo", "gloo_c"])
+def test_calls_of_parts_are_compared_in_debug_mode(name):
+    status, said = run(f"""
+from torch.testing._internal.distributed import fake_pg
+import gloo_c.torch
+dist.init_process_group("cpu:{name},cuda:fake")
+assert gloo_c.torch.is_gloo_c()
+dist.monitored_barrier()
+one = torch.ones(2)
+dist.all_reduce(one)
+torch.ops.gloo_c.all_reduce_(one, "sum", dist.group.WORLD.group_name)
+assert one.tolist() == [4, 4]
+print("all well", flush=True)
+dist.all_reduce(torch.ones(1 + dist.get_rank()))
+""", 2, GLOO_C_REPLACE_GLOO="1", TORCH_DISTRIBUTED_DEBUG="DETAIL")
+    assert status and said.count("all well") == 2, said
+    assert re.search(r"Collectives differ in the following: ", said), said
 
 
 def test_a_device_is_taken_as_options():

@@ -210,6 +210,60 @@ def backends_by_device():
 
 
 @feature
+def gather_single():
+    """Requires PyTorch 2.14."""
+    if not hasattr(dist, "gather_single"):
+        return
+    for work in (False, True):
+        output = torch.full((SIZE, 2), -1.0) if RANK == SIZE - 1 else None
+        done = dist.gather_single(torch.full((2,), float(RANK)), output, dst=SIZE - 1, async_op=work)
+        if work:
+            done.wait()
+        if output is not None:
+            same(output, torch.arange(float(SIZE)).repeat_interleave(2).view(SIZE, 2))
+
+
+@feature
+def split_groups():
+    whole = dist.group.WORLD
+    some = [rank for rank in range(SIZE) if rank != 1]
+    for turn in range(2):
+        every, part = whole.split_group(list(reversed(range(SIZE)))), whole.split_group(some, group_name="part")
+        assert (every.rank(), every.size()) == (SIZE - 1 - RANK, SIZE) and (part is None) == (RANK == 1)
+        for group, ranks in ((every, range(SIZE)), (part, some)):
+            if group is not None:
+                one = torch.full((3,), RANK + 1.0)
+                group.allreduce([one]).wait()
+                same(one, torch.full((3,), sum(rank + 1.0 for rank in ranks)))
+    for wrong in ([0, 0], [SIZE], [-1]):
+        try:
+            whole.split_group(wrong)
+        except ValueError as error:
+            assert "it must have different ranks" in str(error)
+        else:
+            raise AssertionError(wrong)
+    try:
+        whole.merge_remote_group(store, SIZE, datetime.timedelta(seconds=1))
+    except NotImplementedError:
+        pass
+    else:
+        raise AssertionError("merge_remote_group")
+    assert not whole.supports_reconfigure and not whole.supports_window
+
+
+@feature
+def all_to_all_needs_a_dimension_to_divide():
+    if SIZE == 1:
+        return
+    try:
+        dist.all_to_all_single(torch.tensor(0.0), torch.tensor(1.0))
+    except ValueError as error:
+        assert "cannot be divided by" in str(error)
+    else:
+        raise AssertionError("nothing was moved")
+
+
+@feature
 def names():
     assert dist.get_backend() == BACKEND
     world = dist.group.WORLD

@@ -22,6 +22,7 @@ from .._context import Context
 from .._devices import Device
 from .._errors import give_back, new_error
 from ._calls import BACKEND, limit_of
+from ._errors import ArgumentError
 from ._forms import operation
 from ._memory import empty
 from ._moves import Moves
@@ -162,9 +163,12 @@ class Operations(Reductions, Moves):
     def barrier(self, opts: Any) -> Any:
         return self._barrier(opts)
 
-    def monitored_barrier(self, timeout: timedelta | None = None,
+    def monitored_barrier(self, timeout: timedelta | Any = None,
                           wait_all_ranks: bool = False) -> None:
-        """A barrier whose error names one missing rank, also with `wait_all_ranks`."""
+        """A barrier whose error names one missing rank, also with `wait_all_ranks`. timeout: a timedelta, or
+        options that have one."""
+        if isinstance(timeout, _c10d.BarrierOptions):
+            timeout = timeout.timeout
         self._sequence += 1
         self._run("barrier", (), timeout)
 
@@ -178,11 +182,39 @@ _Part: Any = _c10d.Backend
 class Group(Operations, _Whole):  # type: ignore[misc]
     """A whole process group, for tensors on all devices."""
 
+    _splits: dict[tuple[int, ...], int]  # number of groups that split_group has made of these ranks
+
     def __init__(self, store: Store, rank: int, size: int, timeout: timedelta | Any,
                  name: str = "", device: Device | Context | None = None) -> None:
         _Whole.__init__(self, rank, size)
+        self._splits = {}
         self._meet(store, rank, size, timeout, name, device)
         list_group(self)
+
+    # Methods in C++ would look for a backend in C++, which a whole group does not have.
+    supports_reconfigure = supports_window = use_pg_for_symm_mem_rendezvous = False
+
+    def split_group(self, new_ranks: list[int], timeout: timedelta | None = None, opts: Any = None,
+                    group_name: str | None = None, group_desc: str | None = None,
+                    device_types: Any = None) -> Group | None:
+        """Returns a group of some ranks, which all call it with the same list; None on other ranks."""
+        ranks = tuple(new_ranks)
+        if len(set(ranks)) < len(ranks) or not all(0 <= rank < self._size for rank in ranks):
+            raise ArgumentError(f"split_group: new_ranks is {list(ranks)}; it must have different ranks from 0 to "
+                                f"{self._size - 1}")
+        if self._rank not in ranks:
+            return None
+        self._splits[ranks] = number = self._splits.get(ranks, 0) + 1
+        name = group_name or f"{self._name}/{'-'.join(map(str, ranks))}/{number}"
+        made = type(self)(_c10d.PrefixStore(f"split/{name}/{number}", self._store), ranks.index(self._rank),
+                          len(ranks), timeout or opts or self._timeout, name)
+        made._global_ranks = [self._global_ranks[rank] for rank in ranks] if self._global_ranks else list(ranks)
+        made._desc = group_desc or made._desc
+        return made
+
+    def merge_remote_group(self, *_given: Any, **_named: Any) -> Any:
+        raise NotImplementedError(f"merge_remote_group: the backend {BACKEND} cannot merge groups; create one of all "
+                                  "ranks by dist.new_group, or admit processes by gloo_c.torch.grow")
 
 
 def _try_part() -> bool:
@@ -225,10 +257,21 @@ def given_device(pg_options: Any) -> Any:
 
 
 def compare_calls_if_asked(made: Operations, store: Any, timeout: timedelta) -> None:
-    """Compares calls of a whole group with TORCH_DISTRIBUTED_DEBUG=DETAIL. PyTorch wraps a part itself,
-    and takes a whole group as it is."""
+    """Compares calls with TORCH_DISTRIBUTED_DEBUG=DETAIL. PyTorch takes a whole group as it is, and wraps a part in a
+    class of C++, which cannot call a part in Python."""
     if _c10d.get_debug_level() == _c10d.DebugLevel.DETAIL:
         made._compare_calls(store, timeout)
+        theirs = dist.distributed_c10d._create_process_group_wrapper
+        if not hasattr(theirs, "of_gloo_c"):
+            dist.distributed_c10d._create_process_group_wrapper = _wrapped_unless_part(theirs)
+
+
+def _wrapped_unless_part(theirs: Any) -> Any:
+    def wrapped(wrapped_pg: Any, *given: Any, **named: Any) -> Any:
+        return wrapped_pg if isinstance(wrapped_pg, PartOfGroup) else theirs(wrapped_pg, *given, **named)
+
+    setattr(wrapped, "of_gloo_c", True)
+    return wrapped
 
 
 def make(options: Any, pg_options: Any = None) -> Operations:
@@ -249,8 +292,7 @@ def make(options: Any, pg_options: Any = None) -> Operations:
     made = (Group if whole else PartOfGroup)(options.store, options.group_rank, options.group_size,
                                              timeout, options.group_id, device)
     made._global_ranks = list(options.global_ranks_in_group)
-    if whole:
-        compare_calls_if_asked(made, options.store, timeout)
+    compare_calls_if_asked(made, options.store, timeout)
     return made
 
 

@@ -159,6 +159,21 @@ class Moves(Caller):
         return self._call("gather_list", (pointer(source), pointers(places), *moved(source),
                                           opts.rootRank), given, (source, places), opts, after)
 
+    @operation("GatherOptions", data(0, "output"), data(0, "input"))
+    def gather_single(self, output: Tensor, tensor: Tensor, opts: Any) -> Any:
+        if opts.rootRank != self._rank:
+            source = input_of(tensor)
+            return self._call("gather", (pointer(source), NULL, *moved(source), opts.rootRank), [], source, opts)
+        check_alike("gather_single", [output], tensor, sizes=False)
+        if output.numel() != tensor.numel() * self._size:
+            raise ArgumentError(f"gather_single: the output has {output.numel()} elements, not {self._size} times the "
+                                f"{tensor.numel()} of the input")
+        (source,), (place,), after = buffers([tensor], [output])
+        return self._call("gather", (pointer(source), pointer(place), *moved(source), opts.rootRank), [output],
+                          (source, place), opts, after)
+
+    gather_into_tensor = gather_single
+
     @operation("ScatterOptions", data(1, "output_tensors", "output_tensor"), data(2, "input_tensors"),
                fields=("root", "timeout"))
     def scatter(self, outputs: list[Tensor], inputs: list[list[Tensor]], opts: Any) -> Any:
@@ -183,9 +198,10 @@ class Moves(Caller):
         one_after_the_other("all_to_all_single", tensor)
         if not output_sizes and not input_sizes:
             for what, given in (("input", tensor), ("output", output)):
-                if given.dim() and given.shape[0] % self._size:
+                length = given.shape[0] if given.dim() else 1
+                if length % self._size:
                     raise ArgumentError(f"all_to_all_single: the first dimension of the {what}, "
-                                        f"{given.shape[0]}, cannot be divided by {self._size} ranks")
+                                        f"{length}, cannot be divided by {self._size} ranks")
             if output.numel() != tensor.numel():
                 raise ArgumentError(f"all_to_all_single: the input has {tensor.numel()} elements, and "
                                     f"the output {output.numel()}")

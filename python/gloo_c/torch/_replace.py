@@ -70,8 +70,7 @@ def _create(whole: bool, store: Any, rank: int, size: int, timeout: Any, name: s
     _say(rank)
     made = (NamedGroup if whole else NamedPart)(store, rank, size, timeout, name, given_device(given))
     made._global_ranks = list(ranks)
-    if whole:
-        compare_calls_if_asked(made, store, timeout)
+    compare_calls_if_asked(made, store, timeout)
     return made
 
 
