@@ -69,7 +69,7 @@ static bool top_add(reading *r, const gli_watched *w) {
     r->ranks = more;
     at = gli_top_parse(at, &more[r->n]);
     more[r->n].read_s = w->read_s;
-    r->n += at != NULL;
+    r->n += at != NULL && gli_watch_is_job(more[r->n].job, &choice);
   }
   return true;
 }
@@ -94,6 +94,9 @@ static bool top_read(reading *r, const char *directory) {
   gli_watch_choose(&r->watch, &choice);
   gli_watch_ask(&r->watch, "/metrics", patience_s);
   for (size_t i = 0; all && i < r->watch.n; i++) {
+    if (!gli_watch_is_job(r->watch.all[i].name.job, &choice) &&
+        is_silent(&r->watch.all[i]))
+      r->watch.all[i].state = GLI_WATCH_GONE;
     r->silent += is_silent(&r->watch.all[i]);
     if (r->watch.all[i].state == GLI_WATCH_ANSWERED)
       all = top_add(r, &r->watch.all[i]);

@@ -172,9 +172,7 @@ static int live_report_others(const gli_live *live, const gli_watch *watch,
     snprintf(job, sizeof job, "%012" PRIx64, w->name.job);
     while (k < live->n && strcmp(live->files[k].job, job) != 0) k++;
     if (k < live->n || !live_is_absent(w)) continue;
-    if (choice->job != NULL &&
-        strncmp(job, choice->job, strlen(choice->job)) != 0)
-      continue;
+    if (!gli_watch_is_job(w->name.job, choice)) continue;
     printf("job %s: rank %" PRId64 " %s (process %" PRId64 ")\n", job,
            w->name.rank, gli_watch_state_words(w->state), w->name.process);
     status = GLI_EXIT_FAILED;
@@ -198,11 +196,19 @@ static bool live_is_chosen(const gli_live *live, size_t from, size_t to,
   return false;
 }
 
+static int live_report_nothing(void) {
+  fprintf(stderr,
+          "gloo trace: no such job of this user runs on this host, or it was "
+          "started with GLOO_OBSERVE=0; `gloo top` lists running jobs\n");
+  return GLI_EXIT_USAGE;
+}
+
 static int live_report_all(const gli_live *live, const gli_watch *watch,
                            const gli_watch_choice *choice,
                            const char *timeline) {
   int status = live_report_others(live, watch, choice);
   size_t from = 0;
+  bool chosen = status != GLI_EXIT_OK;
   while (from < live->n && live->files[from].job[0] == '\0') from++;
   for (size_t to = from; from < live->n; from = to) {
     while (to < live->n &&
@@ -211,8 +217,9 @@ static int live_report_all(const gli_live *live, const gli_watch *watch,
     if (!live_is_chosen(live, from, to, watch, choice)) continue;
     int one = live_report(live, from, to, watch, timeline);
     if (one > status) status = one;
+    chosen = true;
   }
-  return status;
+  return chosen ? status : live_report_nothing();
 }
 
 int gli_trace_running(const gli_watch_choice *choice, double patience_s,
@@ -231,9 +238,7 @@ int gli_trace_running(const gli_watch_choice *choice, double patience_s,
   if (!good)
     fprintf(stderr, "gloo trace: out of memory\n");
   else if (n == 0)
-    fprintf(stderr,
-            "gloo trace: no such job of this user runs on this host, or it was "
-            "started with GLOO_OBSERVE=0; `gloo top` lists running jobs\n");
+    (void)live_report_nothing();
   else
     status = live_report_all(&live, &watch, choice, timeline);
   gli_live_free(&live);

@@ -105,12 +105,16 @@ bool gli_watch_is_process(const gli_watched *watched, int64_t process) {
   return gli_process_is_below(watched->name.process, process);
 }
 
+bool gli_watch_is_job(uint64_t job, const gli_watch_choice *choice) {
+  char name[17];
+  snprintf(name, sizeof name, "%012" PRIx64, job);
+  return choice->job == NULL ||
+         strncmp(name, choice->job, strlen(choice->job)) == 0;
+}
+
 static bool watch_is_chosen(const gli_watched *watched,
                             const gli_watch_choice *choice) {
-  char job[17];
-  snprintf(job, sizeof job, "%012" PRIx64, watched->name.job);
-  if (choice->job != NULL)
-    return strncmp(job, choice->job, strlen(choice->job)) == 0;
+  if (choice->job != NULL) return gli_watch_is_job(watched->name.job, choice);
   return gli_watch_is_process(watched, choice->process);
 }
 

@@ -49,6 +49,8 @@ bool gli_watch_find_in(gli_watch *watch, const char *directory);
 /* Keeps the processes of the chosen jobs. If no socket has the name of the
  * chosen job, keeps all, because the job may be any of them. */
 void gli_watch_choose(gli_watch *watch, const gli_watch_choice *choice);
+/* Returns true if the name of a job begins with the chosen one, or none is. */
+bool gli_watch_is_job(uint64_t job, const gli_watch_choice *choice);
 /* Returns true if `watched` is `process` or its descendant. */
 bool gli_watch_is_process(const gli_watched *watched, int64_t process);
 

@@ -58,6 +58,12 @@ result "so does gloo top" "$scratch/out"
 equal $? 1 && grep -q "2 of 3 ranks answer" "$scratch/out"
 result "the job of a rank is found by the rank's process, too" "$scratch/out"
 name=$(sed -n 's/^job \([0-9a-f]*\):.*/\1/p' "$scratch/out")
+for tool in "trace" "top --once"; do
+  # shellcheck disable=SC2086  # words of a command
+  out=$("$gloo" $tool --job zzz 2>&1)
+  [ $? -ne 0 ] && equal "${out%% runs on*}" "gloo ${tool%% *}: no such job of this user"
+  result "gloo $tool of a job that does not exist fails"
+done
 "$gloo" trace --job "$(echo "$name" | cut -c 1-6)" > "$scratch/out"
 equal $? 1 && grep -q "^job $name: 2 of 3 ranks answer" "$scratch/out"
 result "and by its name" "$scratch/out"
