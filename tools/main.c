@@ -1,6 +1,9 @@
 /* gloo: the command-line tool of gloo_c. */
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/text.h"
 #include "gloo_c/version.h"
@@ -55,7 +58,29 @@ static void print_unknown(const char *name) {
   fprintf(stderr, " (gloo --help)\n");
 }
 
+/* Opens the null device in place of standard descriptors that are closed: other
+ * files would get their numbers, and libuv refuses to close these. */
+static void open_standard_descriptors(void) {
+  int fd;
+  do {
+    fd = open("/dev/null", O_RDWR);
+  } while (fd >= 0 && fd <= STDERR_FILENO);
+  if (fd > STDERR_FILENO) close(fd);
+}
+
+/* Returns the status of a command; that of a failure if its output could not be
+ * written, which stdio remembers. */
+static int run_tool(const gli_tool *tool, int argc, char **argv) {
+  int status = tool->main(argc, argv);
+  errno = 0;
+  if (fflush(stdout) == 0 && !ferror(stdout)) return status;
+  fprintf(stderr, "gloo %s: cannot write standard output: %s\n", tool->name,
+          errno != 0 ? strerror(errno) : "an earlier write failed");
+  return status == GLI_EXIT_OK ? GLI_EXIT_FAILED : status;
+}
+
 int main(int argc, char **argv) {
+  open_standard_descriptors();
   if (argc > 0 && strcmp(argv[0], GLI_RUN_EXEC_NAME) == 0) {
     return gli_run_exec(argc, argv);
   }
@@ -66,7 +91,7 @@ int main(int argc, char **argv) {
   const char *name = argv[1];
   for (int i = 0; i < N_TOOLS; i++) {
     if (strcmp(name, gli_tools[i].name) != 0) continue;
-    return gli_tools[i].main(argc - 1, argv + 1);
+    return run_tool(&gli_tools[i], argc - 1, argv + 1);
   }
   if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 ||
       strcmp(name, "help") == 0) {

@@ -99,9 +99,12 @@ void gli_run_stream_stop(gli_run_stream *stream);
  * allocated text of *made bytes; NULL if out of memory. */
 char *gli_run_prefixed(const char *prefix, const char *data, size_t bytes,
                        size_t *made);
-/* Writes all bytes, and waits while the descriptor takes none. Returns false
- * if the reader of the descriptor is gone. */
+/* Writes all bytes, and waits while the descriptor takes none. Returns false,
+ * with errno, if it cannot be written: its reader is gone, the disk is full. */
 bool gli_run_write_all(int fd, const char *data, size_t bytes);
+/* Reports why standard output could not be written (errno), unless its reader
+ * has gone, and returns the status of a failure in place of success. */
+int gli_run_output_status(int code, int status);
 
 /* ---- the processes of this host ------------------------------------------ */
 

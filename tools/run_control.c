@@ -425,8 +425,7 @@ static int finish_control(control *c) {
     if (said_more(c)) control_say(c, text);
   }
   gli_run_policy_finish(&c->policy, said_more(c));
-  gli_run_writer_finish(c->writer);
-  return status;
+  return gli_run_output_status(gli_run_writer_finish(c->writer), status);
 }
 
 int gli_run_control(void *with, const sigset_t *mask) {

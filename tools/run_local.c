@@ -1,4 +1,5 @@
 /* A job whose ranks all run on this host. */
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +18,7 @@ typedef struct local_job {
   bool signal_used[GLI_RUN_FORWARDED];
   gli_run_job *ranks;
   gli_run_policy policy;
+  int lost_output; /* why standard output could not be written, or 0 */
 } local_job;
 
 /* ---- what the policy asks for -------------------------------------------- */
@@ -63,12 +65,14 @@ static void local_ended(void *user, const gli_run_end *end) {
  * the same file stay whole, too. */
 static bool local_output(void *user, int rank, int fd, const char *data,
                          size_t bytes) {
-  (void)user;
+  local_job *j = user;
   char prefix[16];
   size_t made;
   snprintf(prefix, sizeof prefix, "[%d] ", rank);
   char *text = gli_run_prefixed(prefix, data, bytes, &made);
+  errno = ENOMEM;
   bool good = text != NULL && gli_run_write_all(fd, text, made);
+  if (!good && fd == 1) j->lost_output = errno;
   free(text);
   return good;
 }
@@ -152,5 +156,5 @@ int gli_run_local(void *with, const sigset_t *mask) {
   uv_loop_close(&j.loop);
   gli_run_job_free(j.ranks);
   gloo_store_destroy(store);
-  return j.policy.exit_status;
+  return gli_run_output_status(j.lost_output, j.policy.exit_status);
 }

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "tools/run.h"
+#include "tools/tools.h"
 
 /* Longer lines are cut. */
 #define LINE_MAX_BYTES ((size_t)1 << 20)
@@ -38,6 +39,13 @@ bool gli_run_write_all(int fd, const char *data, size_t bytes) {
     poll(&wait, 1, -1);
   }
   return true;
+}
+
+int gli_run_output_status(int code, int status) {
+  if (code == 0 || code == EPIPE) return status;
+  fprintf(stderr, "gloo run: cannot write standard output: %s\n",
+          strerror(code));
+  return status == GLI_EXIT_OK ? GLI_EXIT_FAILED : status;
 }
 
 char *gli_run_prefixed(const char *prefix, const char *data, size_t bytes,

@@ -1,5 +1,6 @@
 #include "tools/run_writer.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,7 +27,9 @@ struct gli_run_writer {
   /* guarded by the mutex: */
   writer_piece *first, **last;
   size_t queued;
-  bool full, closed, finishing, broken[2];
+  bool full, closed, finishing;
+  int broken
+      [2]; /* why standard output and error cannot be written; 0: they can */
 };
 
 /* Takes the next piece, and waits for it; NULL at the end. */
@@ -41,12 +44,12 @@ static writer_piece *take_piece(gli_run_writer *w) {
   return piece;
 }
 
-static void piece_written(gli_run_writer *w, writer_piece *piece, bool good) {
+static void piece_written(gli_run_writer *w, writer_piece *piece, int code) {
   uv_mutex_lock(&w->mutex);
   w->queued -= piece->bytes;
   bool changed = false;
-  if (!good && !w->broken[piece->fd - 1]) {
-    w->broken[piece->fd - 1] = true;
+  if (code != 0) {
+    w->broken[piece->fd - 1] = code;
     changed = true;
   }
   if (w->full && w->queued <= QUEUE_RESUMED) {
@@ -63,9 +66,9 @@ static void writer_main(void *with) {
   writer_piece *piece;
   while ((piece = take_piece(w)) != NULL) {
     /* Only this thread changes `broken`. */
-    bool good = !w->broken[piece->fd - 1] &&
+    bool good = w->broken[piece->fd - 1] != 0 ||
                 gli_run_write_all(piece->fd, piece->data, piece->bytes);
-    piece_written(w, piece, good);
+    piece_written(w, piece, good ? 0 : errno);
   }
 }
 
@@ -121,7 +124,7 @@ bool gli_run_writer_full(gli_run_writer *w) {
 
 bool gli_run_writer_broken(gli_run_writer *w, int fd) {
   uv_mutex_lock(&w->mutex);
-  bool broken = w->broken[fd - 1];
+  bool broken = w->broken[fd - 1] != 0;
   uv_mutex_unlock(&w->mutex);
   return broken;
 }
@@ -137,13 +140,15 @@ void gli_run_writer_close(gli_run_writer *w) {
   uv_close((uv_handle_t *)&w->async, NULL);
 }
 
-void gli_run_writer_finish(gli_run_writer *w) {
+int gli_run_writer_finish(gli_run_writer *w) {
   uv_mutex_lock(&w->mutex);
   w->finishing = true;
   uv_cond_signal(&w->arrived);
   uv_mutex_unlock(&w->mutex);
   uv_thread_join(&w->thread);
+  int code = w->broken[0];
   uv_cond_destroy(&w->arrived);
   uv_mutex_destroy(&w->mutex);
   free(w);
+  return code;
 }

@@ -30,7 +30,7 @@ uint64_t gli_run_writer_count(const gli_run_writer *writer);
 /* Closes its handle of the loop; `changed` is not called any more. */
 void gli_run_writer_close(gli_run_writer *writer);
 /* Waits until everything has been written, and frees the writer, after the loop
- * has ended. */
-void gli_run_writer_finish(gli_run_writer *writer);
+ * has ended. Returns why standard output could not be written (errno), or 0. */
+int gli_run_writer_finish(gli_run_writer *writer);
 
 #endif

@@ -161,6 +161,19 @@ case $out in
     ;;
 esac
 
+# ---- output that cannot be written ---------------------------------------------
+
+if [ -c /dev/full ]; then
+  for tool in "info" "info --json" "plan --list" "trace --help" "completion bash"; do
+    # shellcheck disable=SC2086  # words of a command
+    out=$("$gloo" $tool 2>&1 > /dev/full)
+    equal $? 1 && has "$out" "gloo ${tool%% *}: cannot write standard output: "
+    result "gloo $tool to a full disk fails and says so"
+  done
+else
+  skipped "output to a full disk" "there is no /dev/full"
+fi
+
 # ---- JSON -------------------------------------------------------------------
 
 "$gloo" info --json | "$json" > "$scratch/out"

@@ -278,6 +278,17 @@ whole=$(grep -c '^\[\([0-2]\)\] line [0-9]* of \1$' "$scratch/lines")
 equal "$whole $(wc -l < "$scratch/lines" | tr -d ' ')" "600 600"
 result "lines of several ranks stay whole"
 
+if [ -c /dev/full ]; then
+  out=$("$gloo" run -n 2 --prefix -- echo hello 2>&1 > /dev/full)
+  equal $? 1 && has "$out" "gloo run: cannot write standard output: "
+  result "output of ranks that cannot be written is a failure"
+else
+  skipped "output to a full disk" "there is no /dev/full"
+fi
+"$gloo" run -n 2 -- true <&- >&- 2>&-
+equal $? 0
+result "standard descriptors may be closed"
+
 out=$("$gloo" run -n 1 --prefix -- sh -c 'echo to-stderr >&2' 2>&1 > /dev/null)
 equal "$out" "[0] to-stderr"
 result "the error output keeps its way, with a prefix"
