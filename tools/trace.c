@@ -35,7 +35,8 @@ static const gli_command command = {
         "which. Each FILE is the trace of one rank, from the directory of\n"
         "GLOO_TRACE_DIR or from gloo_context_trace. With --pid or --job,\n"
         "queries this user's ranks on this host and names stopped ones. The\n"
-        "exit status is 0 if no problem was found, and 1 otherwise.\n",
+        "exit status is 0 if no problem was found, 1 if one was, and 2 if\n"
+        "traces could not be read.\n",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
 };

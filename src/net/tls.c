@@ -183,7 +183,7 @@ static const BIO_METHOD *tls_bio_method(void) {
 
 static void tls_fail(gli_tls *tls, const char *what, const char *detail) {
   tls->code = EBADMSG;
-  snprintf(tls->why, sizeof tls->why, "%.70s%s%.80s", what,
+  snprintf(tls->why, sizeof tls->why, "%s%s%.80s", what,
            detail[0] != '\0' ? ": " : "", detail);
 }
 
