@@ -60,8 +60,7 @@ result "the job of a rank is found by the rank's process, too" "$scratch/out"
 name=$(sed -n 's/^job \([0-9a-f]*\):.*/\1/p' "$scratch/out")
 for tool in "trace" "top --once"; do
   # shellcheck disable=SC2086  # words of a command
-  out=$("$gloo" $tool --job zzz 2>&1)
-  [ $? -ne 0 ] && equal "${out%% runs on*}" "gloo ${tool%% *}: no such job of this user"
+  ! out=$("$gloo" $tool --job zzz 2>&1) && equal "${out%% runs on*}" "gloo ${tool%% *}: no such job of this user"
   result "gloo $tool of a job that does not exist fails"
 done
 "$gloo" trace --job "$(echo "$name" | cut -c 1-6)" > "$scratch/out"
