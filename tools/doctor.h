@@ -26,6 +26,7 @@ typedef enum gli_doctor_auth {
   GLI_DOCTOR_AUTH_NONE, /* no secret, or no OpenSSL */
   GLI_DOCTOR_AUTH_ON,
   GLI_DOCTOR_AUTH_OFF,   /* GLOO_SECURITY=off */
+  GLI_DOCTOR_AUTH_HOST,  /* ranks meet at a loopback address */
   GLI_DOCTOR_AUTH_UNUSED /* a job of one rank */
 } gli_doctor_auth;
 

@@ -162,6 +162,17 @@ static void look_at_transports(gli_doctor_facts *facts) {
 
 /* Reports peers that are not authenticated. PMI launchers distribute a secret
  * if the ranks have none. */
+/* Returns true if ranks meet at a loopback address: other hosts do not reach it,
+ * and the library excludes other users there. */
+static bool meets_on_loopback(const gli_launch *launch) {
+  gli_store_url url;
+  gli_endpoints found;
+  return gli_store_url_read(launch->store, &url, NULL) == GLOO_OK &&
+         url.host[0] != '\0' &&
+         gli_host_resolve(url.host, LOOKUP_NS, &found, NULL) == GLOO_OK &&
+         gli_endpoint_is_loopback(&found.at[0]);
+}
+
 static void look_at_security(const gli_launch *launch,
                              gli_doctor_facts *facts) {
   gli_trust trust;
@@ -178,6 +189,8 @@ static void look_at_security(const gli_launch *launch,
     facts->auth = GLI_DOCTOR_AUTH_OFF;
   } else if (trust.asks || told) {
     facts->auth = GLI_DOCTOR_AUTH_ON;
+  } else if (meets_on_loopback(launch)) {
+    facts->auth = GLI_DOCTOR_AUTH_HOST;
   } else if (facts->openssl == 0) {
     gli_doctor_find(facts, "no_openssl",
                     "this library was built without OpenSSL, so ranks do not "

@@ -23,7 +23,7 @@ static void put_cores(gli_json *out, const char *key, const uint8_t *mask) {
 }
 
 static void put_facts(gli_json *out, const gli_doctor_facts *f) {
-  static const char *const auth[] = {"none", "on", "off", "unused"};
+  static const char *const auth[] = {"none", "on", "off", "host", "unused"};
   gli_json_text(out, "host", f->host);
   gli_json_text(out, "version", f->version);
   gli_json_integer(out, "cores", f->cores);

@@ -226,9 +226,9 @@ static void print_launch(const gli_launch *launch) {
 }
 
 static void print_facts(const char *who, const gli_doctor_facts *f) {
-  static const char *const auth[] = {"ranks are not authenticated",
-                                     "ranks authenticate each other",
-                                     "off (GLOO_SECURITY=off)", "one rank"};
+  static const char *const auth[] = {
+      "ranks are not authenticated", "ranks authenticate each other",
+      "off (GLOO_SECURITY=off)", "ranks of this host only", "one rank"};
   printf("%-10s %s: %s, version %s; %s%s\n", "host", who, f->host, f->version,
          gli_count(f->cores, "core").text,
          f->quota > 0 ? ", limited by its control group" : "");

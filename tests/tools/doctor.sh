@@ -67,7 +67,11 @@ fi
 out=$(GLOO_SECURITY=off "$gloo" run -n 2 -- "$gloo" doctor)
 equal $? 0 && has "$out" "security   ranks 0-1: off (GLOO_SECURITY=off)"
 result "authentication that is off on purpose is no finding"
-out=$(env -u GLOO_SECURITY "$gloo" run -n 2 -- env -u GLOO_JOB_SECRET "$gloo" doctor 2> /dev/null)
+out=$(env -u GLOO_SECURITY "$gloo" run -n 2 -- env -u GLOO_JOB_SECRET MASTER_ADDR=127.0.0.1 "$gloo" doctor)
+equal $? 0 && has "$out" "security   ranks 0-1: ranks of this host only"
+result "without a secret, ranks that meet at a loopback address are no finding"
+out=$(env -u GLOO_SECURITY "$gloo" run -n 2 -- env -u GLOO_JOB_SECRET GLOO_STORE="file://$scratch/store" \
+  "$gloo" doctor 2> /dev/null)
 equal $? 1 && if [ "$openssl" = with ]; then
   has "$out" "ranks 0-1: no job secret is set, so ranks do not authenticate each other" &&
     has "$out" "openssl rand -hex 32" && has "$out" "security   ranks 0-1: ranks are not authenticated"
