@@ -69,6 +69,10 @@ static bool was_forwarded(const gli_run_policy *p, int signum) {
   return false;
 }
 
+static bool kills_by_interrupt(const gli_run_policy *p) {
+  return p->interrupts >= 3;
+}
+
 /* Replaces a rank that has failed, unless the job is ending. */
 static bool replace(gli_run_policy *p, const gli_run_end *end,
                     const char *text) {
@@ -88,7 +92,9 @@ void gli_run_policy_ended(gli_run_policy *p, uint64_t now,
   if (end->status == 0 && end->signum == 0) return;
   char text[sizeof p->first], where[300] = "", how[128];
   if (end->host != NULL) snprintf(where, sizeof where, " on %s", end->host);
-  if (end->signum != 0)
+  if (end->signum == SIGKILL && kills_by_interrupt(p))
+    snprintf(how, sizeof how, "killed by the third SIGINT or SIGTERM");
+  else if (end->signum != 0)
     snprintf(how, sizeof how, "%s signal %d (%s)",
              was_forwarded(p, end->signum) ? "terminated by the forwarded"
                                            : "killed by",
@@ -170,7 +176,9 @@ void gli_run_policy_signal(gli_run_policy *p, int signum) {
     if (gli_run_forwarded[i] == signum) p->was_forwarded[i] = true;
   }
   if (signum == SIGINT || signum == SIGTERM) p->interrupts++;
-  p->ops->signal_all(p->user, p->interrupts >= 3 ? SIGKILL : signum);
+  p->ops->signal_all(p->user, kills_by_interrupt(p) ? SIGKILL : signum);
+  if (p->interrupts == 2 && count_running(p) > 0)
+    say_running(p, "a third SIGINT or SIGTERM will kill");
 }
 
 void gli_run_policy_finish(const gli_run_policy *p, bool repeat) {

@@ -193,12 +193,18 @@ static void the_third_interrupt_kills(void **state) {
   gli_run_policy p = begin(0, 0);
   gli_run_policy_signal(&p, SIGUSR1);
   gli_run_policy_signal(&p, SIGINT);
+  assert_said("");
   gli_run_policy_signal(&p, SIGTERM);
+  assert_said("a third SIGINT or SIGTERM will kill ranks 0, 1, 2, 3\n");
   gli_run_policy_signal(&p, SIGINT);
   const int expected[] = {SIGUSR1, SIGINT, SIGTERM, SIGKILL};
   assert_memory_equal(job.signals, expected, sizeof expected);
   end_rank(&p, 0, 0, 0, SIGINT);
   assert_non_null(strstr(job.said, "terminated by the forwarded signal 2"));
+  p = begin(0, 0);
+  for (int i = 0; i < 3; i++) gli_run_policy_signal(&p, SIGINT);
+  end_rank(&p, 0, 1, 0, SIGKILL);
+  assert_non_null(strstr(job.said, "killed by the third SIGINT or SIGTERM"));
 }
 
 static void a_job_stops_without_grace(void **state) {
