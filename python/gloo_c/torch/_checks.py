@@ -35,7 +35,7 @@ _KINDS = {
     "allgather_coalesced": _Kind("ALLGATHER_COALESCED", 1, False),
     "all_gather_single": _Kind("_ALLGATHER_BASE", 1),
     "all_gather_single_coalesced": _Kind("ALLGATHER_INTO_TENSOR_COALESCED", 1),
-    "gather": _Kind("GATHER", 1), "scatter": _Kind("SCATTER"),
+    "gather": _Kind("GATHER", 1), "gather_single": _Kind("GATHER_SINGLE", 1), "scatter": _Kind("SCATTER"),
     "reduce_scatter": _Kind("REDUCE_SCATTER", 0, False),
     "reduce_scatter_single": _Kind("_REDUCE_SCATTER_BASE", 1),
     "reduce_scatter_single_coalesced": _Kind("REDUCE_SCATTER_TENSOR_COALESCED", 1),
